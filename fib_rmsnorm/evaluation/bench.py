@@ -1,0 +1,96 @@
+"""The main job: make what is missing, choose, evaluate, record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
+from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.schema import Settings, digest
+
+DEFAULT_TIMEOUT_S = 120.0
+DEFAULT_HIDDEN = 4096
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Everything a bench can be asked."""
+
+    selection: Selection = field(default_factory=Selection)
+    settings: Settings = field(default_factory=Settings)
+    device: str = "auto"
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    resume: bool = False
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """Something that was not there, or not up to date, and has been written."""
+
+    what: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Started:
+    """The choice is made; evaluations follow."""
+
+    plan: Plan
+    devices: list[str]
+
+
+def bench(registry: Registry, options: BenchOptions) -> Iterator[Event | Made | Started]:
+    """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
+
+    Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.
+    Closing the iterator ends every process of the run. Raises InputError before anything is evaluated.
+    """
+    output = OutputFile(options.output) if options.output else None
+    with Zygote() as zygote:  # first, because it imports torch while we read the registry
+        yield from complete(registry)
+        devices = choose_devices(options.device)
+        plan = make_plan(registry, options.selection, devices[0])
+        yield Started(plan, [device.hardware for device in devices])
+        done = {}
+        if options.resume:
+            done = {key: trace for trace in registry.traces() if (key := key_of_trace(trace)) is not None}
+        scheduler = Scheduler(
+            zygote,
+            devices,
+            options.settings,
+            timeout_s=options.timeout_s,
+            dataset=registry.root,
+            record=Recorder(registry, output),
+            done=done,
+        )
+        yield from scheduler.run(plan)
+
+
+def complete(registry: Registry) -> Iterator[Made]:
+    """Write what a bench needs and the registry lacks: a Definition, packed Solutions, Workloads.
+
+    Sources that changed since they were packed are packed again: what is benched is what is on the disk.
+    """
+    definitions = registry.definitions()
+    if not definitions:
+        definition = RmsNorm().define(DEFAULT_HIDDEN)
+        definitions[definition.name] = definition
+        yield Made(f"Definition {definition.name}", registry.write_definition(definition))
+    packed = registry.solutions()
+    for solution in pack(registry):
+        before = packed.get(solution.name)
+        if before is None or digest(before) != digest(solution):
+            op_type = definitions[solution.definition].op_type
+            yield Made(f"Solution {solution.name}", registry.write_solution(solution, op_type))
+    for definition in definitions.values():
+        if not registry.workloads(definition.name) and definition.var_axes == ["batch"]:
+            path = registry.write_workloads(definition, generate_workloads(definition))
+            yield Made(f"Workloads of {definition.name}", path)

@@ -1,0 +1,19 @@
+"""What a failed build is."""
+
+from __future__ import annotations
+
+import traceback
+
+
+class BuildError(Exception):
+    """A Solution does not compile, load or import; the message is the compiler's or the interpreter's."""
+
+
+# Kernels in Python DSLs compile at their first call, so what fails there may be the compilation.
+_COMPILER_FOLDERS = ("/triton/compiler/", "/tilelang/engine/", "/tilelang/jit/", "/torch/_inductor/")
+
+
+def is_compile_error(error: BaseException) -> bool:
+    """Whether an exception out of a call came from a compiler rather than from the kernel."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(folder in frame.filename for frame in frames[-12:] for folder in _COMPILER_FOLDERS)

@@ -1,0 +1,41 @@
+"""Solutions whose entry point is Python: python, triton and tilelang."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.evaluation.building.errors import BuildError
+from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
+from fib_rmsnorm.schema import Solution
+
+
+def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
+    """Import the entry file and return the entry point.
+
+    The sources are a package, so `from .other import f` works as under upstream's builder; their folder is on
+    the path too, so `import other` does. Raises BuildError with the traceback of whatever importing raises.
+    """
+    package = f"fib_solution_{content_key(solution)}"
+    folder = cache / "sources" / package
+    write_sources(solution, folder)
+    sys.path[:0] = [str(folder), str(folder.parent)]
+    importlib.invalidate_caches()
+    entry_path = solution.get_entry_path()
+    if entry_path.suffix != ".py":
+        raise BuildError(f"the entry file {entry_path} of a {solution.spec.language.value} solution is no .py file")
+    module_name = ".".join([package, *entry_path.with_suffix("").parts])
+    try:
+        module = importlib.import_module(module_name)
+    except BaseException:  # a module may raise SystemExit too
+        raise BuildError(traceback.format_exc()) from None
+    symbol = solution.get_entry_symbol()
+    entry = getattr(module, symbol, None)
+    if not callable(entry):
+        raise BuildError(f"{entry_path} defines no function {symbol!r}")
+    result: Callable[..., Any] = entry
+    return result

@@ -1,0 +1,98 @@
+"""Is an output right? Elementwise |error| <= rtol * |expected| + atol, and never right by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+# (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
+# four steps of the dtype's subnormals, where a relative bound means nothing.
+_TOLERANCES = {
+    torch.float16: (1e-3, 4 * 2.0**-24),
+    torch.bfloat16: (1e-2, 4 * 2.0**-133),
+    torch.float32: (1e-5, 4 * 2.0**-149),
+    torch.float64: (1e-12, 0.0),
+}
+_COARSE_FLOAT = (0.13, 2.0**-9)  # float8: one unit in the last place of e4m3 is 1/8
+_CHUNK = 1 << 24
+_UPSTREAM_EPS = 1e-8  # upstream divides by |expected| + 1e-8; its readers expect the same number
+
+
+def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """The tolerances to apply: those given, and the dtype's own for each that is None."""
+    default = _TOLERANCES.get(dtype, _COARSE_FLOAT if dtype.is_floating_point else (0.0, 0.0))
+    return (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
+
+
+@dataclass
+class Comparison:
+    """What the comparison of one output found."""
+
+    max_absolute_error: float = 0.0
+    max_relative_error: float = 0.0
+    mismatched: int = 0
+    elements: int = 0
+    rtol: float = 0.0
+    atol: float = 0.0
+    worst: str = ""
+    """Where the error exceeds its bound the most, in words; empty if it never does."""
+    failing_kinds: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def compare(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    rtol: float | None = None,
+    atol: float | None = None,
+    row_kinds: Sequence[str] = (),
+) -> Comparison:
+    """Compare an output with what was expected, both of one shape and dtype, block by block.
+
+    A NaN or infinity matches only its like. `max_absolute_error` and `max_relative_error` are upstream's:
+    the largest |a - e| and |a - e| / (|e| + 1e-8) in float32.
+    """
+    bounds = tolerance(expected.dtype, rtol, atol)
+    result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
+    columns = expected.shape[-1] if expected.dim() else 1
+    actual_rows, expected_rows = actual.reshape(-1, columns), expected.reshape(-1, columns)
+    step = max(1, _CHUNK // max(1, columns))
+    worst_excess = 0.0
+    failing: set[str] = set()
+    for start in range(0, expected_rows.shape[0], step):
+        a, e = actual_rows[start : start + step].float(), expected_rows[start : start + step].float()
+        error, excess = _errors(a, e, *bounds)
+        result.max_absolute_error = max(result.max_absolute_error, error.max().item())
+        relative = (error / (e.abs().nan_to_num(nan=0.0) + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
+        result.max_relative_error = max(result.max_relative_error, relative.max().item())
+        wrong = excess > 0
+        count = int(wrong.sum().item())
+        if not count:
+            continue
+        result.mismatched += count
+        bad_rows = (wrong.any(dim=1).nonzero().flatten() + start).tolist()
+        if row_kinds:
+            failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
+        if excess.max().item() > worst_excess:
+            worst_excess = excess.max().item()
+            row, column = divmod(int(excess.argmax().item()), columns)
+            result.worst = f"[{start + row}, {column}]: got {a[row, column]:g}, expected {e[row, column]:g}"
+    result.failing_kinds = sorted(failing)
+    return result
+
+
+def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """|a - e| with equal non-finite values at no distance, others at infinity; and how far it is over bound."""
+    infinity = torch.tensor(float("inf"), device=a.device)
+    error = (a - e).abs()
+    same = (a == e) | (a.isnan() & e.isnan())
+    error = torch.where(same, 0.0, torch.where(a.isfinite() & e.isfinite(), error, infinity))
+    # An infinite bound would let anything pass where the expected value is infinite.
+    bound = torch.where(e.isfinite(), rtol * e.abs() + atol, 0.0)
+    return error, torch.where(error > bound, error - bound, 0.0)

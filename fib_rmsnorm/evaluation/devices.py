@@ -1,0 +1,79 @@
+"""The devices of this machine, by the names a Trace records."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from fib_rmsnorm.errors import InputError
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device an evaluation can run on."""
+
+    name: str
+    """torch's name: `cpu`, `cuda:0`, ..."""
+    hardware: str
+    """The model as a Trace records it: `NVIDIA H200`, `Intel(R) Xeon(R) Processor (2 cores)`."""
+    memory_bytes: int
+
+    @property
+    def kind(self) -> str:
+        """`cpu` or `cuda`."""
+        return self.name.partition(":")[0]
+
+
+def cpu_device() -> Device:
+    """The CPU, with the cores this process may use."""
+    cores = len(psutil.Process().cpu_affinity())
+    return Device("cpu", f"{_cpu_model()} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def cuda_devices() -> list[Device]:
+    """The CUDA devices torch can use, in its order."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    found = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        found.append(Device(f"cuda:{index}", properties.name, properties.total_memory))
+    return found
+
+
+def choose_devices(request: str = "auto") -> list[Device]:
+    """The devices that `auto`, `cpu`, `cuda` or `cuda:N` asks for; `auto` is every GPU, or else the CPU.
+
+    Raises InputError for a name that is none of these or a GPU that is not there.
+    """
+    if request == "cpu":
+        return [cpu_device()]
+    if request != "auto" and request != "cuda" and not _names_a_gpu(request):
+        raise InputError(f"unknown device {request!r}: use auto, cpu, cuda or cuda:N")
+    gpus = cuda_devices()
+    if request == "auto":
+        return gpus or [cpu_device()]
+    chosen = [gpu for gpu in gpus if request in ("cuda", gpu.name)]
+    if not chosen:
+        there = ", ".join(gpu.name for gpu in gpus) or "no CUDA device; run: fib-rmsnorm env"
+        raise InputError(f"no device {request!r} here (there: {there})")
+    return chosen
+
+
+def _names_a_gpu(request: str) -> bool:
+    kind, _, index = request.partition(":")
+    return kind == "cuda" and index.isdigit()

@@ -1,0 +1,109 @@
+"""A Workload's tensors, from its uuid: the same on every machine of a kind."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Workload
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch dtype that a Definition names. Raises InputError for one this torch lacks."""
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise InputError(f"this torch has no dtype {name!r}")
+    return dtype
+
+
+def generate_inputs(
+    definition: Definition, workload: Workload, device: str, dataset: Path | None = None
+) -> dict[str, Any]:
+    """Make a Workload's inputs in the Definition's order; random ones are N(0, 1) seeded by uuid and name.
+
+    Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
+    """
+    sizes = {**definition.const_axes, **workload.axes}
+    made: dict[str, Any] = {}
+    for name, spec in definition.inputs.items():
+        given = workload.inputs.get(name)
+        if isinstance(given, ScalarInput):
+            made[name] = given.value
+        elif isinstance(given, SafetensorsInput):
+            made[name] = _load_tensor(given, dataset).to(device)
+        elif spec.shape is None:
+            raise InputError(f"workload {workload.uuid}: its scalar input {name!r} has no value")
+        else:
+            shape = [sizes[axis] for axis in spec.shape]
+            made[name] = _random_tensor(shape, torch_dtype(spec.dtype.value), device, workload.uuid + name)
+    return made
+
+
+def _random_tensor(shape: list[int], dtype: torch.dtype, device: str, seed: str) -> torch.Tensor:
+    generator = torch.Generator(device)
+    generator.manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "little") >> 1)
+    if dtype is torch.bool:
+        return torch.randint(0, 2, shape, generator=generator, device=device, dtype=torch.uint8).to(dtype)
+    if not dtype.is_floating_point:
+        bound = min(1024, torch.iinfo(dtype).max)
+        return torch.randint(-bound, bound, shape, generator=generator, device=device, dtype=dtype)
+    if dtype.itemsize == 1:  # float8 has no normal generator, and little range
+        return torch.randn(shape, generator=generator, device=device).clamp_(-2, 2).to(dtype)
+    return torch.randn(shape, generator=generator, device=device, dtype=dtype)
+
+
+def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
+    from safetensors.torch import safe_open
+
+    if dataset is None:
+        raise InputError(f"{given.path}: a safetensors input needs the dataset's folder")
+    path = (dataset / given.path).resolve()
+    if not path.is_relative_to(dataset.resolve()):
+        raise InputError(f"{given.path}: leads out of the dataset {dataset}")
+    if not path.is_file():
+        raise InputError(f"no such file: {path}")
+    with safe_open(path, framework="pt") as file:
+        if given.tensor_key not in file.keys():  # noqa: SIM118 - not a dict
+            raise InputError(f"{path}: holds no tensor {given.tensor_key!r}")
+        tensor: torch.Tensor = file.get_tensor(given.tensor_key)
+        return tensor
+
+
+def count_cases(definition: Definition, workload: Workload) -> int:
+    """How many sets of inputs a solution is judged on: the Workload's own, and the operator's hard cases."""
+    operator = find_operator(definition)
+    return 1 + (operator.count_hard_cases(definition, dict(workload.axes)) if operator else 0)
+
+
+def make_case(
+    definition: Definition, workload: Workload, case: int, device: str, dataset: Path | None = None
+) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """Make the inputs of case 0 (the Workload's own) or a hard case: its name, inputs and kinds of rows."""
+    inputs = generate_inputs(definition, workload, device, dataset)
+    operator = find_operator(definition)
+    if case == 0 or operator is None:
+        return "workload", inputs, ()
+    hard = operator.make_hard_case(definition, inputs, case - 1)
+    return hard.name, hard.inputs, hard.row_kinds
+
+
+def make_outputs(definition: Definition, workload: Workload, device: str) -> list[torch.Tensor]:
+    """Allocate the outputs, filled with a pattern that no kernel would write, to show what stays unwritten."""
+    sizes = {**definition.const_axes, **workload.axes}
+    made = []
+    for spec in definition.outputs.values():
+        dtype = torch_dtype(spec.dtype.value)
+        tensor = torch.empty([sizes[axis] for axis in spec.shape or []], dtype=dtype, device=device)
+        poison(tensor)
+        made.append(tensor)
+    return made
+
+
+def poison(tensor: torch.Tensor) -> None:
+    """Fill with all-ones bytes: NaN in every floating-point format in use, -1 or 255 in integers."""
+    tensor.view(-1).view(torch.uint8).fill_(255)

@@ -1,0 +1,143 @@
+"""What a bench will evaluate: the choice of Definitions, Solutions and Workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import TypeVar
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.schema import Definition, Solution, Workload
+
+Item = TypeVar("Item")
+
+# Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
+# bytes of its tensors.
+_MEMORY_FACTOR = 8
+# The interpreter runs about 6 MB of a kernel's traffic per second: more than this would take minutes a call.
+MOST_INTERPRETED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Filters: an empty one lets everything through. Names may be globs."""
+
+    definitions: tuple[str, ...] = ()
+    solutions: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Something that was chosen but cannot be evaluated here, and why."""
+
+    definition: str
+    solution: str | None
+    reason: str
+    workload: Workload | None = None
+    is_failure: bool = False
+    """Whether something is broken (a Definition's reference), rather than not for this machine."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One Workload and the Solutions to evaluate on it, on one device."""
+
+    definition: Definition
+    workload: Workload
+    solutions: tuple[Solution, ...]
+
+
+@dataclass
+class Plan:
+    """Groups in order, and what is left out."""
+
+    groups: list[Group] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+
+    @property
+    def evaluations(self) -> int:
+        """How many evaluations the plan holds."""
+        return sum(len(group.solutions) for group in self.groups)
+
+
+def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
+    """Choose what to evaluate on devices like `device`.
+
+    Raises InputError if a filter matches nothing: a mistyped name must not look like success.
+    """
+    definitions = _choose("definition", registry.definitions().values(), lambda d: d.name, selection.definitions)
+    chosen_names = {definition.name for definition in definitions}
+    candidates = [s for s in registry.solutions().values() if s.definition in chosen_names]
+    solutions = _choose("solution", candidates, lambda s: s.name, selection.solutions)
+    solutions = _choose("language", solutions, lambda s: s.spec.language.value, selection.languages)
+    solutions = _choose("author", solutions, lambda s: s.author, selection.authors)
+    plan = Plan()
+    runnable = []
+    for solution in solutions:
+        reason = reason_to_skip(solution, device)
+        if reason:
+            plan.skips.append(Skip(solution.definition, solution.name, reason))
+        else:
+            runnable.append(solution)
+    for definition in definitions:
+        mine = [solution for solution in runnable if solution.definition == definition.name]
+        _plan_definition(plan, definition, registry.workloads(definition.name), mine, selection, device)
+    return plan
+
+
+def _plan_definition(
+    plan: Plan,
+    definition: Definition,
+    workloads: list[Workload],
+    solutions: list[Solution],
+    selection: Selection,
+    device: Device,
+) -> None:
+    if selection.batch_sizes:
+        wanted = selection.batch_sizes
+        there = [workload.axes.get("batch") for workload in workloads]
+        for size in wanted:
+            if size not in there:
+                raise InputError(
+                    f"{definition.name} has no workload of batch {size}; run: fib-rmsnorm workload "
+                    f"--definition {definition.name} --batch-sizes {size}"
+                )
+        workloads = [workload for workload in workloads if workload.axes.get("batch") in wanted]
+    if not solutions:
+        return
+    for workload in workloads:
+        moved = bytes_moved(definition, workload)
+        if moved * _MEMORY_FACTOR > device.memory_bytes:
+            reason = f"needs about {moved * _MEMORY_FACTOR / 1e9:.1f} GB of {device.memory_bytes / 1e9:.1f} GB"
+            plan.skips.append(Skip(definition.name, None, reason, workload))
+            continue
+        fitting = []
+        for solution in solutions:
+            interpreted = capability(solution.spec.language.value, device).ability == "interpret"
+            if interpreted and moved > MOST_INTERPRETED_BYTES:
+                reason = "interpreted: minutes a call at this size"
+                plan.skips.append(Skip(definition.name, solution.name, reason, workload))
+            else:
+                fitting.append(solution)
+        plan.groups.append(Group(definition, workload, tuple(fitting)))
+
+
+def _choose(
+    what: str, items: Iterable[Item], name_of: Callable[[Item], str], patterns: Collection[str]
+) -> list[Item]:
+    """Keep the items whose name matches a pattern. Raises InputError for a pattern that matches none."""
+    found = list(items)
+    if not patterns:
+        return found
+    names = sorted({name_of(item) for item in found})
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise InputError(f"no {what} matches {pattern!r} (there: {', '.join(names) or 'none'})")
+    return [item for item in found if any(fnmatch(name_of(item), pattern) for pattern in patterns)]

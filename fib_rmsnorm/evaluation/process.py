@@ -1,0 +1,233 @@
+"""Processes from the scheduler's side: start them, ask them, and be rid of them whatever they do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from multiprocessing.connection import wait
+
+import psutil
+
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.channel import Channel, Message
+from fib_rmsnorm.evaluation.zygote import become_subreaper
+
+_RUN_VARIABLE = "FIB_RMSNORM_RUN"
+_POLL_S = 0.2
+_MAX_LOG_BYTES = 64 << 10
+
+
+class ProcessDiedError(Exception):
+    """The process ended before it answered; the message says how, with the signal's name."""
+
+
+class ProcessTimeoutError(Exception):
+    """The process did not answer in time and was killed."""
+
+
+class ProcessGreedyError(Exception):
+    """The process took more memory than it may and was killed."""
+
+
+class StoppedError(Exception):
+    """The run is being stopped."""
+
+
+class Zygote:
+    """The source of worker and judge processes; closing it ends them all."""
+
+    def __init__(self) -> None:
+        become_subreaper()
+        self._run = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._alive: dict[int, Process] = {}
+        self.stopping = threading.Event()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for the zygote's life
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fib_rmsnorm.evaluation.zygote", str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, _RUN_VARIABLE: self._run},
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def spawn(self, role: str, handover: int, environment: dict[str, str] | None = None) -> Process:
+        """Start a `worker` or `judge` with variables added to its environment.
+
+        Raises FibRmsnormError with the zygote's last words if it could not start.
+        """
+        ours, theirs = socket.socketpair()
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - the Process owns it
+        request = json.dumps({"role": role, "environment": environment or {}}).encode()
+        with self._lock, theirs:
+            if self.stopping.is_set():
+                raise StoppedError
+            try:
+                socket.send_fds(self._socket, [request], [theirs.fileno(), log.fileno(), handover])
+                answer = self._socket.recv(1 << 12)
+            except OSError:
+                answer = b""
+            if not answer:
+                raise FibRmsnormError(f"the worker processes cannot start: {self._last_words()}")
+            process = Process(self, json.loads(answer)["pid"], Channel(ours.detach()), log.fileno())
+            process.keep(log)
+            self._alive[process.pid] = process
+        return process
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "their parent died"
+
+    def forget(self, process: Process) -> None:
+        """Take a process that has ended off the list, and kill what it left behind."""
+        with self._lock:
+            self._alive.pop(process.pid, None)
+        self._kill_escaped()
+
+    def _kill_escaped(self) -> None:
+        """Kill descendants that left their process group: orphans are our children, marked by the run's id."""
+        for child in psutil.Process().children():
+            with self._lock:
+                known = child.pid in self._alive or child.pid == self._process.pid
+            if known:
+                continue
+            with contextlib.suppress(psutil.Error, ChildProcessError):
+                if child.environ().get(_RUN_VARIABLE) == self._run:
+                    child.kill()
+                    os.waitpid(child.pid, 0)
+
+    def close(self) -> None:
+        """Kill every process of this run."""
+        self.stopping.set()
+        with self._lock:
+            processes = list(self._alive.values())
+        for process in processes:
+            process.kill()
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+        self._kill_escaped()
+        self._errors.close()
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Process:
+    """One worker or judge, in a process group of its own."""
+
+    def __init__(self, zygote: Zygote, pid: int, channel: Channel, log: int) -> None:
+        self.pid = pid
+        self._zygote = zygote
+        self._channel = channel
+        self._log = log
+        self._log_start = 0
+        self._pidfd = os.pidfd_open(pid)
+        self._lock = threading.Lock()
+        self._ended: str | None = None
+        self._kept: list[object] = []
+
+    def keep(self, thing: object) -> None:
+        """Hold a reference for as long as this process."""
+        self._kept.append(thing)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended, as far as we know."""
+        return self._ended is None
+
+    def request(self, message: Message, deadline: float, memory_limit: int | None = None) -> Message:
+        """Send a request and wait for its answer until `deadline` (of time.monotonic).
+
+        Raises ProcessDiedError, ProcessTimeoutError or ProcessGreedyError, and then the process is gone;
+        StoppedError if the run is stopped meanwhile.
+        """
+        try:
+            self._channel.send(message)
+            while True:
+                left = deadline - time.monotonic()
+                ready = wait([self._channel.fileno(), self._pidfd], max(0.0, min(_POLL_S, left)))
+                if self._zygote.stopping.is_set():
+                    raise StoppedError
+                if self._channel.fileno() in ready:
+                    return self._channel.receive()
+                if ready:
+                    raise ProcessDiedError(self.kill())
+                if left <= 0:
+                    self.kill()
+                    raise ProcessTimeoutError
+                if memory_limit is not None and (used := self._memory()) > memory_limit:
+                    self.kill()
+                    raise ProcessGreedyError(f"took {used / 2**30:.1f} GiB of {memory_limit / 2**30:.1f} allowed")
+        except (EOFError, OSError, ValueError) as error:
+            if self._zygote.stopping.is_set():
+                raise StoppedError from None
+            how = self.kill()
+            raise ProcessDiedError(how if not isinstance(error, ValueError) else f"sent no message: {error}") from None
+
+    def _memory(self) -> int:
+        """Resident bytes of the process and its descendants."""
+        total = 0
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.pid)
+            for member in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.Error):
+                    total += member.memory_info().rss
+        return total
+
+    def kill(self) -> str:
+        """Kill the process and its group, and say how it had ended: by itself, or by us."""
+        with self._lock:
+            if self._ended is None:
+                # A moment for a process that is dying by itself, so that its own end is what gets told.
+                by_itself = bool(wait([self._pidfd], 0.0))
+                for kill in (os.killpg, os.kill):
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        kill(self.pid, signal.SIGKILL)
+                self._ended = _describe_end(self.pid, by_itself)
+                os.close(self._pidfd)
+                self._channel.close()
+                self._zygote.forget(self)
+        return self._ended
+
+    def take_log(self) -> str:
+        """What it wrote to stdout and stderr since last asked: its beginning and end if that is long."""
+        size = os.fstat(self._log).st_size
+        start, self._log_start = self._log_start, size
+        length = size - start
+        if length <= _MAX_LOG_BYTES:
+            data = os.pread(self._log, length, start)
+        else:
+            half = _MAX_LOG_BYTES // 2
+            cut = f"\n[... {length - 2 * half} bytes left out ...]\n".encode()
+            data = os.pread(self._log, half, start) + cut + os.pread(self._log, half, size - half)
+        return data.decode(errors="replace")
+
+
+def _describe_end(pid: int, by_itself: bool) -> str:
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        return "ended"
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exited with code {code}"
+    name = signal.Signals(-code).name
+    return f"died of {name}" if by_itself or -code != signal.SIGKILL else "killed"

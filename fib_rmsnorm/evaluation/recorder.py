@@ -1,0 +1,58 @@
+"""Where Traces go as they come: appended to the registry, and to the file the user named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.store import append_line, write_atomic
+from fib_rmsnorm.schema import Definition, Solution, Trace
+
+
+class OutputFile:
+    """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
+
+    The file is replaced at the first Trace, and is whole and readable after each.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix not in (".json", ".jsonl"):
+            raise InputError(f"--output {path}: the name must end in .json or .jsonl")
+        if not path.resolve().parent.is_dir():
+            raise InputError(f"--output {path}: no such folder: {path.resolve().parent}")
+        if path.is_dir():
+            raise InputError(f"--output {path}: is a folder")
+        self.path = path
+        self._records: list[str] = []
+
+    def add(self, trace: Trace) -> None:
+        """Add a Trace; it is on the disk when this returns."""
+        record = trace.model_dump_json()
+        self._records.append(record)
+        if self.path.suffix == ".json":
+            write_atomic(self.path, "[\n" + ",\n".join(self._records) + "\n]\n")
+        elif len(self._records) == 1:
+            write_atomic(self.path, record + "\n")
+        else:
+            append_line(self.path, record)
+
+
+class Recorder:
+    """Records events of the scheduler."""
+
+    def __init__(self, registry: Registry, output: OutputFile | None) -> None:
+        self._registry = registry
+        self._output = output
+        self._definitions: dict[str, Definition] = registry.definitions()
+        self._solutions: dict[str, Solution] = registry.solutions()
+
+    def __call__(self, event: Evaluated | Resumed) -> None:
+        """Record a Trace; a resumed one is in the registry already."""
+        trace = event.trace
+        if isinstance(event, Evaluated) and trace.solution is not None:
+            author = self._solutions[trace.solution].author
+            self._registry.append_trace(trace, author, self._definitions[trace.definition].op_type)
+        if self._output:
+            self._output.add(trace)

@@ -1,0 +1,168 @@
+"""The scheduler: owns the devices, keeps each busy with one evaluation at a time, records as it goes."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.lane import Lane, ReferenceFailedError
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
+from fib_rmsnorm.evaluation.process import StoppedError, Zygote
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
+
+ResultKey = tuple[str, str, str, str, str, Settings | None]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A Trace of this run; it has been recorded."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A Trace of an earlier run that stands for an evaluation of this one."""
+
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class Building:
+    """A device's Solutions are being built."""
+
+    device: Device
+    solutions: int
+
+
+Event = Evaluated | Resumed | Building | Skip
+
+
+def result_key(
+    definition: Definition, workload: Workload, solution: Solution, hardware: str, settings: Settings
+) -> ResultKey:
+    """What makes two evaluations the same: contents, workload, device model and settings."""
+    return (definition.name, digest(definition), digest(solution), workload.uuid, hardware, settings)
+
+
+def key_of_trace(trace: Trace) -> ResultKey | None:
+    """The key of a passed Trace; None for a failure, which is to be tried again, and for a trace without digests."""
+    evaluation = trace.evaluation
+    if evaluation is None or evaluation.performance is None:
+        return None
+    if evaluation.definition_sha256 is None or evaluation.solution_sha256 is None:
+        return None
+    return (
+        trace.definition,
+        evaluation.definition_sha256,
+        evaluation.solution_sha256,
+        trace.workload.uuid,
+        evaluation.environment.hardware,
+        evaluation.settings,
+    )
+
+
+class Scheduler:
+    """Runs a Plan over devices."""
+
+    def __init__(
+        self,
+        zygote: Zygote,
+        devices: list[Device],
+        settings: Settings,
+        *,
+        timeout_s: float,
+        dataset: Path | None = None,
+        record: Callable[[Evaluated | Resumed], None] = lambda _: None,
+        done: dict[ResultKey, Trace] | None = None,
+    ) -> None:
+        self._zygote = zygote
+        self._settings = settings
+        self._record = record
+        self._record_lock = threading.Lock()
+        self._done = done or {}
+        self._lanes = [Lane(zygote, device, settings, timeout_s, dataset) for device in devices]
+        self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+
+    def run(self, plan: Plan) -> Iterator[Event]:
+        """Yield events as they happen. Closing the generator, or an exception in its user, stops everything."""
+        yield from plan.skips
+        groups: queue.SimpleQueue[Group] = queue.SimpleQueue()
+        for group in plan.groups:
+            groups.put(group)
+        lanes = self._lanes[: max(1, len(plan.groups))]
+        threads = [
+            threading.Thread(target=self._run_lane, args=(lane, groups, plan), daemon=True) for lane in lanes
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                event = self._events.get()
+                if event is None:
+                    running -= 1
+                elif isinstance(event, BaseException):
+                    raise event
+                else:
+                    yield event
+        finally:
+            # Ends whatever still runs, so that the threads come back at once.
+            self._zygote.close()
+            for thread in threads:
+                thread.join()
+            for lane in self._lanes:
+                lane.close()
+
+    def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group], plan: Plan) -> None:
+        try:
+            self._prepare(lane, plan)
+            while True:
+                try:
+                    group = groups.get_nowait()
+                except queue.Empty:
+                    return
+                self._run_group(lane, group)
+        except StoppedError:
+            return
+        except BaseException as error:
+            self._events.put(error)
+        finally:
+            self._events.put(None)
+
+    def _prepare(self, lane: Lane, plan: Plan) -> None:
+        needed: dict[str, tuple[Definition, Solution]] = {}
+        for group in plan.groups:
+            for solution in group.solutions:
+                if self._result_of(lane, group, solution) is None:
+                    needed.setdefault(solution.name, (group.definition, solution))
+        if needed:
+            self._events.put(Building(lane.device, len(needed)))
+            lane.prepare(list(needed.values()))
+
+    def _run_group(self, lane: Lane, group: Group) -> None:
+        for solution in group.solutions:
+            earlier = self._result_of(lane, group, solution)
+            if earlier is not None:
+                self._emit(Resumed(earlier))
+                continue
+            try:
+                trace = lane.evaluate(group.definition, group.workload, solution)
+            except ReferenceFailedError as error:
+                self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))
+                return
+            self._emit(Evaluated(trace))
+
+    def _result_of(self, lane: Lane, group: Group, solution: Solution) -> Trace | None:
+        hardware = lane.device.hardware
+        return self._done.get(result_key(group.definition, group.workload, solution, hardware, self._settings))
+
+    def _emit(self, event: Evaluated | Resumed) -> None:
+        # Recorded before the next evaluation starts, and before anyone is told.
+        with self._record_lock:
+            self._record(event)
+        self._events.put(event)

@@ -1,0 +1,126 @@
+"""The process that imports torch once and forks every worker and judge from itself.
+
+A worker is then there in milliseconds rather than seconds, also after a crash. It never touches CUDA, so its
+children can. Each child is forked twice: its parent dies at once, and the scheduler (a subreaper) inherits
+it, so that the scheduler itself can wait for it and see how it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_FDS_PER_SPAWN = 3  # channel, log, handover
+
+
+def prctl(option: int, argument: int) -> None:
+    """Call prctl(2). Raises OSError if the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, argument, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants children of this process."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def main() -> None:
+    """Serve spawn requests on the inherited socket until the scheduler closes it."""
+    descriptor, scheduler = int(sys.argv[1]), int(sys.argv[2])
+    server = socket.socket(fileno=descriptor)
+    # Imported for the children's sake; with its modules loaded a fork is ready to work.
+    import fib_rmsnorm.evaluation.judge
+    import fib_rmsnorm.evaluation.worker  # noqa: F401
+
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
+        if not data:
+            return
+        pid = _fork_twice(server, json.loads(data), descriptors, scheduler)
+        for inherited in descriptors:
+            os.close(inherited)
+        server.send(json.dumps({"pid": pid}).encode())
+
+
+def _fork_twice(server: socket.socket, request: dict[str, object], fds: list[int], scheduler: int) -> int:
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        pid = os.fork()
+        if pid:
+            os._exit(0)
+        os.close(reader)
+        server.close()
+        _run_child(request, fds, writer, scheduler)
+    os.close(writer)
+    os.waitpid(middle, 0)
+    with os.fdopen(reader, "rb") as pipe:
+        return int(pipe.read())
+
+
+def _run_child(request: dict[str, object], fds: list[int], writer: int, scheduler: int) -> None:
+    status = 1
+    try:
+        os.setsid()
+        os.write(writer, str(os.getpid()).encode())
+        os.close(writer)
+        # Not before the scheduler has become the parent: the middle process's death would kill us.
+        while os.getppid() != scheduler:
+            if os.getppid() == 1:
+                os._exit(1)
+            time.sleep(0.0005)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != scheduler:
+            os._exit(1)
+        channel_fd, log_fd, handover_fd = fds
+        _redirect(log_fd)
+        _limit()
+        environment = request["environment"]
+        assert isinstance(environment, dict)
+        os.environ.update(environment)
+        _serve(str(request["role"]), channel_fd, handover_fd)
+        status = 0
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(log_fd: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        # Out of memory, the kernel shall choose a solution's process before any other.
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+            file.write("1000")
+
+
+def _serve(role: str, channel_fd: int, handover_fd: int) -> None:
+    import faulthandler
+
+    from fib_rmsnorm.evaluation import judge, worker
+    from fib_rmsnorm.evaluation.channel import Channel
+
+    faulthandler.enable()
+    {"worker": worker.main, "judge": judge.main}[role](Channel(channel_fd), handover_fd)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""RMSNorm: `out = x * rsqrt(mean(x^2) + eps) * weight` (Zhang and Sennrich 2019, arXiv:1910.07467)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.operator import HardCase
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
+"""Supported dtypes of x, weight and out, and what each adds to the Definition's name."""
+
+REFERENCE = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
+'''
+
+# More elements than this at once in float64 would need gigabytes of temporaries.
+_CHUNK_ELEMENTS = 1 << 24
+
+
+def _set_column(x: torch.Tensor, columns: torch.Tensor | int, value: float) -> torch.Tensor:
+    import torch
+
+    x[torch.arange(x.shape[0], device=x.device), columns] = value
+    return x
+
+
+def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    rows = torch.arange(x.shape[0], device=x.device)
+    return _set_column(x, (rows * 977 + 13) % x.shape[1], 60000.0)
+
+
+# What each kind of row breaks is its name. 60000 is near float16's maximum of 65504.
+_ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "x scaled by 300 (its squares overflow float16)": lambda x: x * 300,
+    "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
+    "zero row": lambda x: x * 0,
+    "one huge element": _huge_somewhere,
+    "huge last column": lambda x: _set_column(x, -1, 60000.0),
+    "constant row": lambda x: x * 0 + 3.0,
+    "x scaled by 1e-6 (subnormal in float16)": lambda x: x * 1e-6,
+}
+
+
+class RmsNorm:
+    """The operator RMSNorm over the last axis."""
+
+    name = "rmsnorm"
+
+    def define(self, hidden: int, dtype: str = "float16") -> Definition:
+        """Write the Definition `rmsnorm_d{hidden}` (with `_bf16` or `_fp32` for other dtypes).
+
+        Raises InputError for a hidden size that is not a positive multiple of 128, or an unknown dtype.
+        """
+        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
+
+        if hidden <= 0 or hidden % 128:
+            raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
+        if dtype not in DTYPES:
+            raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+
+        def tensor(shape: list[str] | None, dtype: str, description: str) -> TensorSpec:
+            return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": description})
+
+        return Definition(
+            name=f"rmsnorm_d{hidden}{DTYPES[dtype]}",
+            op_type="norm",
+            description=(
+                "Root mean square normalization over the hidden axis: "
+                "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
+            ),
+            tags=["stage:inference", "op:norm", "status:verified"],
+            axes={
+                "batch": AxisVar(description="Rows normalized independently: tokens, or batch times sequence."),
+                "hidden": AxisConst(value=hidden, description="Elements of a row: the model's hidden size."),
+            },
+            constraints=["hidden % 128 == 0"],
+            inputs={
+                "x": tensor(["batch", "hidden"], dtype, "Activations, contiguous by rows."),
+                "weight": tensor(["hidden"], dtype, "Learned scale of each hidden element."),
+                "eps": tensor(None, "float32", "Added to the mean square before the reciprocal square root."),
+            },
+            outputs={"out": tensor(["batch", "hidden"], dtype, "Normalized and scaled activations.")},
+            reference=REFERENCE,
+        )
+
+    def recognises(self, definition: Definition) -> bool:
+        """Whether the Definition has exactly the shape that `define` gives."""
+        shapes = {name: spec.shape for name, spec in {**definition.inputs, **definition.outputs}.items()}
+        rows = ["batch", "hidden"]
+        return definition.name.startswith("rmsnorm_") and shapes == {
+            "x": rows,
+            "weight": ["hidden"],
+            "eps": None,
+            "out": rows,
+        }
+
+    def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
+        """Enough cases that every kind of row meets both values of eps, also at a batch of one row."""
+        return 2 * self._rotations(axes["batch"])
+
+    def _rotations(self, batch: int) -> int:
+        return -(-len(_ROW_KINDS) // max(1, min(batch, len(_ROW_KINDS))))
+
+    def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
+        """Rows of every hard kind in turn; weights negative, zero and large; the second half with another eps."""
+        x, weight, eps = inputs["x"].clone(), inputs["weight"].clone(), inputs["eps"]
+        rotations = self._rotations(x.shape[0])
+        if index >= rotations:
+            eps = 1e-2 if eps < 1e-3 else 1e-6
+        kinds = list(_ROW_KINDS)
+        start = (index % rotations) * x.shape[0] % len(kinds)
+        kinds = kinds[start:] + kinds[:start]
+        for offset, kind in enumerate(kinds):
+            if offset < x.shape[0]:
+                x[offset :: len(kinds)] = _ROW_KINDS[kind](x[offset :: len(kinds)].clone())
+        weight[0::5] = 0
+        weight[1::5] = -weight[1::5].abs()
+        weight[2::5] *= 16
+        return HardCase(
+            name=f"hard rows, eps={eps:g}",
+            inputs={"x": x, "weight": weight, "eps": eps},
+            row_kinds=tuple(kinds),
+        )
+
+    def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:
+        """RMSNorm in float64, by blocks of rows, rounded once to the dtype of x."""
+        import torch
+
+        x, weight, eps = inputs["x"], inputs["weight"].to(torch.float64), inputs["eps"]
+        out = torch.empty_like(x)
+        rows = max(1, _CHUNK_ELEMENTS // max(1, x.shape[1]))
+        for x_rows, out_rows in zip(x.split(rows), out.split(rows), strict=True):
+            x_fp64 = x_rows.to(torch.float64)
+            rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
+            out_rows.copy_(x_fp64 * rstd * weight)
+        return [out]

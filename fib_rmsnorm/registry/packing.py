@@ -1,0 +1,136 @@
+"""Sources on disk -> Solutions: every `solution.toml` and the files beside it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import check_name
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LANGUAGES = tuple(language.value for language in SupportedLanguages)
+MANIFEST = "solution.toml"
+_LEFT_OUT = {"__pycache__"}
+
+
+class Manifest(BaseModel):
+    """What `solution.toml` says of the sources beside it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    description: str | None = None
+    definitions: list[str] = Field(default_factory=list)
+    """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
+    spec: BuildSpec
+
+
+def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solution]:
+    """Pack every folder of sources whose language is chosen, once for each Definition that it serves.
+
+    Raises InputError for an unknown language, a faulty manifest, or a name used twice.
+    """
+    chosen = check_languages(languages)
+    definitions = registry.definitions()
+    packed: dict[str, Solution] = {}
+    for manifest_path in sorted(registry.layout.solutions.rglob(MANIFEST)):
+        for solution in pack_folder(registry, manifest_path.parent, definitions):
+            if solution.name in packed:
+                raise InputError(f"{manifest_path}: a Solution named {solution.name!r} exists already")
+            packed[solution.name] = solution
+    return [solution for solution in packed.values() if solution.spec.language.value in chosen]
+
+
+def check_languages(languages: Iterable[str]) -> list[str]:
+    """Return the languages asked for. Raises InputError that names the known ones."""
+    chosen = [language.strip().lower() for language in languages]
+    for language in chosen:
+        if language not in LANGUAGES:
+            raise InputError(f"unknown language {language!r}: choose from {', '.join(LANGUAGES)}")
+    return chosen
+
+
+def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definition]) -> list[Solution]:
+    """Pack one folder of sources: a Solution for each Definition it serves.
+
+    The folder's own Definition gives the plain name; a sister's Solution adds what its Definition's name adds
+    to the operator's: `rmsnorm_triton_row_v1`, and `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
+    """
+    manifest = read_manifest(folder / MANIFEST)
+    parts = folder.relative_to(registry.layout.solutions).parts
+    if len(parts) != 4:  # author, op_type, definition, solution
+        raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
+    author, _, home, _ = parts
+    sources = read_sources(folder)
+    served = [
+        name
+        for name in definitions
+        if any(fnmatch(name, pattern) for pattern in manifest.definitions or [home])
+    ]
+    return [
+        _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else sister_suffix(name))
+        for name in served
+    ]
+
+
+def sister_suffix(definition: str) -> str:
+    """What a Definition's constants add to a Solution's name: `_d8192_bf16` of `rmsnorm_d8192_bf16`."""
+    _, separator, constants = definition.partition("_")
+    return f"_{constants}" if separator else f"_{definition}"
+
+
+def _make_solution(
+    manifest: Manifest, folder: Path, author: str, definition: str, sources: list[SourceFile], suffix: str
+) -> Solution:
+    try:
+        return Solution(
+            name=check_name(manifest.name + suffix, "solution"),
+            definition=definition,
+            author=author,
+            spec=manifest.spec,
+            sources=sources,
+            description=manifest.description,
+        )
+    except ValidationError as error:
+        raise InputError(f"{folder / MANIFEST}: {describe(error)}") from None
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a solution.toml. Raises InputError that names the file and what is wrong."""
+    try:
+        return Manifest.model_validate(tomllib.loads(read_text(path)))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
+
+
+def read_sources(folder: Path) -> list[SourceFile]:
+    """Every file of the folder but the manifest, hidden files and caches, in order of path."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if any(part in _LEFT_OUT or part.startswith(".") for part in relative.parts):
+            continue
+        if path.is_symlink():
+            raise InputError(f"{path}: a link; sources must be plain files inside their folder")
+        if path.is_file() and relative.as_posix() != MANIFEST:
+            content = read_text(path)
+            if not content.strip():
+                continue  # the schema has no empty sources
+            found.append(SourceFile(path=relative.as_posix(), content=content))
+    if not found:
+        raise InputError(f"{folder}: no sources beside {MANIFEST}")
+    return found

@@ -1,0 +1,107 @@
+"""A registry on disk: read and write Definitions, Solutions, Workloads and Traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import Layout, find_root
+from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
+from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+
+
+class Registry:
+    """The registry rooted at a folder. Every method reads the disk afresh, so two processes may share one."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = Layout(root)
+
+    @classmethod
+    def find(cls, root: Path | None = None) -> Registry:
+        """Open the registry at `root`, or the one around the working folder. Raises InputError if there is none."""
+        return cls(find_root(root))
+
+    @property
+    def root(self) -> Path:
+        """The registry's root folder."""
+        return self.layout.root
+
+    def definitions(self) -> dict[str, Definition]:
+        """All Definitions by name. Raises InputError on a bad file or a name used twice."""
+        found: dict[str, Definition] = {}
+        for path in sorted(self.layout.definitions.rglob("*.json")):
+            definition = read_json(path, Definition)
+            if definition.name in found:
+                raise InputError(f"{path}: a Definition named {definition.name!r} exists already")
+            found[definition.name] = definition
+        return found
+
+    def definition(self, name: str) -> Definition:
+        """The Definition called `name`. Raises InputError, naming those that exist."""
+        definitions = self.definitions()
+        if name not in definitions:
+            known = ", ".join(definitions) or "none"
+            raise InputError(f"no Definition {name!r} in {self.root} (there: {known})")
+        return definitions[name]
+
+    def solutions(self) -> dict[str, Solution]:
+        """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
+        found: dict[str, Solution] = {}
+        for path in sorted(self.layout.solutions.rglob("*.json")):
+            if is_source(path, self.layout.solutions):
+                continue
+            solution = read_json(path, Solution)
+            if solution.name in found:
+                raise InputError(f"{path}: a Solution named {solution.name!r} exists already")
+            found[solution.name] = solution
+        return found
+
+    def workloads(self, definition: str) -> list[Workload]:
+        """The Workloads of a Definition, in file order."""
+        return [
+            record.workload
+            for path in sorted(self.layout.workloads.rglob(f"{definition}.jsonl"))
+            for record in read_jsonl(path, Trace)
+            if record.definition == definition
+        ]
+
+    def traces(self) -> list[Trace]:
+        """All Traces, oldest first within each file."""
+        return [
+            trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)
+        ]
+
+    def write_definition(self, definition: Definition) -> Path:
+        """Write a Definition and return its path."""
+        path = self.layout.definition(definition.op_type, definition.name)
+        write_atomic(path, definition.model_dump_json(indent=2, exclude_none=False) + "\n")
+        return path
+
+    def write_solution(self, solution: Solution, op_type: str) -> Path:
+        """Write a packed Solution and return its path."""
+        path = self.layout.solution(solution.author, op_type, solution.definition, solution.name)
+        write_atomic(path, solution.model_dump_json(indent=2) + "\n")
+        return path
+
+    def write_workloads(self, definition: Definition, workloads: list[Workload]) -> Path:
+        """Replace a Definition's Workloads and return their path."""
+        path = self.layout.workload_file(definition.op_type, definition.name)
+        records = [Trace(definition=definition.name, workload=workload) for workload in workloads]
+        write_atomic(path, "".join(record.model_dump_json() + "\n" for record in records))
+        return path
+
+    def append_trace(self, trace: Trace, author: str, op_type: str) -> Path:
+        """Append a Trace; it is on the disk when this returns."""
+        path = self.layout.trace_file(author, op_type, trace.definition)
+        append_line(path, trace.model_dump_json())
+        return path
+
+
+def is_source(path: Path, solutions: Path) -> bool:
+    """Whether `path` lies in a folder of sources (one with a solution.toml at or above it)."""
+    for folder in path.parents:
+        if (folder / "solution.toml").exists():
+            return True
+        if folder == solutions:
+            return False
+    return False

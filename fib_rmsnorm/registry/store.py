@@ -1,0 +1,140 @@
+"""Files that survive crashes: atomic replacement, and appends that are durable when they return."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fib_rmsnorm.errors import InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace `path` with `text`: a reader, or a crash at any moment, sees the old file or the new, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; what we write is as readable as any other new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this a rename can be lost with the power, though the file's data is safe.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append `line` to a JSONL file; on return it is on the disk. One writer at a time across processes.
+
+    What a killed writer left of a last line is mended first: a whole record gets its newline, a torn one goes.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        data = line.encode() + b"\n"
+        if _mend_last_line(file.fileno()):
+            data = b"\n" + data
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        _sync_folder(path.parent)
+
+
+def _mend_last_line(descriptor: int) -> bool:
+    """Cut a torn last line off; return whether a whole last line lacks only its newline."""
+    size = os.fstat(descriptor).st_size
+    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        return False
+    start = size
+    tail = b""
+    while start > 0 and b"\n" not in tail:
+        step = min(1 << 16, start)
+        start -= step
+        tail = os.pread(descriptor, step, start) + tail
+    last = tail.rsplit(b"\n", 1)[-1]
+    if _is_json(last):
+        return True
+    os.ftruncate(descriptor, size - len(last))
+    return False
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def read_json(path: Path, model: type[Model]) -> Model:
+    """Read one record. Raises InputError that names the file and the first thing wrong with it."""
+    try:
+        return model.model_validate_json(read_text(path))
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
+
+
+def read_jsonl(path: Path, model: type[Model]) -> list[Model]:
+    """Read a file of one record a line; a torn last line (a writer was killed) is passed over.
+
+    Raises InputError that names the file, the line and the first thing wrong with it.
+    """
+    return list(_parse_lines(path, read_text(path), model))
+
+
+def _parse_lines(path: Path, text: str, model: type[Model]) -> Iterator[Model]:
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield model.model_validate_json(line)
+        except ValidationError as error:
+            if number == len(lines) and not _is_json(line.encode()):
+                return
+            raise InputError(f"{path}:{number}: {describe(error)}") from None
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file. Raises InputError if it is missing, unreadable or no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file (UTF-8)") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
+def describe(error: ValidationError) -> str:
+    """Say the first fault of a validation in one line."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    message = " ".join(str(first["msg"]).split())
+    return f"{where}: {message}" if where else message

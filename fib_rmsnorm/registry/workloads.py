@@ -1,0 +1,81 @@
+"""Generated Workloads: the same request gives the same uuids, and so the same tensors, everywhere."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.schema import Definition, RandomInput, ScalarInput, Workload
+
+DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
+DEFAULT_EPS = 1e-6
+
+# Any fixed value serves; changing it would rename every Workload ever generated.
+_NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
+
+
+def generate_workloads(
+    definition: Definition, batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES, eps: float = DEFAULT_EPS
+) -> list[Workload]:
+    """Generate a Workload for each batch size: random tensors, and eps always explicit.
+
+    A scalar that a Workload leaves out is drawn at random by upstream, a negative eps included.
+    Raises InputError for a Definition whose variable axes are not just `batch`, for a scalar input other than
+    `eps`, for a batch size that is not positive, and for eps that is negative or not finite.
+    """
+    if definition.var_axes != ["batch"]:
+        raise InputError(
+            f"{definition.name}: its variable axes are {definition.var_axes}; only `batch` can be generated"
+        )
+    if not 0 <= eps < float("inf"):
+        raise InputError(f"eps must be a finite number of at least 0, not {eps}")
+    sizes = list(dict.fromkeys(batch_sizes))
+    for size in sizes:
+        if size <= 0:
+            raise InputError(f"batch sizes must be positive, not {size}")
+    return [_make_workload(definition, size, eps) for size in sizes]
+
+
+def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
+    inputs: dict[str, RandomInput | ScalarInput] = {}
+    for name, spec in definition.inputs.items():
+        if spec.shape is not None:
+            inputs[name] = RandomInput()
+        elif name == "eps":
+            inputs[name] = ScalarInput(value=eps)
+        else:
+            raise InputError(f"{definition.name}: no value is known for its scalar input {name!r}")
+    request = {
+        "definition": definition.name,
+        "axes": {"batch": batch},
+        "inputs": {name: value.model_dump() for name, value in inputs.items()},
+    }
+    identity = uuid.uuid5(_NAMESPACE, json.dumps(request, sort_keys=True))
+    return Workload(axes={"batch": batch}, inputs=inputs, uuid=str(identity))
+
+
+def bytes_moved(definition: Definition, workload: Workload) -> int:
+    """Bytes of all tensors, inputs and outputs, each counted once: the least any kernel must move."""
+    return sum(tensor_bytes(definition, workload).values())
+
+
+def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
+    """Bytes of each input and output tensor of a Workload; scalars have none."""
+    sizes = {**definition.const_axes, **workload.axes}
+    result = {}
+    for name, spec in {**definition.inputs, **definition.outputs}.items():
+        if spec.shape is None:
+            continue
+        elements = 1
+        for axis in spec.shape:
+            elements *= sizes[axis]
+        result[name] = elements * _bits(spec.dtype.value) // 8
+    return result
+
+
+def _bits(dtype: str) -> int:
+    if dtype == "bool":
+        return 8
+    return int("".join(c for c in dtype.split("_")[0] if c.isdigit()))

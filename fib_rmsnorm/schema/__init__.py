@@ -1,0 +1,50 @@
+"""The FlashInfer Trace schema, with what a trustworthy measurement needs added.
+
+This package is the only one that imports flashinfer_bench. Importing it imports torch (upstream does),
+so commands import it only when they run.
+"""
+
+from flashinfer_bench.data import (
+    AxisConst,
+    AxisVar,
+    BuildSpec,
+    Definition,
+    Environment,
+    EvaluationStatus,
+    RandomInput,
+    SafetensorsInput,
+    ScalarInput,
+    Solution,
+    SourceFile,
+    SupportedBindings,
+    SupportedLanguages,
+    TensorSpec,
+    Workload,
+)
+
+from fib_rmsnorm.schema.digest import digest
+from fib_rmsnorm.schema.trace import Correctness, Evaluation, Performance, Settings, Trace
+
+__all__ = [
+    "AxisConst",
+    "AxisVar",
+    "BuildSpec",
+    "Correctness",
+    "Definition",
+    "Environment",
+    "Evaluation",
+    "EvaluationStatus",
+    "Performance",
+    "RandomInput",
+    "SafetensorsInput",
+    "ScalarInput",
+    "Settings",
+    "Solution",
+    "SourceFile",
+    "SupportedBindings",
+    "SupportedLanguages",
+    "TensorSpec",
+    "Trace",
+    "Workload",
+    "digest",
+]
