@@ -1,0 +1,82 @@
+"""A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.
+
+The library that the command line uses:
+
+    from fib_rmsnorm import BenchOptions, Registry, Selection, bench
+
+    registry = Registry.find()
+    for event in bench(registry, BenchOptions(selection=Selection(batch_sizes=(1, 8)))):
+        print(event)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.errors import FibRmsnormError, InputError
+    from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+    from fib_rmsnorm.evaluation.plan import Selection
+    from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed
+    from fib_rmsnorm.operators import RmsNorm
+    from fib_rmsnorm.registry import Registry, generate_workloads, pack
+    from fib_rmsnorm.schema import (
+        Definition,
+        Evaluation,
+        EvaluationStatus,
+        Performance,
+        Settings,
+        Solution,
+        Trace,
+        Workload,
+    )
+
+# Names are imported when first used: torch takes a second, and `--help` needs none of this.
+_HOMES = {
+    "fib_rmsnorm.errors": ("FibRmsnormError", "InputError"),
+    "fib_rmsnorm.evaluation.bench": ("BenchOptions", "bench"),
+    "fib_rmsnorm.evaluation.plan": ("Selection",),
+    "fib_rmsnorm.evaluation.scheduler": ("Evaluated", "Resumed"),
+    "fib_rmsnorm.operators": ("RmsNorm",),
+    "fib_rmsnorm.registry": ("Registry", "generate_workloads", "pack"),
+    "fib_rmsnorm.schema": (
+        "Definition",
+        "Evaluation",
+        "EvaluationStatus",
+        "Performance",
+        "Settings",
+        "Solution",
+        "Trace",
+        "Workload",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BenchOptions",
+    "Definition",
+    "Evaluated",
+    "Evaluation",
+    "EvaluationStatus",
+    "FibRmsnormError",
+    "InputError",
+    "Performance",
+    "Registry",
+    "Resumed",
+    "RmsNorm",
+    "Selection",
+    "Settings",
+    "Solution",
+    "Trace",
+    "Workload",
+    "bench",
+    "generate_workloads",
+    "pack",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -114,7 +114,7 @@ def _plan_definition(
         return
     for workload in workloads:
         moved = bytes_moved(definition, workload)
-        if moved * _MEMORY_FACTOR > device.memory_bytes:
+        if not fits(definition, workload, device):
             reason = f"needs about {moved * _MEMORY_FACTOR / 1e9:.1f} GB of {device.memory_bytes / 1e9:.1f} GB"
             plan.skips.append(Skip(definition.name, None, reason, workload))
             continue
@@ -127,6 +127,11 @@ def _plan_definition(
             else:
                 fitting.append(solution)
         plan.groups.append(Group(definition, workload, tuple(fitting)))
+
+
+def fits(definition: Definition, workload: Workload, device: Device) -> bool:
+    """Whether a device has the memory to judge and time a Workload."""
+    return bytes_moved(definition, workload) * _MEMORY_FACTOR <= device.memory_bytes
 
 
 def _choose(

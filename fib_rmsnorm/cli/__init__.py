@@ -1,0 +1,35 @@
+"""The command line: one file per command, which parses, calls and prints."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit: 0 all is well, 1 evaluations failed, 2 bad input, 130 interrupted."""
+    from fib_rmsnorm.cli.app import app
+    from fib_rmsnorm.errors import FibRmsnormError
+
+    try:
+        code = app(standalone_mode=False)
+    except FibRmsnormError as error:
+        sys.exit(_complain(str(error)))
+    except KeyboardInterrupt:
+        print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nobody is left to tell.
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        # What the option parser raises carries its own text; anything else is a bug and keeps its traceback.
+        describe = getattr(error, "format_message", None)
+        if describe is None:
+            raise
+        sys.exit(_complain(f"{describe()} (see fib-rmsnorm --help)"))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> int:
+    print(f"fib-rmsnorm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+    return 2

@@ -1,0 +1,40 @@
+"""The typer application: every command by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli import bench, define, solve, workload
+
+app = typer.Typer(
+    name="fib-rmsnorm",
+    help="A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"fib-rmsnorm {version('fib-rmsnorm')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that come before a command."""
+
+
+app.command("define")(define.command)
+app.command("solve")(solve.command)
+app.command("workload")(workload.command)
+app.command("bench")(bench.command)

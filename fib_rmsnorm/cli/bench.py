@@ -1,0 +1,82 @@
+"""`fib-rmsnorm bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DeviceName,
+    Json,
+    Languages,
+    Root,
+    split_batch_sizes,
+    split_names,
+)
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.bench import BenchOptions
+
+Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
+
+
+def command(  # noqa: PLR0913 - one parameter an option
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write this run's Traces to a .json or .jsonl file.")
+    ] = None,
+    definitions: Names = None,
+    solutions: Names = None,
+    languages: Languages = None,
+    authors: Names = None,
+    batch_sizes: BatchSizes = None,
+    device: DeviceName = "auto",
+    warmup_runs: Annotated[int, typer.Option(min=0, help="Calls before timing.")] = 10,
+    iterations: Annotated[int, typer.Option(min=1, help="Timed calls of a trial.")] = 50,
+    num_trials: Annotated[int, typer.Option(min=1, help="Trials.")] = 3,
+    rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
+    atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip what has passed already; retry failures.")] = False,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails."""
+    from fib_rmsnorm.evaluation.bench import BenchOptions
+    from fib_rmsnorm.evaluation.plan import Selection
+    from fib_rmsnorm.registry.packing import check_languages
+    from fib_rmsnorm.schema import Settings
+
+    options = BenchOptions(
+        selection=Selection(
+            definitions=split_names(definitions),
+            solutions=split_names(solutions),
+            languages=tuple(check_languages(split_names(languages))),
+            authors=split_names(authors),
+            batch_sizes=split_batch_sizes(batch_sizes),
+        ),
+        settings=Settings(
+            rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials
+        ),
+        device=device,
+        timeout_s=timeout,
+        resume=resume,
+        output=output,
+    )
+    return _run(options, root, as_json=json)
+
+
+def _run(options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
+    from contextlib import closing
+
+    from fib_rmsnorm.cli.progress import BenchPrinter
+    from fib_rmsnorm.evaluation.bench import bench
+    from fib_rmsnorm.registry import Registry
+
+    registry = Registry.find(root)
+    with BenchPrinter(registry.root, as_json=as_json) as printer, closing(bench(registry, options)) as events:
+        for event in events:
+            printer.show(event)
+    return printer.finish(options.output)

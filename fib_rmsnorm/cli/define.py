@@ -1,0 +1,31 @@
+"""`fib-rmsnorm define`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Root
+
+
+def command(
+    hidden: Annotated[int, typer.Option(help="Hidden size: a multiple of 128.")] = 4096,
+    dtype: Annotated[str, typer.Option(help="float16, bfloat16 or float32.")] = "float16",
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Write the Definition of RMSNorm (rmsnorm_d4096) and print its summary."""
+    from fib_rmsnorm.operators import RmsNorm
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.summaries import summarize_definition
+
+    registry = Registry.find(root)
+    definition = RmsNorm().define(hidden, dtype)
+    path = registry.write_definition(definition)
+    if json:
+        typer.echo(definition.model_dump_json(indent=2))
+        return
+    stdout().print(summarize_definition(definition))
+    stdout().print(f"Wrote {path.relative_to(registry.root)}")

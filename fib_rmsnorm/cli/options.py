@@ -1,0 +1,42 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.errors import InputError
+
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="The registry; default: $FIB_RMSNORM_ROOT, or the one around the working folder.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+BatchSizes = Annotated[
+    str | None, typer.Option("--batch-sizes", metavar="1,8,...", help="Batch sizes, separated by commas.")
+]
+Languages = Annotated[
+    str | None, typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all.")
+]
+DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
+
+
+def split_names(value: str | None) -> tuple[str, ...]:
+    """The names in a list separated by commas."""
+    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
+
+
+def split_batch_sizes(value: str | None) -> tuple[int, ...]:
+    """The batch sizes in a list separated by commas. Raises InputError for what is no positive number."""
+    sizes = []
+    for part in split_names(value):
+        if not part.isdigit() or int(part) == 0:
+            raise InputError(f"--batch-sizes: {part!r} is no positive whole number")
+        sizes.append(int(part))
+    return tuple(sizes)
