@@ -13,6 +13,7 @@ app = typer.Typer(
     help="A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
