@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import bench, define, solve, workload
+from fib_rmsnorm.cli import bench, define, solve, try_, workload
 
 app = typer.Typer(
     name="fib-rmsnorm",
@@ -39,3 +39,4 @@ app.command("define")(define.command)
 app.command("solve")(solve.command)
 app.command("workload")(workload.command)
 app.command("bench")(bench.command)
+app.command("try")(try_.command)

@@ -79,12 +79,14 @@ class Scheduler:
         dataset: Path | None = None,
         record: Callable[[Evaluated | Resumed], None] = lambda _: None,
         done: dict[ResultKey, Trace] | None = None,
+        build_ahead: bool = True,
     ) -> None:
         self._zygote = zygote
         self._settings = settings
         self._record = record
         self._record_lock = threading.Lock()
         self._done = done or {}
+        self._build_ahead = build_ahead
         self._lanes = [Lane(zygote, device, settings, timeout_s, dataset) for device in devices]
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
@@ -120,7 +122,8 @@ class Scheduler:
 
     def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group], plan: Plan) -> None:
         try:
-            self._prepare(lane, plan)
+            if self._build_ahead:
+                self._prepare(lane, plan)
             while True:
                 try:
                     group = groups.get_nowait()

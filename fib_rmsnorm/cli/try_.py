@@ -1,0 +1,84 @@
+"""`fib-rmsnorm try`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fib_rmsnorm.evaluation.scheduler import Event
+    from fib_rmsnorm.evaluation.trial import Trial
+    from fib_rmsnorm.schema import Trace
+
+
+def command(  # noqa: PLR0913 - one parameter an option
+    kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
+    definition: Annotated[str, typer.Option(help="The Definition it computes.")] = "rmsnorm_d4096",
+    entry: Annotated[str | None, typer.Option(help="The entry point; default: run.")] = None,
+    batch_sizes: BatchSizes = None,
+    device: DeviceName = "auto",
+    rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
+    atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 60.0,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Is this one kernel right and fast? Exit code 0 if it passes, 1 if not; nothing is registered."""
+    from contextlib import closing
+
+    from fib_rmsnorm.evaluation.process import Zygote
+
+    sizes = split_batch_sizes(batch_sizes)
+    if not kernel.exists():
+        from fib_rmsnorm.errors import InputError
+
+        raise InputError(f"no such file: {kernel}")
+    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+        from fib_rmsnorm.evaluation.devices import choose_devices
+        from fib_rmsnorm.evaluation.draft import draft_solution
+        from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.schema import Settings
+
+        registry = Registry.find(root)
+        wanted = registry.definition(definition)
+        draft = draft_solution(kernel, wanted, entry)
+        trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])
+        settings = Settings(rtol=rtol, atol=atol)
+        with closing(run_trial(zygote, trial, settings, timeout, registry)) as events:
+            return _report(trial, events, as_json=json)
+
+
+def _report(trial: Trial, events: Iterable[Event], *, as_json: bool) -> int:
+    from fib_rmsnorm.evaluation.scheduler import Evaluated
+    from fib_rmsnorm.reports.console import stderr, stdout
+    from fib_rmsnorm.reports.results import result_line
+    from fib_rmsnorm.reports.trial import describe_failures, passed, verdict
+
+    spec = trial.draft.spec
+    style = "destination-passing" if spec.destination_passing_style else "value-returning"
+    stderr().print(f"{trial.draft.name}: {spec.language.value}, {style}, {spec.entry_point.partition('::')[2]}()")
+    stderr().print(f"{trial.definition.name} on {trial.device.hardware}")
+    width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
+    drafts: list[Trace] = []
+    rivals: list[Trace] = []
+    for event in events:
+        if not isinstance(event, Evaluated):
+            continue
+        mine = event.trace.solution == trial.draft.name
+        (drafts if mine else rivals).append(event.trace)
+        stdout().print(event.trace.model_dump_json() if as_json else result_line(event.trace, width))
+        if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
+            break  # how fast the others are is no news about a wrong kernel
+    if not as_json:
+        if failures := describe_failures(drafts):
+            stdout().print(f"\n{failures}")
+        stdout().print()
+        stdout().print(verdict(trial.draft.name, drafts, rivals))
+    return 0 if passed(drafts) else 1

@@ -1,0 +1,86 @@
+"""Is this one kernel right and fast? Evaluate a draft beside a baseline and the best registered Solution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
+from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
+from fib_rmsnorm.schema import Definition, EvaluationStatus, Settings, Solution, SupportedLanguages, Workload
+
+DEFAULT_BATCH_SIZES = (1, 32, 512)
+BASELINE_AUTHOR = "baseline"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A draft and what it is measured against."""
+
+    definition: Definition
+    draft: Solution
+    rivals: tuple[Solution, ...]
+    workloads: tuple[Workload, ...]
+    device: Device
+
+
+def plan_trial(
+    registry: Registry, definition: Definition, draft: Solution, batch_sizes: tuple[int, ...], device: Device
+) -> Trial:
+    """Choose the workloads and the rivals. Raises InputError if the draft cannot run on the device."""
+    reason = reason_to_skip(draft, device)
+    if reason:
+        raise InputError(f"{draft.name}: {reason}")
+    if definition.var_axes == ["batch"]:
+        workloads = generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES)
+    else:
+        workloads = registry.workloads(definition.name)
+    if capability(draft.spec.language.value, device).ability == "interpret":
+        workloads = [w for w in workloads if bytes_moved(definition, w) <= MOST_INTERPRETED_BYTES]
+    if not workloads:
+        raise InputError(f"{definition.name} has no workload this can run on; see: fib-rmsnorm list workloads")
+    return Trial(definition, draft, _choose_rivals(registry, definition, device), tuple(workloads), device)
+
+
+def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
+    """The plain Python baseline, and the Solution that traces of this device show to be the fastest.
+
+    Without such traces it is the first registered Solution that the device runs natively.
+    """
+    runnable = [
+        solution
+        for solution in registry.solutions().values()
+        if solution.definition == definition.name
+        and reason_to_skip(solution, device) is None
+        and capability(solution.spec.language.value, device).ability == "run"
+    ]
+    baselines = [s for s in runnable if s.author == BASELINE_AUTHOR and s.spec.language is SupportedLanguages.PYTHON]
+    others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}
+    ranked = sorted(
+        (trace.evaluation.performance.speedup_factor, trace.solution)
+        for trace in registry.traces()
+        if trace.solution in others
+        and trace.evaluation is not None
+        and trace.evaluation.status is EvaluationStatus.PASSED
+        and trace.evaluation.performance is not None
+        and trace.evaluation.environment.hardware == device.hardware
+    )
+    best = [others[ranked[-1][1]]] if ranked else list(others.values())[:1]
+    return tuple(baselines[:1] + best)
+
+
+def run_trial(
+    zygote: Zygote, trial: Trial, settings: Settings, timeout_s: float, registry: Registry
+) -> Iterator[Event]:
+    """Evaluate the draft on every workload first, then its rivals; nothing is recorded."""
+    plan = Plan([Group(trial.definition, workload, (trial.draft,)) for workload in trial.workloads])
+    plan.groups += [Group(trial.definition, workload, trial.rivals) for workload in trial.workloads if trial.rivals]
+    scheduler = Scheduler(
+        zygote, [trial.device], settings, timeout_s=timeout_s, dataset=registry.root, build_ahead=False
+    )
+    yield from scheduler.run(plan)
