@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
 
 
-def command(  # noqa: PLR0913 - one parameter an option
+def command(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write this run's Traces to a .json or .jsonl file.")
+        Path | None,
+        typer.Option("--output", "-o", help="Also write this run's Traces to a .json or .jsonl file."),
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
@@ -57,9 +58,7 @@ def command(  # noqa: PLR0913 - one parameter an option
             authors=split_names(authors),
             batch_sizes=split_batch_sizes(batch_sizes),
         ),
-        settings=Settings(
-            rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials
-        ),
+        settings=Settings(rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials),
         device=device,
         timeout_s=timeout,
         resume=resume,

@@ -22,7 +22,8 @@ BatchSizes = Annotated[
     str | None, typer.Option("--batch-sizes", metavar="1,8,...", help="Batch sizes, separated by commas.")
 ]
 Languages = Annotated[
-    str | None, typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all.")
+    str | None,
+    typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all."),
 ]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
 

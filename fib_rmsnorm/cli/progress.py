@@ -72,8 +72,7 @@ class BenchPrinter:
     def finish(self, output: Path | None) -> int:
         """Print the tables and what was skipped; return the exit code."""
         failed = sum(
-            trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED
-            for trace in self._traces
+            trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED for trace in self._traces
         )
         if not self._as_json:
             self._print_tables()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Trace
 
 
-def command(  # noqa: PLR0913 - one parameter an option
+def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
     definition: Annotated[str, typer.Option(help="The Definition it computes.")] = "rmsnorm_d4096",
     entry: Annotated[str | None, typer.Option(help="The entry point; default: run.")] = None,

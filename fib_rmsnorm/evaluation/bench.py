@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Started:
     devices: list[str]
 
 
-def bench(registry: Registry, options: BenchOptions) -> Iterator[Event | Made | Started]:
+def bench(registry: Registry, options: BenchOptions) -> Generator[Event | Made | Started]:
     """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
 
     Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.

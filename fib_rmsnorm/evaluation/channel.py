@@ -42,7 +42,7 @@ class Channel:
         self._connection.close()
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A request failed for a reason that has a status of its own."""
 
     def __init__(self, status: str, message: str, *, fatal: bool = False) -> None:
@@ -61,8 +61,13 @@ def serve(channel: Channel, handlers: dict[str, Callable[[Message], Message]]) -
             return
         try:
             answer = {"ok": True, **handlers[request["do"]](request)}
-        except Refusal as refusal:
+        except RefusalError as refusal:
             answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
         except BaseException:  # SystemExit included: a solution must not end its process in silence
-            answer = {"ok": False, "status": "RUNTIME_ERROR", "message": traceback.format_exc(), "fatal": True}
+            answer = {
+                "ok": False,
+                "status": "RUNTIME_ERROR",
+                "message": traceback.format_exc(),
+                "fatal": True,
+            }
         channel.send(answer)

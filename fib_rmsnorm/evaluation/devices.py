@@ -62,7 +62,7 @@ def choose_devices(request: str = "auto") -> list[Device]:
     """
     if request == "cpu":
         return [cpu_device()]
-    if request != "auto" and request != "cuda" and not _names_a_gpu(request):
+    if request not in ("auto", "cuda") and not _names_a_gpu(request):
         raise InputError(f"unknown device {request!r}: use auto, cpu, cuda or cuda:N")
     gpus = cuda_devices()
     if request == "auto":

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.schema import Environment
 
-PACKAGES = ("fib-rmsnorm", "flashinfer-bench", "torch", "triton", "tilelang", "apache-tvm-ffi", "cupti-python")
+PACKAGES = (
+    "fib-rmsnorm",
+    "flashinfer-bench",
+    "torch",
+    "triton",
+    "tilelang",
+    "apache-tvm-ffi",
+    "cupti-python",
+)
 
 
 @cache
@@ -23,10 +32,8 @@ def library_versions() -> dict[str, str]:
     """Versions of Python, the packages that matter and CUDA; what is not installed is left out."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     import torch
 
     if torch.version.cuda:

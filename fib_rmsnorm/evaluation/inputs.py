@@ -58,7 +58,7 @@ def _random_tensor(shape: list[int], dtype: torch.dtype, device: str, seed: str)
 
 
 def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
-    from safetensors.torch import safe_open
+    from safetensors import safe_open
 
     if dataset is None:
         raise InputError(f"{given.path}: a safetensors input needs the dataset's folder")

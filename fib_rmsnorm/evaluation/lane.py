@@ -74,7 +74,12 @@ class Lane:
     """Evaluates Solutions on one device."""
 
     def __init__(
-        self, zygote: Zygote, device: Device, settings: Settings, timeout_s: float, dataset: Path | None = None
+        self,
+        zygote: Zygote,
+        device: Device,
+        settings: Settings,
+        timeout_s: float,
+        dataset: Path | None = None,
     ) -> None:
         self.device = device
         self._zygote = zygote

@@ -134,9 +134,7 @@ def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     return bytes_moved(definition, workload) * _MEMORY_FACTOR <= device.memory_bytes
 
 
-def _choose(
-    what: str, items: Iterable[Item], name_of: Callable[[Item], str], patterns: Collection[str]
-) -> list[Item]:
+def _choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], patterns: Collection[str]) -> list[Item]:
     """Keep the items whose name matches a pattern. Raises InputError for a pattern that matches none."""
     found = list(items)
     if not patterns:

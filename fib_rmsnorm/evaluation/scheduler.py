@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,16 +90,14 @@ class Scheduler:
         self._lanes = [Lane(zygote, device, settings, timeout_s, dataset) for device in devices]
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
-    def run(self, plan: Plan) -> Iterator[Event]:
+    def run(self, plan: Plan) -> Generator[Event]:
         """Yield events as they happen. Closing the generator, or an exception in its user, stops everything."""
         yield from plan.skips
         groups: queue.SimpleQueue[Group] = queue.SimpleQueue()
         for group in plan.groups:
             groups.put(group)
         lanes = self._lanes[: max(1, len(plan.groups))]
-        threads = [
-            threading.Thread(target=self._run_lane, args=(lane, groups, plan), daemon=True) for lane in lanes
-        ]
+        threads = [threading.Thread(target=self._run_lane, args=(lane, groups, plan), daemon=True) for lane in lanes]
         for thread in threads:
             thread.start()
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
@@ -76,7 +76,7 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
 
 def run_trial(
     zygote: Zygote, trial: Trial, settings: Settings, timeout_s: float, registry: Registry
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Evaluate the draft on every workload first, then its rivals; nothing is recorded."""
     plan = Plan([Group(trial.definition, workload, (trial.draft,)) for workload in trial.workloads])
     plan.groups += [Group(trial.definition, workload, trial.rivals) for workload in trial.workloads if trial.rivals]

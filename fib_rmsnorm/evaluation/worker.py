@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.building import BuildError, build_entry, is_compile_error
-from fib_rmsnorm.evaluation.channel import Channel, Message, Refusal, serve
+from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.handover import write_outputs
 from fib_rmsnorm.evaluation.inputs import make_case, make_outputs
 from fib_rmsnorm.evaluation.results import WrongOutputError, normalize_outputs
@@ -35,7 +35,7 @@ class Worker:
         try:
             self._entry = build_entry(self._solution, self._device, Path(message["cache"]))
         except BuildError as error:
-            raise Refusal("COMPILE_ERROR", str(error)) from None
+            raise RefusalError("COMPILE_ERROR", str(error)) from None
         return {"build_s": time.perf_counter() - started}
 
     def call(self, message: Message) -> Message:
@@ -76,21 +76,21 @@ class Worker:
                 found = normalize_outputs(self._entry(*arguments), list(self._definition.outputs))
             self._synchronize()
         except WrongOutputError as error:
-            raise Refusal("RUNTIME_ERROR", str(error)) from None
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
         except Exception as error:
             if is_compile_error(error):
-                raise Refusal("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
+                raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
             raise
         return found
 
     def _check_form(self, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         for name, actual, expected in zip(self._definition.outputs, found, outputs, strict=True):
             if actual.shape != expected.shape:
-                raise Refusal(
+                raise RefusalError(
                     "INCORRECT_SHAPE", f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}"
                 )
             if actual.dtype != expected.dtype:
-                raise Refusal("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
+                raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
     def _synchronize(self) -> None:
         if self._device != "cpu":

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -108,8 +109,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         # Out of memory, the kernel shall choose a solution's process before any other.
-        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-            file.write("1000")
+        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _serve(role: str, channel_fd: int, handover_fd: int) -> None:

@@ -146,7 +146,7 @@ class RmsNorm:
         x, weight, eps = inputs["x"], inputs["weight"].to(torch.float64), inputs["eps"]
         out = torch.empty_like(x)
         rows = max(1, _CHUNK_ELEMENTS // max(1, x.shape[1]))
-        for x_rows, out_rows in zip(x.split(rows), out.split(rows), strict=True):
+        for x_rows, out_rows in zip(torch.split(x, rows), torch.split(out, rows), strict=True):
             x_fp64 = x_rows.to(torch.float64)
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
             out_rows.copy_(x_fp64 * rstd * weight)

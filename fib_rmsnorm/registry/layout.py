@@ -24,9 +24,7 @@ def check_name(name: str, what: str) -> str:
     Raises InputError otherwise, so nothing is ever written outside a registry's folders.
     """
     if not _SAFE_NAME.fullmatch(name) or len(name) > 200:
-        raise InputError(
-            f"{what} {name!r} is not a safe name: use letters, digits, '.', '_', '+' and '-', at most 200"
-        )
+        raise InputError(f"{what} {name!r} is not a safe name: use letters, digits, '.', '_', '+' and '-', at most 200")
     return name
 
 
@@ -62,9 +60,7 @@ class Layout:
 
     def solution(self, author: str, op_type: str, definition: str, name: str) -> Path:
         """Path of a packed Solution's JSON."""
-        return self._by_author(self.solutions, author, op_type, definition) / (
-            f"{check_name(name, 'solution')}.json"
-        )
+        return self._by_author(self.solutions, author, op_type, definition) / (f"{check_name(name, 'solution')}.json")
 
     def workload_file(self, op_type: str, definition: str) -> Path:
         """Path of a Definition's Workloads."""

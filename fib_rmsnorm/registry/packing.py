@@ -74,11 +74,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
     sources = read_sources(folder)
-    served = [
-        name
-        for name in definitions
-        if any(fnmatch(name, pattern) for pattern in manifest.definitions or [home])
-    ]
+    served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in manifest.definitions or [home])]
     return [
         _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else sister_suffix(name))
         for name in served

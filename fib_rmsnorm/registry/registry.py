@@ -67,9 +67,7 @@ class Registry:
 
     def traces(self) -> list[Trace]:
         """All Traces, oldest first within each file."""
-        return [
-            trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)
-        ]
+        return [trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)]
 
     def write_definition(self, definition: Definition) -> Path:
         """Write a Definition and return its path."""

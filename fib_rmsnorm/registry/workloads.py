@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.schema import Definition, RandomInput, ScalarInput, Workload
+from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 DEFAULT_EPS = 1e-6
@@ -39,7 +39,7 @@ def generate_workloads(
 
 
 def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
-    inputs: dict[str, RandomInput | ScalarInput] = {}
+    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {}
     for name, spec in definition.inputs.items():
         if spec.shape is not None:
             inputs[name] = RandomInput()
@@ -78,4 +78,4 @@ def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
 def _bits(dtype: str) -> int:
     if dtype == "bool":
         return 8
-    return int("".join(c for c in dtype.split("_")[0] if c.isdigit()))
+    return int("".join(c for c in dtype.partition("_")[0] if c.isdigit()))

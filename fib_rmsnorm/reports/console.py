@@ -26,5 +26,9 @@ def stderr() -> Console:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     return Console(
-        stderr=stderr, highlight=False, markup=False, soft_wrap=True, width=None if stream.isatty() else _PIPE_WIDTH
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+        width=None if stream.isatty() else _PIPE_WIDTH,
     )

@@ -32,12 +32,16 @@ class CudaEvents:
         samples = []
         for _ in range(settings.num_trials):
             for _ in repeat(settings.iterations):
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start, end = _event(), _event()
                 self._evict()
-                torch.cuda._sleep(_SPIN_CYCLES)
+                torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
                 start.record()
                 call()
                 end.record()
                 torch.cuda.synchronize()
                 samples.append(start.elapsed_time(end))
         return samples
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

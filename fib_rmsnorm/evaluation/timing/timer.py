@@ -21,8 +21,15 @@ class MeasurementError(Exception):
 class Timer(Protocol):
     """Times calls by one mechanism."""
 
-    name: str
-    cold_l2: bool | None
+    @property
+    def name(self) -> str:
+        """`cupti`, `cuda_events` or `cpu_clock`: recorded with every number."""
+        ...
+
+    @property
+    def cold_l2(self) -> bool | None:
+        """Whether L2 is evicted before each timed call; None where there is no such thing to say."""
+        ...
 
     def measure(self, call: Callable[[], object], settings: Settings) -> list[float]:
         """Warm up and time; return the latency of each timed call in milliseconds, trial by trial.

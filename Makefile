@@ -1,0 +1,43 @@
+# Two commands on a fresh machine: `make bench` and `make test`. Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+BATCH_SIZES ?= 1,8,32,128,512
+
+.PHONY: bench test check fix setup clean
+
+bench: $(READY)
+	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
+
+test: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generate_docs.py --check
+	$(BIN)/fib-rmsnorm validate
+
+fix: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/fib-rmsnorm solve
+	$(BIN)/python tools/generate_docs.py
+
+setup: $(READY)
+
+# A torch that is there (a GPU machine's) is used as it is; without one, constraints.txt chooses.
+$(READY): pyproject.toml constraints.txt
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
+	  $(PYTHON) -m venv --system-site-packages .venv && \
+	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cupti]'; \
+	else \
+	  $(PYTHON) -m venv .venv && \
+	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang]'; \
+	fi
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

@@ -1,0 +1,1 @@
+"""(Definition, Solution, Workload) -> Trace: build, judge, time, record."""

@@ -1,0 +1,1 @@
+"""Traces and Definitions -> text and tables."""
