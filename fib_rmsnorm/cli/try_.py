@@ -43,6 +43,7 @@ def command(
         from fib_rmsnorm.evaluation.devices import choose_devices
         from fib_rmsnorm.evaluation.draft import draft_solution
         from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
+        from fib_rmsnorm.evaluation.workers import Terms
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.schema import Settings
 
@@ -50,8 +51,8 @@ def command(
         wanted = registry.definition(definition)
         draft = draft_solution(kernel, wanted, entry)
         trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])
-        settings = Settings(rtol=rtol, atol=atol)
-        with closing(run_trial(zygote, trial, settings, timeout, registry)) as events:
+        terms = Terms(Settings(rtol=rtol, atol=atol), timeout, registry.root)
+        with closing(run_trial(zygote, trial, terms)) as events:
             return _report(trial, events, as_json=json)
 
 

@@ -11,6 +11,7 @@ from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
+from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.schema import Settings, digest
@@ -65,9 +66,7 @@ def bench(registry: Registry, options: BenchOptions) -> Generator[Event | Made |
         scheduler = Scheduler(
             zygote,
             devices,
-            options.settings,
-            timeout_s=options.timeout_s,
-            dataset=registry.root,
+            Terms(options.settings, options.timeout_s, registry.root),
             record=Recorder(registry, output),
             done=done,
         )

@@ -6,12 +6,13 @@ import queue
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from pathlib import Path
 
+from fib_rmsnorm.evaluation.court import ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.lane import Lane, ReferenceFailedError
+from fib_rmsnorm.evaluation.lane import Lane
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.process import StoppedError, Zygote
+from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 
 ResultKey = tuple[str, str, str, str, str, Settings | None]
@@ -73,21 +74,19 @@ class Scheduler:
         self,
         zygote: Zygote,
         devices: list[Device],
-        settings: Settings,
+        terms: Terms,
         *,
-        timeout_s: float,
-        dataset: Path | None = None,
         record: Callable[[Evaluated | Resumed], None] = lambda _: None,
         done: dict[ResultKey, Trace] | None = None,
         build_ahead: bool = True,
     ) -> None:
         self._zygote = zygote
-        self._settings = settings
+        self._settings = terms.settings
         self._record = record
         self._record_lock = threading.Lock()
         self._done = done or {}
         self._build_ahead = build_ahead
-        self._lanes = [Lane(zygote, device, settings, timeout_s, dataset) for device in devices]
+        self._lanes = [Lane(zygote, device, terms) for device in devices]
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def run(self, plan: Plan) -> Generator[Event]:

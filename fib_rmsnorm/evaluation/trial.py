@@ -11,8 +11,9 @@ from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
+from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
-from fib_rmsnorm.schema import Definition, EvaluationStatus, Settings, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
 BASELINE_AUTHOR = "baseline"
@@ -74,13 +75,9 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
     return tuple(baselines[:1] + best)
 
 
-def run_trial(
-    zygote: Zygote, trial: Trial, settings: Settings, timeout_s: float, registry: Registry
-) -> Generator[Event]:
+def run_trial(zygote: Zygote, trial: Trial, terms: Terms) -> Generator[Event]:
     """Evaluate the draft on every workload first, then its rivals; nothing is recorded."""
     plan = Plan([Group(trial.definition, workload, (trial.draft,)) for workload in trial.workloads])
     plan.groups += [Group(trial.definition, workload, trial.rivals) for workload in trial.workloads if trial.rivals]
-    scheduler = Scheduler(
-        zygote, [trial.device], settings, timeout_s=timeout_s, dataset=registry.root, build_ahead=False
-    )
+    scheduler = Scheduler(zygote, [trial.device], terms, build_ahead=False)
     yield from scheduler.run(plan)

@@ -1,0 +1,108 @@
+"""Judging from the scheduler's side: call the solution on every case, have the judge compare, sum it up."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.channel import Message
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.inputs import count_cases
+from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError, Zygote
+from fib_rmsnorm.evaluation.workers import FailedError, Terms, Worker
+from fib_rmsnorm.schema import Correctness, Definition, Workload
+
+
+class ReferenceFailedError(FibRmsnormError):
+    """The Definition's reference cannot be computed, so nothing can be judged by it."""
+
+
+class Court:
+    """One device's judge process, replaced if it dies."""
+
+    def __init__(self, zygote: Zygote, device: Device, terms: Terms, handover: int) -> None:
+        self._zygote = zygote
+        self._device = device
+        self._terms = terms
+        self._handover = handover
+        self._judge: Process | None = None
+
+    def judge(self, definition: Definition, workload: Workload, worker: Worker, deadline: float) -> Correctness:
+        """Call the Solution on every case and compare its outputs.
+
+        Raises FailedError if a call fails or any output is wrong, ReferenceFailedError if there is nothing
+        to compare with.
+        """
+        verdicts: list[Message] = []
+        faults: list[str] = []
+        for case in range(count_cases(definition, workload)):
+            request = {"workload": workload.model_dump(mode="json"), "case": case}
+            answer = worker.ask({"do": "call", **request}, deadline, "calling")
+            verdict = self._compare(definition, request)
+            verdicts.append(verdict)
+            faults += _describe_faults(verdict, answer["changed_inputs"], list(definition.outputs))
+        correctness = _sum_up(verdicts, list(definition.outputs))
+        if faults:
+            raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
+        return correctness
+
+    def _compare(self, definition: Definition, request: Message) -> Message:
+        if self._judge is None or not self._judge.alive:
+            self._judge = self._zygote.spawn("judge", self._handover)
+        message = {
+            "do": "compare",
+            "definition": definition.model_dump(mode="json"),
+            "device": self._device.name,
+            "dataset": str(self._terms.dataset) if self._terms.dataset else None,
+            "settings": self._terms.settings.model_dump(),
+            **request,
+        }
+        try:
+            answer = self._judge.request(message, time.monotonic() + self._terms.timeout_s)
+        except ProcessTimeoutError:
+            raise ReferenceFailedError(
+                f"the reference of {definition.name} took over {self._terms.timeout_s:g} s"
+            ) from None
+        except ProcessDiedError as error:
+            raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
+        if not answer["ok"]:
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {answer['message']}")
+        return answer
+
+
+def _describe_faults(verdict: Message, changed_inputs: list[str], names: list[str]) -> list[str]:
+    faults = []
+    for name, output in zip(names, verdict["outputs"], strict=True):
+        if output["mismatched"]:
+            kinds = f"; wrong on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""
+            faults.append(
+                f"{verdict['case']}: {name}: {output['mismatched']} of {output['elements']} elements wrong"
+                f" (rtol {output['rtol']:g}, atol {output['atol']:.2g}); worst at {output['worst']}{kinds}"
+            )
+    faults += [f"{verdict['case']}: the call changed its input {name!r}" for name in changed_inputs]
+    return faults
+
+
+def _sum_up(verdicts: list[Message], names: list[str]) -> Correctness:
+    """Upstream's two errors are those on the Workload's own inputs; the hard cases are in `extra`."""
+    own = verdicts[0]["outputs"]
+    return Correctness(
+        max_absolute_error=max((output["max_absolute_error"] for output in own), default=0.0),
+        max_relative_error=max((output["max_relative_error"] for output in own), default=0.0),
+        extra={
+            "tolerance": {
+                name: {"rtol": output["rtol"], "atol": output["atol"]} for name, output in zip(names, own, strict=True)
+            },
+            "cases": [_describe_case(verdict) for verdict in verdicts],
+        },
+    )
+
+
+def _describe_case(verdict: Message) -> dict[str, Any]:
+    outputs = verdict["outputs"]
+    return {
+        "case": verdict["case"],
+        "max_absolute_error": max((output["max_absolute_error"] for output in outputs), default=0.0),
+        "mismatched": sum(output["mismatched"] for output in outputs),
+    }

@@ -1,0 +1,142 @@
+"""The workers of a device: one for each Solution, built once and reused, replaced when it has died."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.evaluation.capabilities import capability
+from fib_rmsnorm.evaluation.channel import Message
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.process import (
+    Process,
+    ProcessDiedError,
+    ProcessGreedyError,
+    ProcessTimeoutError,
+    Zygote,
+)
+from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Settings, Solution, digest
+
+# Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
+_MOST_WORKERS = 24
+_MEMORY_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for every evaluation of a run."""
+
+    settings: Settings
+    timeout_s: float
+    """For a build, and for an evaluation."""
+    dataset: Path | None = None
+    """The folder that safetensors inputs are relative to."""
+    memory_limit_bytes: int = int(psutil.virtual_memory().total * _MEMORY_SHARE)
+    """Resident memory that a worker and its descendants may take."""
+
+
+class FailedError(Exception):
+    """An evaluation ended with a status other than PASSED."""
+
+    def __init__(self, status: str, message: str, correctness: Correctness | None = None) -> None:
+        super().__init__(message)
+        self.status = EvaluationStatus(status)
+        self.correctness = correctness
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that holds one built Solution."""
+
+    process: Process
+    build_s: float
+    terms: Terms
+
+    def ask(self, request: Message, deadline: float, doing: str) -> Message:
+        """Ask the worker. Raises FailedError with the status that the way it failed has."""
+        return _ask(self.process, request, deadline, doing, self.terms)
+
+
+class WorkerPool:
+    """Starts, finds and replaces workers on one device."""
+
+    def __init__(self, zygote: Zygote, device: Device, terms: Terms, handover: int) -> None:
+        self._zygote = zygote
+        self._device = device
+        self._terms = terms
+        self._handover = handover
+        self._workers: OrderedDict[str, Worker] = OrderedDict()
+        self._unbuildable: dict[str, FailedError] = {}
+
+    def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
+        """Build Solutions side by side, ahead of their evaluation; failures show when they are evaluated."""
+
+        def build(job: tuple[Definition, Solution]) -> None:
+            with suppress(FailedError):
+                self.find(*job)
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            for _ in pool.map(build, list(jobs)[:_MOST_WORKERS]):
+                pass
+
+    def find(self, definition: Definition, solution: Solution) -> Worker:
+        """The worker that holds the built Solution. Raises FailedError if it does not build."""
+        key = digest(solution)
+        if key in self._unbuildable:
+            raise self._unbuildable[key]
+        found = self._workers.get(key)
+        if found is not None and found.process.alive:
+            self._workers.move_to_end(key)
+            return found
+        try:
+            self._workers[key] = self._start(definition, solution)
+        except FailedError as failure:
+            self._unbuildable[key] = failure
+            raise
+        while len(self._workers) > _MOST_WORKERS:
+            self._workers.popitem(last=False)[1].process.kill()
+        return self._workers[key]
+
+    def _start(self, definition: Definition, solution: Solution) -> Worker:
+        interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
+        # Triton decides when it is imported, so this must be set before.
+        environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
+        process = self._zygote.spawn("worker", self._handover, environment)
+        request = {
+            "do": "build",
+            "definition": definition.model_dump(mode="json"),
+            "solution": solution.model_dump(mode="json"),
+            "device": self._device.name,
+            "dataset": str(self._terms.dataset) if self._terms.dataset else None,
+            "cache": str(cache_folder()),
+        }
+        try:
+            answer = _ask(process, request, time.monotonic() + self._terms.timeout_s, "building", self._terms)
+        except FailedError as failure:
+            process.kill()
+            log = process.take_log().strip()
+            raise FailedError(failure.status, "\n".join(filter(None, [str(failure), log]))) from None
+        return Worker(process, answer["build_s"], self._terms)
+
+
+def _ask(process: Process, request: Message, deadline: float, doing: str, terms: Terms) -> Message:
+    try:
+        answer = process.request(request, deadline, terms.memory_limit_bytes)
+    except ProcessTimeoutError:
+        raise FailedError("TIMEOUT", f"{doing}: no end after {terms.timeout_s:g} s; killed") from None
+    except (ProcessDiedError, ProcessGreedyError) as error:
+        raise FailedError("RUNTIME_ERROR", f"{doing}: the process {error}") from None
+    if not answer["ok"]:
+        if answer["fatal"]:
+            process.kill()
+        raise FailedError(answer["status"], f"{doing}: {answer['message']}")
+    return answer
