@@ -30,7 +30,7 @@ int round_up_threads(int threads) {
   return power;
 }
 
-// Few rows leave the device empty, and the time is one row's latency: many threads, little work for each. Many rows fill
+// Few rows leave the device empty, and the time is one row's latency: many threads, little work each. Many rows fill
 // it, and the time is throughput: few threads per row keep reductions short and more loads in flight per thread. The
 // thresholds lie between the batches whose best shapes differ on an H200; in rows per multiprocessor they travel.
 LaunchShape choose_shape(int64_t batch, int vecs_per_row, int multiprocessors) {
