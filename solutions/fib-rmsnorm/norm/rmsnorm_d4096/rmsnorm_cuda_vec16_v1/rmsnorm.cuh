@@ -1,0 +1,182 @@
+#pragma once
+
+// The device side of RMSNorm for fp16, bf16 and fp32: float32 arithmetic, rounded once.
+//
+// A memory-bound operator is fast when its bytes are requested early, and once. Each thread loads its part of the row
+// as 16-byte vectors and keeps it in registers until the row's sum is known, so x is read once; the weight is requested
+// before the reduction and arrives during it.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int WARP = 32;
+constexpr int MAX_THREADS = 512;
+constexpr int MAX_WARPS = MAX_THREADS / WARP;
+constexpr int MAX_VECS_PER_THREAD = 8;  // x and weight take 64 of the 128 registers that 512 threads can have each
+constexpr int FULL_BLOCK = 256;
+// Only rows wider than one warp meet in shared memory, and such a block has at most this many of them.
+constexpr int MAX_SHARED_ROWS = FULL_BLOCK / (2 * WARP);
+
+// 16 bytes of a row. It moves as raw words, since the compiler would load and store an array of pairs pair by pair;
+// the arithmetic sees pairs, because the hardware converts two elements at a time.
+template <typename PairType>
+struct Vec {
+  using Pair = PairType;
+  static constexpr int PAIRS = sizeof(uint4) / sizeof(Pair);
+  uint4 words;
+  __device__ Pair* pairs() { return reinterpret_cast<Pair*>(&words); }
+  __device__ const Pair* pairs() const { return reinterpret_cast<const Pair*>(&words); }
+};
+
+// __ldg, since even a plain copy of words is split when it is only used as pairs. Reading x through the read-only path
+// is safe in place too: a thread reads its own elements before it writes them.
+template <typename Pair>
+__device__ Vec<Pair> load(const Vec<Pair>* ptr) {
+  return {__ldg(reinterpret_cast<const uint4*>(ptr))};
+}
+
+template <typename T>
+__device__ T load(const T* ptr) {
+  return *ptr;
+}
+
+__device__ float2 widen(__half2 pair) { return __half22float2(pair); }
+__device__ float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
+__device__ float2 widen(float2 pair) { return pair; }
+
+__device__ void narrow(float2 pair, __half2& to) { to = __float22half2_rn(pair); }
+__device__ void narrow(float2 pair, __nv_bfloat162& to) { to = __float22bfloat162_rn(pair); }
+__device__ void narrow(float2 pair, float2& to) { to = pair; }
+
+template <typename Pair>
+__device__ float sum_of_squares(const Vec<Pair>& x) {
+  float2 sum = {0.f, 0.f};
+#pragma unroll
+  for (int i = 0; i < Vec<Pair>::PAIRS; ++i) {
+    const float2 value = widen(x.pairs()[i]);
+    sum.x += value.x * value.x;
+    sum.y += value.y * value.y;
+  }
+  return sum.x + sum.y;
+}
+
+template <typename Pair>
+__device__ Vec<Pair> scale(const Vec<Pair>& x, const Vec<Pair>& weight, float rstd) {
+  Vec<Pair> out;
+#pragma unroll
+  for (int i = 0; i < Vec<Pair>::PAIRS; ++i) {
+    const float2 value = widen(x.pairs()[i]);
+    const float2 by = widen(weight.pairs()[i]);
+    narrow({value.x * rstd * by.x, value.y * rstd * by.y}, out.pairs()[i]);
+  }
+  return out;
+}
+
+// The same two operations on a single element, for rows that 16-byte vectors cannot address.
+template <typename T>
+__device__ float sum_of_squares(const T& x) {
+  return static_cast<float>(x) * static_cast<float>(x);
+}
+
+template <typename T>
+__device__ T scale(const T& x, const T& weight, float rstd) {
+  return static_cast<T>(static_cast<float>(x) * rstd * static_cast<float>(weight));
+}
+
+// Sums over the blockDim.x threads that share a row and returns the total to every one of them.
+// blockDim.x is a power of two below a warp, or a multiple of a warp.
+__device__ float row_sum(float sum) {
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
+    if (offset < blockDim.x) sum += other;
+  }
+  if (blockDim.x <= WARP) return sum;
+
+  // Every warp reads all partial sums and adds them in the same order, so nobody has to hand the total back:
+  // one barrier suffices. The slots of absent warps are zeroed so that the read needs no bounds.
+  __shared__ alignas(16) float partials[MAX_SHARED_ROWS][MAX_WARPS];
+  const int lane = threadIdx.x % WARP;
+  const int slot = threadIdx.x / WARP + lane * (blockDim.x / WARP);
+  if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? sum : 0.f;
+  __syncthreads();
+  const float4 four = reinterpret_cast<const float4*>(partials[threadIdx.y])[lane % (MAX_WARPS / 4)];
+  sum = (four.x + four.y) + (four.z + four.w);
+#pragma unroll
+  for (int offset = MAX_WARPS / 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  return sum;
+}
+
+// rsqrtf is within 2 ulp of float32, thousands of times finer than the rounding of a 16-bit output.
+__device__ float reciprocal_rms(float sum, float inverse_hidden, float eps) {
+  return rsqrtf(sum * inverse_hidden + eps);
+}
+
+// Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the wide
+// values in between, two registers where the packed pair takes one, and spills. This ties the packed words to rstd, so
+// that they cannot be widened before it is known. The sign bit of rstd is always 0, which the compiler cannot know.
+template <typename Pair>
+__device__ void keep_packed(Vec<Pair>& x, float rstd) {
+  const unsigned int zero = __float_as_uint(rstd) >> 31;
+  x.words = {x.words.x ^ zero, x.words.y ^ zero, x.words.z ^ zero, x.words.w ^ zero};
+}
+
+// blockDim = (threads per row, rows per block). Each thread holds VECS vectors of its row.
+template <typename Vec, int VECS>
+__global__ void __launch_bounds__(MAX_THREADS)
+    rmsnorm_rows(const Vec* x_ptr, const Vec* weight_ptr, Vec* out_ptr, int64_t batch, int vecs_per_row,
+                 float inverse_hidden, float eps) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const int cols = row < batch ? vecs_per_row : 0;  // past the last row: load nothing, but reach the barrier
+  const Vec* x_row = x_ptr + row * vecs_per_row;
+  Vec* out_row = out_ptr + row * vecs_per_row;
+
+  Vec x[VECS], weight[VECS];
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    const int col = threadIdx.x + i * blockDim.x;
+    x[i] = col < cols ? load(x_row + col) : Vec{};
+  }
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    const int col = threadIdx.x + i * blockDim.x;
+    if (col < cols) weight[i] = load(weight_ptr + col);
+  }
+
+  float sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) sum += sum_of_squares(x[i]);
+  const float rstd = reciprocal_rms(row_sum(sum), inverse_hidden, eps);
+
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    if (VECS > 2) keep_packed(x[i], rstd);
+    const int col = threadIdx.x + i * blockDim.x;
+    if (col < cols) out_row[col] = scale(x[i], weight[i], rstd);
+  }
+}
+
+// One row per block, read twice: rows too long for registers, and rows that are not made of 16-byte vectors
+// (Element is then a single number).
+template <typename Element>
+__global__ void __launch_bounds__(MAX_THREADS)
+    rmsnorm_loop(const Element* x_ptr, const Element* weight_ptr, Element* out_ptr, int64_t cols,
+                 float inverse_hidden, float eps) {
+  const Element* x_row = x_ptr + blockIdx.x * cols;
+  Element* out_row = out_ptr + blockIdx.x * cols;
+
+  float sum = 0.f;
+#pragma unroll 4
+  for (int64_t col = threadIdx.x; col < cols; col += blockDim.x) sum += sum_of_squares(load(x_row + col));
+  const float rstd = reciprocal_rms(row_sum(sum), inverse_hidden, eps);
+#pragma unroll 4
+  for (int64_t col = threadIdx.x; col < cols; col += blockDim.x)
+    out_row[col] = scale(load(x_row + col), load(weight_ptr + col), rstd);
+}
+
+}  // namespace

@@ -1,0 +1,93 @@
+"""RMSNorm in Triton: out = x * rsqrt(mean(x^2) + eps) * weight, in float32, rounded once."""
+
+import torch
+import triton
+import triton.language as tl
+
+# A longer row does not fit the registers of one program: it spills from 128 KiB on.
+MAX_ROW_BYTES = 65536
+LOOP_BLOCK = 8192
+
+
+# batch must not be specialised: each of "is 1" and "is a multiple of 16" would compile the kernel again.
+@triton.jit(do_not_specialize=["batch"])
+def rmsnorm_rows(
+    x_ptr,
+    weight_ptr,
+    out_ptr,
+    batch,
+    eps,
+    HIDDEN: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    # 64 bits: batch * hidden may exceed 2^31 elements.
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    cols = tl.arange(0, BLOCK)[None, :]
+    offsets = rows * HIDDEN + cols
+    mask = (rows < batch) & (cols < HIDDEN)
+
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    # Requested before the reduction, so that its latency hides behind it.
+    weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0).to(tl.float32)
+    mean_square = tl.sum(x * x, axis=1, keep_dims=True) / HIDDEN
+    rstd = tl.rsqrt(mean_square + eps)
+    tl.store(out_ptr + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def rmsnorm_loop(x_ptr, weight_ptr, out_ptr, eps, HIDDEN: tl.constexpr, BLOCK: tl.constexpr):
+    start = tl.program_id(0).to(tl.int64) * HIDDEN
+    block = tl.arange(0, BLOCK)
+
+    squares = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, HIDDEN, BLOCK):
+        cols = first + block
+        x = tl.load(x_ptr + start + cols, mask=cols < HIDDEN, other=0.0).to(tl.float32)
+        squares += x * x
+    rstd = tl.rsqrt(tl.sum(squares, axis=0) / HIDDEN + eps)
+
+    for first in range(0, HIDDEN, BLOCK):
+        cols = first + block
+        mask = cols < HIDDEN
+        x = tl.load(x_ptr + start + cols, mask=mask, other=0.0).to(tl.float32)
+        weight = tl.load(weight_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out_ptr + start + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
+
+
+def choose_shape(batch, block):
+    """Rows per program and warps: many warps on one row for latency, several rows to fill a busy device.
+
+    The thresholds lie between the batches whose best launch shapes differ on an H200.
+    """
+    if batch < 1024:
+        rows, elements_per_thread = 1, 8
+    elif batch < 8192:
+        rows, elements_per_thread = 1, 16
+    else:
+        # Programs of up to 16384 elements; more would not leave the registers for a second program.
+        rows, elements_per_thread = max(1, min(2 if batch < 32768 else 4, 16384 // block)), 32
+    threads = rows * block // elements_per_thread
+    return rows, min(max(threads // 32, 1), 16)
+
+
+def launch(x, weight, eps, out):
+    batch, hidden = x.shape
+    block = triton.next_power_of_2(hidden)
+    if block * x.element_size() > MAX_ROW_BYTES:
+        rmsnorm_loop[(batch,)](x, weight, out, eps, HIDDEN=hidden, BLOCK=LOOP_BLOCK, num_warps=16)
+        return
+    rows, num_warps = choose_shape(batch, block)
+    grid = (triton.cdiv(batch, rows),)
+    rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=num_warps)
+
+
+def run(x, weight, eps, out):
+    if x.numel() == 0:
+        return
+    # Triton launches on the current device, which need not be x's; entering it always would cost host time.
+    if x.is_cuda and x.device.index != torch.cuda.current_device():
+        with torch.cuda.device(x.device):
+            launch(x, weight, eps, out)
+    else:
+        launch(x, weight, eps, out)
