@@ -1,8 +1,8 @@
 """What the compiler makes of the plain expression.
 
-A shape gets a kernel of its own (dynamic=False), because Inductor then knows the batch: it can split the reduction of a
-single row and choose tile sizes for many. A dynamic batch would compile twice at most, but keep the choices made for the
-first batch. The price is a compilation for each new batch.
+A shape gets a kernel of its own (dynamic=False), because Inductor then knows the batch: it can split the
+reduction of a single row and choose tile sizes for many. A dynamic batch would compile twice at most, but
+keep the choices made for the first batch. The price is a compilation for each new batch.
 """
 
 import functools

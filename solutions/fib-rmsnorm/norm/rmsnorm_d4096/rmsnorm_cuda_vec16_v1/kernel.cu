@@ -30,13 +30,17 @@ int round_up_threads(int threads) {
   return power;
 }
 
-// Few rows leave the device empty, and the time is one row's latency: many threads, little work each. Many rows fill
-// it, and the time is throughput: few threads per row keep reductions short and more loads in flight per thread. The
-// thresholds lie between the batches whose best shapes differ on an H200; in rows per multiprocessor they travel.
+// Few rows leave the device empty, and the time is one row's latency: many threads, little work each. Many
+// rows fill it, and the time is throughput: few threads per row keep reductions short and more loads in
+// flight per thread. The thresholds lie between the batches whose best shapes differ on an H200; in rows per
+// multiprocessor they travel.
 LaunchShape choose_shape(int64_t batch, int vecs_per_row, int multiprocessors) {
-  const int64_t load = batch / multiprocessors;
-  const int threads_wanted = load < 8 ? MAX_THREADS : load < 64 ? 256 : load < 256 ? 128 : 64;
-  const int block_wanted = load < 8 ? WARP : FULL_BLOCK;
+  const int64_t rows_per_sm = batch / multiprocessors;
+  const int threads_wanted = rows_per_sm < 8     ? MAX_THREADS
+                             : rows_per_sm < 64  ? 256
+                             : rows_per_sm < 256 ? 128
+                                                 : 64;
+  const int block_wanted = rows_per_sm < 8 ? WARP : FULL_BLOCK;
 
   int vecs = 1;
   while (vecs < MAX_VECS_PER_THREAD && vecs * threads_wanted < vecs_per_row) vecs *= 2;
@@ -48,13 +52,13 @@ void* data(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr
 
 bool is_aligned(const TensorView& tensor) { return reinterpret_cast<uintptr_t>(data(tensor)) % 16 == 0; }
 
-template <typename Vec>
-void launch_rows(const LaunchShape& shape, const Vec* x, const Vec* weight, Vec* out, int64_t batch,
-                 int vecs_per_row, float inverse_hidden, float eps, cudaStream_t stream) {
-  const auto kernel = shape.vecs_per_thread == 1   ? rmsnorm_rows<Vec, 1>
-                      : shape.vecs_per_thread == 2 ? rmsnorm_rows<Vec, 2>
-                      : shape.vecs_per_thread == 4 ? rmsnorm_rows<Vec, 4>
-                                                   : rmsnorm_rows<Vec, MAX_VECS_PER_THREAD>;
+template <typename Pair>
+void launch_rows(const LaunchShape& shape, const Vec<Pair>* x, const Vec<Pair>* weight, Vec<Pair>* out,
+                 int64_t batch, int vecs_per_row, float inverse_hidden, float eps, cudaStream_t stream) {
+  const auto kernel = shape.vecs_per_thread == 1   ? rmsnorm_rows<Pair, 1>
+                      : shape.vecs_per_thread == 2 ? rmsnorm_rows<Pair, 2>
+                      : shape.vecs_per_thread == 4 ? rmsnorm_rows<Pair, 4>
+                                                   : rmsnorm_rows<Pair, MAX_VECS_PER_THREAD>;
   const int64_t blocks = (batch + shape.rows_per_block - 1) / shape.rows_per_block;
   kernel<<<blocks, dim3(shape.threads_per_row, shape.rows_per_block), 0, stream>>>(
       x, weight, out, batch, vecs_per_row, inverse_hidden, eps);
@@ -86,14 +90,15 @@ void launch(const TensorView& x, const TensorView& weight, const TensorView& out
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device.device_id));
   const int vecs_per_row = static_cast<int>(hidden / VEC);
   launch_rows(choose_shape(batch, vecs_per_row, multiprocessors), static_cast<const Vec<Pair>*>(data(x)),
-              static_cast<const Vec<Pair>*>(data(weight)), static_cast<Vec<Pair>*>(data(out)), batch, vecs_per_row,
-              inverse_hidden, eps, stream);
+              static_cast<const Vec<Pair>*>(data(weight)), static_cast<Vec<Pair>*>(data(out)), batch,
+              vecs_per_row, inverse_hidden, eps, stream);
 }
 
 void check_matches_x(const char* name, const TensorView& tensor, const TensorView& x,
                      std::initializer_list<int64_t> shape) {
   if (tensor.ndim() != static_cast<int>(shape.size()))
-    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got " << tensor.ndim();
+    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got "
+                              << tensor.ndim();
   for (int axis = 0; axis < tensor.ndim(); ++axis) {
     const int64_t expected = shape.begin()[axis];
     if (tensor.size(axis) != expected)
@@ -104,15 +109,18 @@ void check_matches_x(const char* name, const TensorView& tensor, const TensorVie
     TVM_FFI_THROW(TypeError) << name << ": expected dtype " << x.dtype() << " as x, got " << tensor.dtype();
   const DLDevice expected = x.device(), got = tensor.device();
   if (got.device_type != expected.device_type || got.device_id != expected.device_id)
-    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id << " as x, got DLPack device "
-                              << got.device_type << ":" << got.device_id;
-  if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
+    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id
+                              << " as x, got DLPack device " << got.device_type << ":" << got.device_id;
+  if (!tensor.IsContiguous())
+    TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
 }
 
 void run(TensorView x, TensorView weight, double eps, TensorView out) {
   if (x.device().device_type != kDLCUDA)
-    TVM_FFI_THROW(ValueError) << "x: expected a CUDA tensor, got DLPack device type " << x.device().device_type;
-  if (x.ndim() != 2) TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
+    TVM_FFI_THROW(ValueError) << "x: expected a CUDA tensor, got DLPack device type "
+                              << x.device().device_type;
+  if (x.ndim() != 2)
+    TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
   const int64_t batch = x.size(0), hidden = x.size(1);
   check_matches_x("x", x, x, {batch, hidden});
   check_matches_x("weight", weight, x, {hidden});

@@ -2,9 +2,9 @@
 
 // The device side of RMSNorm for fp16, bf16 and fp32: float32 arithmetic, rounded once.
 //
-// A memory-bound operator is fast when its bytes are requested early, and once. Each thread loads its part of the row
-// as 16-byte vectors and keeps it in registers until the row's sum is known, so x is read once; the weight is requested
-// before the reduction and arrives during it.
+// A memory-bound operator is fast when its bytes are requested early, and once. Each thread loads its part of
+// the row as 16-byte vectors and keeps it in registers until the row's sum is known, so x is read once; the
+// weight is requested before the reduction and arrives during it.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -17,24 +17,24 @@ namespace {
 constexpr int WARP = 32;
 constexpr int MAX_THREADS = 512;
 constexpr int MAX_WARPS = MAX_THREADS / WARP;
-constexpr int MAX_VECS_PER_THREAD = 8;  // x and weight take 64 of the 128 registers that 512 threads can have each
+// x and weight then take 64 of the 128 registers that 512 threads can have each.
+constexpr int MAX_VECS_PER_THREAD = 8;
 constexpr int FULL_BLOCK = 256;
 // Only rows wider than one warp meet in shared memory, and such a block has at most this many of them.
 constexpr int MAX_SHARED_ROWS = FULL_BLOCK / (2 * WARP);
 
-// 16 bytes of a row. It moves as raw words, since the compiler would load and store an array of pairs pair by pair;
-// the arithmetic sees pairs, because the hardware converts two elements at a time.
-template <typename PairType>
+// 16 bytes of a row. It moves as raw words, since the compiler would load and store an array of pairs pair by
+// pair; the arithmetic sees pairs, because the hardware converts two elements at a time.
+template <typename Pair>
 struct Vec {
-  using Pair = PairType;
   static constexpr int PAIRS = sizeof(uint4) / sizeof(Pair);
   uint4 words;
   __device__ Pair* pairs() { return reinterpret_cast<Pair*>(&words); }
   __device__ const Pair* pairs() const { return reinterpret_cast<const Pair*>(&words); }
 };
 
-// __ldg, since even a plain copy of words is split when it is only used as pairs. Reading x through the read-only path
-// is safe in place too: a thread reads its own elements before it writes them.
+// __ldg, since even a plain copy of words is split when it is only used as pairs. Reading x through the
+// read-only path is safe in place too: a thread reads its own elements before it writes them.
 template <typename Pair>
 __device__ Vec<Pair> load(const Vec<Pair>* ptr) {
   return {__ldg(reinterpret_cast<const uint4*>(ptr))};
@@ -88,8 +88,8 @@ __device__ T scale(const T& x, const T& weight, float rstd) {
   return static_cast<T>(static_cast<float>(x) * rstd * static_cast<float>(weight));
 }
 
-// Sums over the blockDim.x threads that share a row and returns the total to every one of them.
-// blockDim.x is a power of two below a warp, or a multiple of a warp.
+// Sums over the blockDim.x threads that share a row and returns the total to every one of them. blockDim.x is
+// a power of two below a warp, or a multiple of a warp.
 __device__ float row_sum(float sum) {
 #pragma unroll
   for (int offset = WARP / 2; offset > 0; offset /= 2) {
@@ -100,7 +100,7 @@ __device__ float row_sum(float sum) {
 
   // Every warp reads all partial sums and adds them in the same order, so nobody has to hand the total back:
   // one barrier suffices. The slots of absent warps are zeroed so that the read needs no bounds.
-  __shared__ alignas(16) float partials[MAX_SHARED_ROWS][MAX_WARPS];
+  alignas(16) __shared__ float partials[MAX_SHARED_ROWS][MAX_WARPS];
   const int lane = threadIdx.x % WARP;
   const int slot = threadIdx.x / WARP + lane * (blockDim.x / WARP);
   if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? sum : 0.f;
@@ -117,9 +117,10 @@ __device__ float reciprocal_rms(float sum, float inverse_hidden, float eps) {
   return rsqrtf(sum * inverse_hidden + eps);
 }
 
-// Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the wide
-// values in between, two registers where the packed pair takes one, and spills. This ties the packed words to rstd, so
-// that they cannot be widened before it is known. The sign bit of rstd is always 0, which the compiler cannot know.
+// Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the
+// wide values in between, two registers where the packed pair takes one, and spills. This ties the packed
+// words to rstd, so that they cannot be widened before it is known. The sign bit of rstd is always 0, which
+// the compiler cannot know.
 template <typename Pair>
 __device__ void keep_packed(Vec<Pair>& x, float rstd) {
   const unsigned int zero = __float_as_uint(rstd) >> 31;
@@ -127,20 +128,20 @@ __device__ void keep_packed(Vec<Pair>& x, float rstd) {
 }
 
 // blockDim = (threads per row, rows per block). Each thread holds VECS vectors of its row.
-template <typename Vec, int VECS>
+template <typename Pair, int VECS>
 __global__ void __launch_bounds__(MAX_THREADS)
-    rmsnorm_rows(const Vec* x_ptr, const Vec* weight_ptr, Vec* out_ptr, int64_t batch, int vecs_per_row,
-                 float inverse_hidden, float eps) {
+    rmsnorm_rows(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, int64_t batch,
+                 int vecs_per_row, float inverse_hidden, float eps) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   const int cols = row < batch ? vecs_per_row : 0;  // past the last row: load nothing, but reach the barrier
-  const Vec* x_row = x_ptr + row * vecs_per_row;
-  Vec* out_row = out_ptr + row * vecs_per_row;
+  const Vec<Pair>* x_row = x_ptr + row * vecs_per_row;
+  Vec<Pair>* out_row = out_ptr + row * vecs_per_row;
 
-  Vec x[VECS], weight[VECS];
+  Vec<Pair> x[VECS], weight[VECS];
 #pragma unroll
   for (int i = 0; i < VECS; ++i) {
     const int col = threadIdx.x + i * blockDim.x;
-    x[i] = col < cols ? load(x_row + col) : Vec{};
+    x[i] = col < cols ? load(x_row + col) : Vec<Pair>{};
   }
 #pragma unroll
   for (int i = 0; i < VECS; ++i) {
