@@ -1,0 +1,61 @@
+// Chooses the instruction set once, at the first call.
+#pragma once
+
+#include <tvm/ffi/error.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "row_task.h"
+#include "simd_portable.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+#include "simd_avx2.h"
+#include "simd_avx512.h"
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+#include "simd_neon.h"
+#endif
+
+namespace {
+
+struct InstructionSet {
+  const char* name;
+  bool supported;
+  const RowKernels& kernels;
+};
+
+#if defined(__x86_64__)
+inline bool HasF16C() {  // g++ before 11 does not know it in __builtin_cpu_supports
+  unsigned eax, ebx, ecx = 0, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+#endif
+
+// The best instruction set here, or the one that the environment variable RMSNORM_ISA names
+// (avx512, avx2, neon or portable), which lets one machine test them all.
+inline const RowKernels& SelectKernels() {
+  const InstructionSet best_first[] = {
+#if defined(__x86_64__)
+      {"avx512", __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"),
+       avx512::KERNELS},
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C(),
+       avx2::KERNELS},
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+      {"neon", true, neon::KERNELS},
+#endif
+      {"portable", true, portable::KERNELS},
+  };
+  const char* wanted = std::getenv("RMSNORM_ISA");
+  std::string supported;
+  for (const InstructionSet& isa : best_first) {
+    if (!isa.supported) continue;
+    if (wanted == nullptr || std::string(wanted) == isa.name) return isa.kernels;
+    supported += std::string(supported.empty() ? "" : ", ") + isa.name;
+  }
+  TVM_FFI_THROW(ValueError) << "RMSNORM_ISA is '" << wanted << "', expected one of: " << supported;
+  return portable::KERNELS;  // not reached
+}
+
+}  // namespace

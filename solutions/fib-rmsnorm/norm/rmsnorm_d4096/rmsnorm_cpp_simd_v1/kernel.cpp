@@ -1,0 +1,115 @@
+// RMSNorm on CPUs, for tvm-ffi: run(x, weight, eps, out).
+//
+// Each row is read from memory once: the second pass, which scales it, finds it in the L1
+// cache. All names have internal linkage, because several builds of these sources (one for
+// each Definition they serve) may be loaded in one process.
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/dtype.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <sstream>
+#include <string>
+
+#include "dispatch.h"
+#include "row_task.h"
+#include "thread_pool.h"
+
+namespace {
+
+using tvm::ffi::ShapeView;
+using tvm::ffi::TensorView;
+
+// Sizes in bytes of x. Less than this is done before another thread has woken up.
+constexpr int64_t PARALLEL_BYTES = 512 << 10;
+
+// A chunk is what a thread claims at once: small enough to share the work evenly, large enough
+// to be worth claiming.
+constexpr int64_t MIN_CHUNK_BYTES = 64 << 10;
+constexpr int64_t MAX_CHUNK_BYTES = 512 << 10;
+constexpr int64_t CHUNKS_PER_BATCH = 256;
+
+// An out of this size would be evicted from most caches before anyone reads it: written around
+// them, it need not be read from memory first.
+constexpr int64_t STREAM_BYTES = 16 << 20;
+
+std::string ShapeString(ShapeView shape) {
+  std::ostringstream text;
+  for (size_t i = 0; i < shape.size(); ++i) text << (i == 0 ? "[" : ", ") << shape[i];
+  text << (shape.empty() ? "[]" : "]");
+  return text.str();
+}
+
+void CheckTensor(const char* name, const TensorView& tensor) {
+  if (tensor.device().device_type != kDLCPU) {
+    TVM_FFI_THROW(ValueError) << name << " is on a device of DLPack type "
+                              << tensor.device().device_type << ", expected the CPU (" << kDLCPU
+                              << ")";
+  }
+  if (!tensor.IsContiguous()) {
+    TVM_FFI_THROW(ValueError) << name << " has strides " << ShapeString(tensor.strides())
+                              << " for the shape " << ShapeString(tensor.shape())
+                              << ", expected a contiguous tensor";
+  }
+}
+
+void CheckLikeX(const char* name, const TensorView& tensor, ShapeView shape, DLDataType dtype) {
+  CheckTensor(name, tensor);
+  if (tensor.dtype() != dtype) {
+    TVM_FFI_THROW(TypeError) << name << " has dtype " << tensor.dtype() << ", expected " << dtype
+                             << ", the dtype of x";
+  }
+  const ShapeView got = tensor.shape();
+  if (!std::equal(got.begin(), got.end(), shape.begin(), shape.end())) {
+    TVM_FFI_THROW(ValueError) << name << " has shape " << ShapeString(got) << ", expected "
+                              << ShapeString(shape) << ", which follows from x";
+  }
+}
+
+void CheckArguments(const TensorView& x, const TensorView& weight, const TensorView& out) {
+  CheckTensor("x", x);
+  if (x.ndim() != 2 || x.size(1) == 0) {
+    TVM_FFI_THROW(ValueError) << "x has shape " << ShapeString(x.shape())
+                              << ", expected [batch, hidden] with hidden > 0";
+  }
+  CheckLikeX("weight", weight, {x.size(1)}, x.dtype());
+  CheckLikeX("out", out, x.shape(), x.dtype());
+}
+
+RowKernel SelectKernel(DLDataType dtype) {
+  static const RowKernels& kernels = SelectKernels();
+  if (dtype == DLDataType{kDLFloat, 16, 1}) return kernels.fp16;
+  if (dtype == DLDataType{kDLBfloat, 16, 1}) return kernels.bf16;
+  if (dtype == DLDataType{kDLFloat, 32, 1}) return kernels.fp32;
+  TVM_FFI_THROW(TypeError) << "x has dtype " << dtype << ", expected float16, bfloat16 or float32";
+  return nullptr;  // not reached
+}
+
+char* DataOf(const TensorView& tensor) {
+  return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
+}
+
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+  CheckArguments(x, weight, out);
+  const RowKernel kernel = SelectKernel(x.dtype());
+  const int64_t batch = x.size(0), hidden = x.size(1);
+  const int64_t row_bytes = hidden * (x.dtype().bits / 8);
+  const int64_t bytes = batch * row_bytes;
+  const bool aligned = (reinterpret_cast<uintptr_t>(DataOf(out)) | row_bytes) % 64 == 0;
+  const RowTask task{DataOf(x), DataOf(weight), DataOf(out),
+                     hidden,    eps,            aligned && bytes >= STREAM_BYTES};
+
+  const int64_t chunk_bytes =
+      std::min(std::max(bytes / CHUNKS_PER_BATCH, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
+  const int64_t chunk_rows = std::max<int64_t>(1, chunk_bytes / row_bytes);
+  ForEachChunk((batch + chunk_rows - 1) / chunk_rows, bytes >= PARALLEL_BYTES,
+               [&](int64_t chunk) {
+                 kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
+               });
+}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);

@@ -1,0 +1,26 @@
+// What a row kernel is given, and the set of kernels that each instruction set provides.
+#pragma once
+
+#include <cstdint>
+
+namespace {
+
+struct RowTask {
+  const void* x;
+  const void* weight;
+  void* out;
+  int64_t hidden;
+  double eps;
+  bool stream;  // write around the caches; needs rows of out that start at 64-byte boundaries
+};
+
+// Normalizes the rows [begin, end).
+using RowKernel = void (*)(const RowTask& task, int64_t begin, int64_t end);
+
+struct RowKernels {
+  RowKernel fp16;
+  RowKernel bf16;
+  RowKernel fp32;
+};
+
+}  // namespace

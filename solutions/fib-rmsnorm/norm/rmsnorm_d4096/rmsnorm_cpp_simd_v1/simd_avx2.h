@@ -1,0 +1,141 @@
+// AVX2 with FMA and F16C: Haswell, Zen and later.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cmath>
+#include <memory>
+#include <type_traits>
+
+#include "half.h"
+#include "row_task.h"
+
+#define SIMD_TARGET __attribute__((target("avx2,fma,f16c")))
+#define SIMD_OP inline __attribute__((always_inline)) SIMD_TARGET
+
+namespace {
+namespace avx2 {
+
+constexpr int64_t PACK = 16;
+
+struct Pack {
+  __m256 low, high;
+};
+
+struct DoubleSquares {
+  __m256d sums[4] = {};
+
+  SIMD_OP void Add(Pack x) {
+    AddHalf(x.low, sums[0], sums[1]);
+    AddHalf(x.high, sums[2], sums[3]);
+  }
+  SIMD_OP double Total() const {
+    const __m256d sum =
+        _mm256_add_pd(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
+    const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
+  }
+
+  SIMD_OP static __m256d Low(__m256 x) { return _mm256_cvtps_pd(_mm256_castps256_ps128(x)); }
+  SIMD_OP static __m256d High(__m256 x) { return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)); }
+
+ private:
+  SIMD_OP static void AddHalf(__m256 x, __m256d& low_sum, __m256d& high_sum) {
+    low_sum = _mm256_fmadd_pd(Low(x), Low(x), low_sum);
+    high_sum = _mm256_fmadd_pd(High(x), High(x), high_sum);
+  }
+};
+
+struct FloatSquares {
+  __m256 low = __m256(), high = __m256();
+
+  SIMD_OP void Add(Pack x) {
+    low = _mm256_fmadd_ps(x.low, x.low, low);
+    high = _mm256_fmadd_ps(x.high, x.high, high);
+  }
+  SIMD_OP double Total() const {
+    const __m256 sum = _mm256_add_ps(low, high);
+    DoubleSquares total;
+    total.sums[0] = DoubleSquares::Low(sum);
+    total.sums[1] = DoubleSquares::High(sum);
+    return total.Total();
+  }
+};
+
+SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
+  const __m256 factor = _mm256_set1_ps(rstd);
+  return {_mm256_mul_ps(_mm256_mul_ps(x.low, factor), weight.low),
+          _mm256_mul_ps(_mm256_mul_ps(x.high, factor), weight.high)};
+}
+
+SIMD_OP Pack Load(const float* source) {
+  return {_mm256_loadu_ps(source), _mm256_loadu_ps(source + 8)};
+}
+
+SIMD_OP __m128i LoadBits(const void* source) {
+  return _mm_loadu_si128(static_cast<const __m128i*>(source));
+}
+
+SIMD_OP Pack Load(const Half* source) {
+  return {_mm256_cvtph_ps(LoadBits(source)), _mm256_cvtph_ps(LoadBits(source + 8))};
+}
+
+SIMD_OP __m256 WidenBFloat16(__m128i bits) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+SIMD_OP Pack Load(const BFloat16* source) {
+  return {WidenBFloat16(LoadBits(source)), WidenBFloat16(LoadBits(source + 8))};
+}
+
+SIMD_OP __m256i Narrow(const Half*, Pack pack) {
+  const __m128i low = _mm256_cvtps_ph(pack.low, _MM_FROUND_TO_NEAREST_INT);
+  const __m128i high = _mm256_cvtps_ph(pack.high, _MM_FROUND_TO_NEAREST_INT);
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+// To nearest even. A NaN here was made from bfloat16 values or is the processor's own, so its
+// low bits are zero and the addition does not carry out of it.
+SIMD_OP __m256i RoundBFloat16(__m256 value) {
+  const __m256i bits = _mm256_castps_si256(value);
+  const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
+  return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+}
+
+SIMD_OP __m256i Narrow(const BFloat16*, Pack pack) {
+  // packus works within 128-bit lanes; the permutation restores the order of columns.
+  return _mm256_permute4x64_epi64(
+      _mm256_packus_epi32(RoundBFloat16(pack.low), RoundBFloat16(pack.high)),
+      _MM_SHUFFLE(3, 1, 2, 0));
+}
+
+template <typename T>
+SIMD_OP void Store(T* target, Pack pack) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), Narrow(target, pack));
+}
+
+SIMD_OP void Store(float* target, Pack pack) {
+  _mm256_storeu_ps(target, pack.low);
+  _mm256_storeu_ps(target + 8, pack.high);
+}
+
+template <typename T>
+SIMD_OP void Stream(T* target, Pack pack) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(target), Narrow(target, pack));
+}
+
+SIMD_OP void Stream(float* target, Pack pack) {
+  _mm256_stream_ps(target, pack.low);
+  _mm256_stream_ps(target + 8, pack.high);
+}
+
+SIMD_OP void StreamFence() { _mm_sfence(); }
+
+#include "rows.inl"
+
+}  // namespace avx2
+}  // namespace
+
+#undef SIMD_OP
+#undef SIMD_TARGET

@@ -1,0 +1,118 @@
+"""RMSNorm on CUDA: one tile of registers for each group of rows."""
+
+import functools
+import math
+from typing import NamedTuple
+
+import tilelang.language as T
+
+WARP = 32
+MAX_WARPS = 16  # that share a row
+MAX_ELEMENTS = 64  # of a row that a thread keeps in registers between the two passes
+REGISTER_FILE = 65536
+
+
+class Launch(NamedTuple):
+    """How the columns of a row are spread over a block."""
+
+    rows: int  # rows of a block
+    warps: int  # warps that share a row
+    vectors: int  # vectors that a thread holds at a time
+    lanes: int  # elements of a vector
+    chunks: int  # 1, or the steps in which a row too long for the registers is read, twice
+
+
+@functools.lru_cache(maxsize=1024)
+def plan(batch: int, hidden: int, itemsize: int) -> Launch:
+    """Choose the launch for a batch.
+
+    A small batch is bound by latency and wants one load per thread, a large one by
+    memory traffic and wants fewer threads with more loads in flight each. The limits
+    are bytes of x, from measurements of all launches at hidden 4096.
+    """
+    lanes = min(16 // itemsize, hidden // WARP)
+    x_mib = batch * hidden * itemsize >> 20
+    loads = 1 if x_mib < 8 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
+    warps = min(MAX_WARPS, math.ceil(hidden / (loads * WARP * lanes)))
+    vectors = math.ceil(hidden / (warps * WARP * lanes))
+    chunks = 1 if vectors * lanes <= MAX_ELEMENTS else math.ceil(2 * vectors * lanes / MAX_ELEMENTS)
+    rows = 1 if loads == 1 else max(1, 8 // warps)
+    return Launch(rows, warps, math.ceil(vectors / chunks), lanes, chunks)
+
+
+def rmsnorm(hidden: int, dtype: str, launch: Launch):
+    """Build the program; the batch stays symbolic, so one binary serves every batch of this launch."""
+    rows, warps, vectors, lanes, chunks = launch
+    span = WARP * lanes  # columns that a warp reads at once
+    threads = rows * warps * WARP
+    # Registers for x and weight together, with room left for the arithmetic.
+    weight_fits = chunks == 1 and threads * (2 * 4 * vectors + 32) <= REGISTER_FILE
+    batch = T.dynamic("batch")
+
+    # Neighbouring lanes hold neighbouring vectors, and a warp holds columns of one
+    # row only: accesses coalesce, and the first reduction never leaves the warp.
+    def thread(r, w, c):
+        return (r * warps + w) * WARP + c // lanes
+
+    tile = T.Fragment((rows, warps, vectors, span), lambda r, w, v, c: (thread(r, w, c), v * lanes + c % lanes))
+    tile_slice = T.Fragment((rows, warps, span), lambda r, w, c: (thread(r, w, c), c % lanes))
+
+    @T.prim_func
+    def main(
+        x: T.Tensor((batch, hidden), dtype),
+        weight: T.Tensor((hidden,), dtype),
+        eps: T.float32,
+        out: T.Tensor((batch, hidden), dtype),
+    ):
+        # TileLang guards every access that may leave its tensor (the last rows, the
+        # columns beyond hidden): a read gives 0, a write is dropped.
+        with T.Kernel(T.ceildiv(batch, rows), threads=threads) as block:
+            x_tile = T.alloc_fragment((rows, warps, vectors, span), dtype)
+            weight_tile = T.alloc_fragment((rows, warps, vectors, span), dtype)
+            squares = T.alloc_fragment((rows, warps, span), "float32")
+            warp_sum = T.alloc_fragment((rows, warps), "float32")
+            shared_sum = T.alloc_shared((rows, warps), "float32")
+            rstd = T.alloc_fragment((rows, warps), "float32")
+            T.annotate_layout({x_tile: tile, weight_tile: tile, squares: tile_slice})
+
+            T.clear(squares)
+            for k in T.serial(chunks):
+                for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                    x_tile[r, w, v, c] = x[block * rows + r, ((k * vectors + v) * warps + w) * span + c]
+                if weight_fits:  # its load overlaps the reduction
+                    for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                        weight_tile[r, w, v, c] = weight[(v * warps + w) * span + c]
+                for v in T.unroll(vectors):
+                    for r, w, c in T.Parallel(rows, warps, span):
+                        value = T.cast(x_tile[r, w, v, c], "float32")
+                        squares[r, w, c] += value * value
+            T.reduce_sum(squares, warp_sum, dim=2)
+
+            if warps == 1:
+                T.copy(warp_sum, rstd)
+            else:
+                T.copy(warp_sum, shared_sum)
+                T.clear(rstd)
+                for i in T.unroll(warps):
+                    for r, w in T.Parallel(rows, warps):
+                        rstd[r, w] += shared_sum[r, i]
+            for r, w in T.Parallel(rows, warps):
+                # CUDA's rsqrtf is within 2 ulp of float32, far below one of the output.
+                rstd[r, w] = T.rsqrt(rstd[r, w] / hidden + eps)
+
+            for k in T.serial(chunks):
+                if chunks > 1:
+                    for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                        x_tile[r, w, v, c] = x[block * rows + r, ((k * vectors + v) * warps + w) * span + c]
+                if not weight_fits:
+                    for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                        weight_tile[r, w, v, c] = weight[((k * vectors + v) * warps + w) * span + c]
+                for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                    x_tile[r, w, v, c] = T.cast(
+                        T.cast(x_tile[r, w, v, c], "float32") * rstd[r, w] * T.cast(weight_tile[r, w, v, c], "float32"),
+                        dtype,
+                    )
+                for r, w, v, c in T.Parallel(rows, warps, vectors, span):
+                    out[block * rows + r, ((k * vectors + v) * warps + w) * span + c] = x_tile[r, w, v, c]
+
+    return main
