@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from time import perf_counter_ns as clock
 
-from fib_rmsnorm.evaluation.timing.timer import repeat
-from fib_rmsnorm.schema import Settings
+from fib_rmsnorm.evaluation.timing.timer import Prepare, Sample, repeat
 
 
 class CpuClock:
     """Wall-clock time of synchronous calls; caches are as warm as the calls before left them."""
 
     name = "cpu_clock"
-    cold_l2 = None
 
-    def measure(self, call: Callable[[], object], settings: Settings) -> list[float]:
-        """Time each call by itself."""
-        clock = time.perf_counter_ns
-        for _ in repeat(settings.warmup_runs):
-            call()
+    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+        """Time each call by itself; `cold` means nothing here."""
         samples = []
-        for _ in range(settings.num_trials):
-            for _ in repeat(settings.iterations):
-                started = clock()
-                call()
-                samples.append((clock() - started) / 1e6)
+        for index in repeat(calls, budget_s):
+            call = prepare(index)
+            started = clock()
+            call()
+            elapsed_ms = (clock() - started) / 1e6
+            samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError, repeat
-from fib_rmsnorm.schema import Settings
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Prepare, Sample, repeat
 
 _BUFFER_BYTES = 8 << 20
 _API_KINDS = (cupti.ActivityKind.RUNTIME, cupti.ActivityKind.DRIVER)
 _WORK_KINDS = (cupti.ActivityKind.CONCURRENT_KERNEL, cupti.ActivityKind.MEMCPY, cupti.ActivityKind.MEMSET)
+_FORCED_FLUSH = 1
 
 
 @dataclass(frozen=True)
 class _Work:
-    start: int
-    end: int
+    start_ns: int
+    end_ns: int
     correlation_id: int
 
 
+@dataclass
+class _Window:
+    """The host's time of one call, and the work launched during it."""
+
+    begin_ns: int
+    end_ns: int
+    work: list[_Work] = field(default_factory=list)
+
+    def to_sample(self) -> Sample:
+        start = min(work.start_ns for work in self.work)
+        end = max(work.end_ns for work in self.work)
+        busy = sum(work.end_ns - work.start_ns for work in self.work)
+        return Sample((end - start) / 1e6, busy / 1e6, len(self.work))
+
+
 class Cupti:
-    """The span from the first start to the last end of the device work that each call launched."""
+    """The kernels, copies and fills that each call launched, on whatever stream."""
 
     name = "cupti"
-    cold_l2 = True
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)
@@ -45,51 +58,41 @@ class Cupti:
             elif activity.kind in _WORK_KINDS:
                 self._work.append(_Work(activity.start, activity.end, activity.correlation_id))
 
-    def measure(self, call: Callable[[], object], settings: Settings) -> list[float]:
-        """Time each call by itself, with L2 evicted before."""
-        for _ in repeat(settings.warmup_runs):
-            call()
-            torch.cuda.synchronize()
-        samples = []
-        for _ in range(settings.num_trials):
-            samples += self._measure_trial(call, settings.iterations)
-        return samples
-
-    def _measure_trial(self, call: Callable[[], object], iterations: int) -> list[float]:
+    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+        """Time each call by itself."""
         self._launches.clear()
         self._work.clear()
-        windows: list[tuple[int, int]] = []
+        windows = []
         for kind in (*_API_KINDS, *_WORK_KINDS):
             cupti.activity_enable(kind)
         try:
-            for _ in repeat(iterations):
-                self._evict()
+            for index in repeat(calls, budget_s):
+                call = prepare(index)
+                if cold:
+                    self._evict()
                 torch.cuda.synchronize()
-                begin = cupti.get_timestamp()
+                begin_ns = cupti.get_timestamp()
                 call()
-                end = cupti.get_timestamp()
+                end_ns = cupti.get_timestamp()
                 torch.cuda.synchronize()
-                windows.append((begin, end))
-            cupti.activity_flush_all(1)
+                windows.append(_Window(begin_ns, end_ns))
+            cupti.activity_flush_all(_FORCED_FLUSH)
         finally:
             for kind in (*_API_KINDS, *_WORK_KINDS):
                 cupti.activity_disable(kind)
-        return self._attribute(windows)
+        self._attribute(windows)
+        return [window.to_sample() for window in windows]
 
-    def _attribute(self, windows: list[tuple[int, int]]) -> list[float]:
+    def _attribute(self, windows: list[_Window]) -> None:
         """Give each piece of work to the call during which it was launched."""
-        begins = [begin for begin, _ in windows]
-        spans: list[tuple[int, int] | None] = [None] * len(windows)
+        begins = [window.begin_ns for window in windows]
         for work in self._work:
-            launched = self._launches.get(work.correlation_id)
-            if launched is None:
+            launched_ns = self._launches.get(work.correlation_id)
+            if launched_ns is None:
                 raise MeasurementError("CUPTI lost the record of a launch")
-            index = bisect_right(begins, launched) - 1
-            if index < 0 or launched > windows[index][1]:
-                continue  # the eviction, not the call
-            first, last = spans[index] or (work.start, work.end)
-            spans[index] = (min(first, work.start), max(last, work.end))
-        idle = spans.count(None)
+            index = bisect_right(begins, launched_ns) - 1
+            if index >= 0 and launched_ns <= windows[index].end_ns:  # else the stage's setting, not the call
+                windows[index].work.append(work)
+        idle = sum(not window.work for window in windows)
         if idle:
             raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(windows)} timed calls")
-        return [(span[1] - span[0]) / 1e6 for span in spans if span]

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
-from fib_rmsnorm.schema import Settings
+Call = Callable[[], object]
+Prepare = Callable[[int], Call]
+"""Sets the stage for call `i`, untimed, and returns what is to be timed."""
 
-# A kernel of seconds (interpreted, say) must not take minutes to time: a trial ends after this long,
-# with at least this many calls.
-_TRIAL_BUDGET_S = 0.5
+# However slow a call is, a measurement has at least this many.
 _FEWEST_CALLS = 3
 
 
 class MeasurementError(Exception):
     """The timer could not measure what it was asked to; it never falls back in silence."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call."""
+
+    span_ms: float
+    """From the start of its first piece of work to the end of its last."""
+    busy_ms: float
+    """The sum of its pieces of work: less than the span where it waits, more where pieces overlap."""
+    pieces: int = 1
+    """Kernels, copies and fills that it ran."""
 
 
 class Timer(Protocol):
@@ -26,23 +39,19 @@ class Timer(Protocol):
         """`cupti`, `cuda_events` or `cpu_clock`: recorded with every number."""
         ...
 
-    @property
-    def cold_l2(self) -> bool | None:
-        """Whether L2 is evicted before each timed call; None where there is no such thing to say."""
-        ...
+    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+        """Time up to `calls` calls, fewer if the budget is spent before.
 
-    def measure(self, call: Callable[[], object], settings: Settings) -> list[float]:
-        """Warm up and time; return the latency of each timed call in milliseconds, trial by trial.
-
-        Raises MeasurementError if the mechanism lost what it should have recorded.
+        `cold` evicts the GPU's L2 cache before each; a CPU timer ignores it. Raises MeasurementError if the
+        mechanism lost what it should have recorded.
         """
         ...
 
 
-def repeat(times: int) -> Iterator[int]:
-    """Count to `times`, stopping early once the budget of a trial is spent."""
+def repeat(times: int, budget_s: float) -> Iterator[int]:
+    """Count to `times`, stopping early once the budget is spent."""
     started = time.perf_counter()
     for index in range(times):
-        if index >= _FEWEST_CALLS and time.perf_counter() - started > _TRIAL_BUDGET_S:
+        if index >= _FEWEST_CALLS and time.perf_counter() - started > budget_s:
             return
         yield index
