@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ def torch_dtype(name: str) -> torch.dtype:
     return dtype
 
 
+def shape_of(definition: Definition, workload: Workload, name: str) -> list[int] | None:
+    """The concrete shape of an input or output; None for a scalar."""
+    spec = definition.inputs.get(name) or definition.outputs[name]
+    if spec.shape is None:
+        return None
+    sizes = {**definition.const_axes, **workload.axes}
+    return [sizes[axis] for axis in spec.shape]
+
+
 def generate_inputs(
     definition: Definition, workload: Workload, device: str, dataset: Path | None = None
 ) -> dict[str, Any]:
@@ -28,20 +38,30 @@ def generate_inputs(
 
     Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
     """
-    sizes = {**definition.const_axes, **workload.axes}
-    made: dict[str, Any] = {}
-    for name, spec in definition.inputs.items():
-        given = workload.inputs.get(name)
-        if isinstance(given, ScalarInput):
-            made[name] = given.value
-        elif isinstance(given, SafetensorsInput):
-            made[name] = _load_tensor(given, dataset).to(device)
-        elif spec.shape is None:
-            raise InputError(f"workload {workload.uuid}: its scalar input {name!r} has no value")
-        else:
-            shape = [sizes[axis] for axis in spec.shape]
-            made[name] = _random_tensor(shape, torch_dtype(spec.dtype.value), device, workload.uuid + name)
-    return made
+    return {name: generate_input(definition, workload, name, device, dataset) for name in definition.inputs}
+
+
+def generate_input(  # noqa: PLR0913, PLR0917 - what decides a tensor's contents
+    definition: Definition,
+    workload: Workload,
+    name: str,
+    device: str,
+    dataset: Path | None = None,
+    extra_elements: int = 0,
+) -> Any:
+    """Make one input. With `extra_elements` a random one is a flat pool that is longer by so many."""
+    given = workload.inputs.get(name)
+    if isinstance(given, ScalarInput):
+        return given.value
+    if isinstance(given, SafetensorsInput):
+        return _load_tensor(given, dataset).to(device)
+    shape = shape_of(definition, workload, name)
+    if shape is None:
+        raise InputError(f"workload {workload.uuid}: its scalar input {name!r} has no value")
+    seed = workload.uuid + name
+    if extra_elements:
+        shape, seed = [prod(shape) + extra_elements], f"{seed}/pool"
+    return _random_tensor(shape, torch_dtype(definition.inputs[name].dtype.value), device, seed)
 
 
 def _random_tensor(shape: list[int], dtype: torch.dtype, device: str, seed: str) -> torch.Tensor:
@@ -90,20 +110,3 @@ def make_case(
         return "workload", inputs, ()
     hard = operator.make_hard_case(definition, inputs, case - 1)
     return hard.name, hard.inputs, hard.row_kinds
-
-
-def make_outputs(definition: Definition, workload: Workload, device: str) -> list[torch.Tensor]:
-    """Allocate the outputs, filled with a pattern that no kernel would write, to show what stays unwritten."""
-    sizes = {**definition.const_axes, **workload.axes}
-    made = []
-    for spec in definition.outputs.values():
-        dtype = torch_dtype(spec.dtype.value)
-        tensor = torch.empty([sizes[axis] for axis in spec.shape or []], dtype=dtype, device=device)
-        poison(tensor)
-        made.append(tensor)
-    return made
-
-
-def poison(tensor: torch.Tensor) -> None:
-    """Fill with all-ones bytes: NaN in every floating-point format in use, -1 or 255 in integers."""
-    tensor.view(-1).view(torch.uint8).fill_(255)

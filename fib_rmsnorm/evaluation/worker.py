@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -11,10 +11,16 @@ import torch
 from fib_rmsnorm.evaluation.building import BuildError, build_entry, is_compile_error
 from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.handover import write_outputs
-from fib_rmsnorm.evaluation.inputs import make_case, make_outputs
+from fib_rmsnorm.evaluation.inputs import make_case
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.pool import same_bits
 from fib_rmsnorm.evaluation.results import WrongOutputError, normalize_outputs
+from fib_rmsnorm.evaluation.runner import Runner
+from fib_rmsnorm.evaluation.stage import Stage
+from fib_rmsnorm.evaluation.tampering import Watch
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.schema import Definition, Settings, Solution, Workload
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 
 class Worker:
@@ -22,66 +28,50 @@ class Worker:
 
     def __init__(self, handover: int) -> None:
         self._handover = handover
+        self._stage: Stage | None = None
 
     def build(self, message: Message) -> Message:
         """Build the solution for the device; the answer says how long it took."""
         self._definition = Definition.model_validate(message["definition"])
-        self._solution = Solution.model_validate(message["solution"])
+        solution = Solution.model_validate(message["solution"])
         self._dataset = Path(message["dataset"]) if message.get("dataset") else None
         self._device: str = message["device"]
         if self._device != "cpu":
             torch.cuda.set_device(self._device)
-        started = time.perf_counter()
+        self._timer = choose_timer(self._device)
+        self._watch = Watch()
+        started = perf_counter()
         try:
-            self._entry = build_entry(self._solution, self._device, Path(message["cache"]))
+            entry = build_entry(solution, self._device, Path(message["cache"]))
         except BuildError as error:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
-        return {"build_s": time.perf_counter() - started}
+        self._runner = Runner(entry, self._definition, solution, self._device)
+        return {"build_s": perf_counter() - started}
 
     def call(self, message: Message) -> Message:
         """Call the solution once on the inputs of a case and hand its outputs over."""
         workload = Workload.model_validate(message["workload"])
         _, inputs, _ = make_case(self._definition, workload, message["case"], self._device, self._dataset)
-        kept = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        outputs = make_outputs(self._definition, workload, self._device)
-        found = self._call(list(inputs.values()), outputs)
-        self._check_form(found, outputs)
+        before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        outputs = OutputBuffers(self._definition, workload, self._device)
+        started = perf_counter()
+        found = self._run(inputs, outputs)
+        elapsed_ms = (perf_counter() - started) * 1e3
+        self._check_form(found, outputs.tensors)
         write_outputs(self._handover, found)
-        changed = [name for name, before in kept.items() if not _same_bits(inputs[name], before)]
-        return {"changed_inputs": changed}
+        changed = [name for name, value in before.items() if not same_bits(inputs[name], value)]
+        self._check_tampering()
+        return {"call_ms": elapsed_ms, "changed_inputs": changed, "overrun": outputs.overrun()}
 
-    def time(self, message: Message) -> Message:
-        """Time calls on the workload's own inputs: one latency in milliseconds for each timed call."""
-        workload = Workload.model_validate(message["workload"])
-        settings = Settings.model_validate(message["settings"])
-        _, inputs, _ = make_case(self._definition, workload, 0, self._device, self._dataset)
-        arguments = list(inputs.values())
-        if self._solution.spec.destination_passing_style:
-            arguments += make_outputs(self._definition, workload, self._device)
-        entry = self._entry
-
-        def call() -> object:
-            return entry(*arguments)
-
-        timer = choose_timer(self._device)
-        samples = timer.measure(call, settings)
-        return {"samples_ms": samples, "timer": timer.name, "cold_l2": timer.cold_l2}
-
-    def _call(self, arguments: list[Any], outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _run(self, inputs: dict[str, Any], outputs: OutputBuffers) -> list[torch.Tensor]:
         try:
-            if self._solution.spec.destination_passing_style:
-                self._entry(*arguments, *outputs)
-                found = outputs
-            else:
-                found = normalize_outputs(self._entry(*arguments), list(self._definition.outputs))
-            self._synchronize()
+            return self._runner.run_checked(inputs, outputs)
         except WrongOutputError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         except Exception as error:
             if is_compile_error(error):
                 raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
             raise
-        return found
 
     def _check_form(self, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         for name, actual, expected in zip(self._definition.outputs, found, outputs, strict=True):
@@ -92,16 +82,75 @@ class Worker:
             if actual.dtype != expected.dtype:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
-    def _synchronize(self) -> None:
+    def _check_tampering(self) -> None:
+        if replaced := self._watch.replaced():
+            raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(replaced[:5])}", fatal=True)
+
+    def set_stage(self, message: Message) -> Message:
+        """Make ready to time a Workload."""
+        workload = Workload.model_validate(message["workload"])
+        self._stage = Stage(self._definition, workload, self._runner, self._device, self._dataset)
+        self._stage.warm_up(message["warmup_runs"], message["budget_s"])
+        return {"timer": self._timer.name}
+
+    def time(self, message: Message) -> Message:
+        """Time one trial: a span, a busy time and a number of pieces for each call."""
+        stage = self._require_stage()
+        prepare = stage.prepare_fresh if message["fresh"] else stage.prepare_same
+        try:
+            samples = self._timer.measure(
+                prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"]
+            )
+        except MeasurementError as error:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        self._check_tampering()
+        return {
+            "span_ms": [sample.span_ms for sample in samples],
+            "busy_ms": [sample.busy_ms for sample in samples],
+            "pieces": [sample.pieces for sample in samples],
+        }
+
+    def reveal(self, message: Message) -> Message:
+        """Hand over the outputs of one of the last timed calls: `back` calls before the last."""
+        stage = self._require_stage()
+        try:
+            shift, found = stage.recall(message["back"])
+        except WrongOutputError as error:
+            raise RefusalError("RUNTIME_ERROR", f"in a timed call: {error}") from None
+        self._check_form(found, stage.buffers.tensors)
+        write_outputs(self._handover, found)
+        return {"shift": shift, "changed_inputs": stage.changed_inputs(), "overrun": stage.overrun()}
+
+    def count_costs(self, _: Message) -> Message:
+        """What else a call costs: the host's time to issue it, and extra device memory."""
+        stage = self._require_stage()
+        return {"host_overhead_us": stage.host_overhead_us(), "peak_memory_bytes": stage.peak_memory_bytes()}
+
+    def strike_stage(self, _: Message) -> Message:
+        """Release what timing needed."""
+        self._stage = None
         if self._device != "cpu":
-            torch.cuda.synchronize(self._device)
+            torch.cuda.empty_cache()
+        return {}
 
-
-def _same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    return torch.equal(actual.view(torch.uint8), expected.view(torch.uint8))
+    def _require_stage(self) -> Stage:
+        if self._stage is None:
+            raise RefusalError("RUNTIME_ERROR", "no stage is set")
+        return self._stage
 
 
 def main(channel: Channel, handover: int) -> None:
     """Serve until the channel closes."""
     worker = Worker(handover)
-    serve(channel, {"build": worker.build, "call": worker.call, "time": worker.time})
+    serve(
+        channel,
+        {
+            "build": worker.build,
+            "call": worker.call,
+            "set_stage": worker.set_stage,
+            "time": worker.time,
+            "reveal": worker.reveal,
+            "count_costs": worker.count_costs,
+            "strike_stage": worker.strike_stage,
+        },
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.operator import HardCase
+from fib_rmsnorm.operators.rounding import round_once
 
 if TYPE_CHECKING:
     import torch
@@ -149,5 +150,5 @@ class RmsNorm:
         for x_rows, out_rows in zip(torch.split(x, rows), torch.split(out, rows), strict=True):
             x_fp64 = x_rows.to(torch.float64)
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
-            out_rows.copy_(x_fp64 * rstd * weight)
+            out_rows.copy_(round_once(x_fp64 * rstd * weight, out.dtype))
         return [out]

@@ -1,0 +1,98 @@
+"""Call a built solution, in its calling style, and see that it has really finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import sleep
+from typing import Any
+
+import torch
+
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.pool import same_bits
+from fib_rmsnorm.evaluation.results import WrongOutputError, normalize_outputs
+from fib_rmsnorm.schema import Definition, Solution
+
+# Long enough for work that was left to a thread or another stream to show itself.
+_SETTLE_S = 0.01
+_SPIN_CYCLES = 2_000_000  # about a millisecond
+
+_clone = torch.Tensor.clone
+
+
+class Runner:
+    """One solution's entry point."""
+
+    def __init__(
+        self, entry: Callable[..., Any], definition: Definition, solution: Solution, device: str
+    ) -> None:
+        self._entry = entry
+        self._names = list(definition.outputs)
+        self._device = device
+        self.destination_passing = solution.spec.destination_passing_style
+
+    def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
+        """A call without arguments, which is what gets timed."""
+        outputs = buffers.tensors if self.destination_passing else []
+        return partial(self._entry, *inputs.values(), *outputs)
+
+    def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
+        """A call's outputs in the Definition's order. Raises WrongOutputError if it returned no such thing."""
+        found = buffers.tensors if self.destination_passing else normalize_outputs(returned, self._names)
+        for name, tensor in zip(self._names, found, strict=True):
+            if type(tensor) is not torch.Tensor:
+                raise WrongOutputError(f"the output {name!r} is a {type(tensor).__name__}: only plain tensors count")
+            if tensor.device != torch.device(self._device):
+                raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
+        return found
+
+    def run_checked(self, inputs: dict[str, Any], buffers: OutputBuffers) -> list[torch.Tensor]:
+        """Call once, and return the outputs as whoever uses them next on the current stream sees them.
+
+        Raises WrongOutputError if they still change afterwards: work left to a stream nobody joined, or to a
+        thread.
+        """
+        if self._device == "cpu":
+            found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
+            seen = [_clone(tensor) for tensor in found]
+        else:
+            found, seen = self._run_behind_a_spin(inputs, buffers)
+        sleep(_SETTLE_S)
+        self.synchronize()
+        for name, now, then in zip(self._names, found, seen, strict=True):
+            if not same_bits(now, then):
+                raise WrongOutputError(f"the output {name!r} changed after the call had returned")
+        return seen
+
+    def _run_behind_a_spin(
+        self, inputs: dict[str, Any], buffers: OutputBuffers
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The inputs arrive only after a delay on the current stream: what does not wait for it reads poison."""
+        late = {name: _late(value) for name, value in inputs.items()}
+        torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
+        for name, value in inputs.items():
+            if isinstance(value, torch.Tensor):
+                late[name].copy_(value)
+        found = self.outputs_of(self.bind(late, buffers)(), buffers)
+        seen = [_clone(tensor) for tensor in found]
+        self.synchronize()
+        for name, value in inputs.items():
+            if isinstance(value, torch.Tensor):
+                value.copy_(late[name])  # so that a changed input shows
+        return found, seen
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        if self._device != "cpu":
+            torch.cuda.synchronize(self._device)
+
+
+def _late(value: Any) -> Any:
+    return torch.full_like(value, float("nan")) if _is_floating(value) else (
+        torch.zeros_like(value) if isinstance(value, torch.Tensor) else value
+    )
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -1,0 +1,51 @@
+"""What timed samples say, and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+_Z_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95% confidence interval."""
+
+    low: float
+    high: float
+
+    def relative_to(self, value: float) -> float:
+        """Half the interval's width over `value`."""
+        return (self.high - self.low) / 2 / value if value else math.inf
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """Confidence interval of the median by order statistics: it assumes nothing of the distribution.
+
+    The number of samples below the true median is binomial(n, 1/2); the normal approximation gives the ranks
+    (Conover 1999, "Practical Nonparametric Statistics", section 3.2).
+    """
+    ordered = sorted(samples)
+    n = len(ordered)
+    if n < 2:
+        return Interval(0.0, math.inf)
+    spread = _Z_95 * math.sqrt(n) / 2
+    low = max(0, math.floor(n / 2 - spread))
+    high = min(n - 1, math.ceil(n / 2 + spread))
+    return Interval(ordered[low], ordered[high])
+
+
+def trial_ratios(numerators: Sequence[Sequence[float]], denominators: Sequence[Sequence[float]]) -> list[float]:
+    """Ratio of medians for each pair of trials that were measured beside each other."""
+    return [median(n) / median(d) for n, d in zip(numerators, denominators, strict=True) if n and d and median(d)]
+
+
+def a_a_difference(trials: Sequence[Sequence[float]]) -> float | None:
+    """How far the last trial's median lies from the first's, relative to the first; None with one trial."""
+    if len(trials) < 2:
+        return None
+    first = median(trials[0])
+    return abs(median(trials[-1]) - first) / first if first else None

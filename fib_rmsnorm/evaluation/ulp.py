@@ -1,0 +1,56 @@
+"""Distance in units in the last place (ULP): how many floating-point numbers lie between two."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+_SIGNED = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_CHUNK = 1 << 24
+BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
+_EDGES = (0, 1, 2, 4, 8, 16)
+
+
+@dataclass
+class UlpStatistics:
+    """Distances of an output's finite elements from the exact answer rounded to its dtype."""
+
+    maximum: int
+    mean: float
+    histogram: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics | None:
+    """Count the distances, block by block; None for dtypes without such a notion here (8-bit floats, integers).
+
+    A pair with a NaN or an infinity on one side only counts as 17+ and not in the mean.
+    """
+    if not expected.dtype.is_floating_point or expected.dtype.itemsize not in _SIGNED:
+        return None
+    counts = torch.zeros(len(BUCKETS), dtype=torch.int64, device=expected.device)
+    total, maximum = 0.0, 0
+    edges = torch.tensor(_EDGES, device=expected.device)
+    flat_actual, flat_expected = actual.reshape(-1), expected.reshape(-1)
+    for a, e in zip(torch.split(flat_actual, _CHUNK), torch.split(flat_expected, _CHUNK), strict=True):
+        finite = a.isfinite() & e.isfinite()
+        distance = (_ordered(a) - _ordered(e)).abs()
+        distance = torch.where((a.isnan() & e.isnan()) | (a == e), 0, distance)
+        counts += torch.bincount(torch.bucketize(distance, edges), minlength=len(BUCKETS))
+        distance = torch.where(finite, distance, 0)
+        total += distance.sum(dtype=torch.float64).item()
+        maximum = max(maximum, int(distance.max().item()) if distance.numel() else 0)
+    histogram = {name: int(count) for name, count in zip(BUCKETS, counts.tolist(), strict=True)}
+    return UlpStatistics(maximum, total / max(1, expected.numel()), histogram)
+
+
+def _ordered(values: torch.Tensor) -> torch.Tensor:
+    """Integers in the order of the floating-point numbers, one step for each; both zeros are 0."""
+    bits = values.contiguous().view(_SIGNED[values.dtype.itemsize]).to(torch.int64)
+    sign = 1 << (8 * values.dtype.itemsize - 1)
+    return torch.where(bits < 0, -(bits + sign), bits)
