@@ -6,12 +6,16 @@ A solution's process can send anything, so nothing that it sends is ever execute
 from __future__ import annotations
 
 import json
+import select
+import socket
+import struct
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from typing import Any
 
 MAX_MESSAGE_BYTES = 64 << 20
+_LENGTH = struct.Struct("!I")
+_CHUNK = 1 << 20
 
 Message = dict[str, Any]
 
@@ -20,26 +24,54 @@ class Channel:
     """One end of a two-way stream of messages."""
 
     def __init__(self, descriptor: int) -> None:
-        self._connection = Connection(descriptor)
+        self._socket = socket.socket(fileno=descriptor)
+        self._buffer = bytearray()
 
     def fileno(self) -> int:
         """The descriptor to wait on."""
-        return self._connection.fileno()
+        return self._socket.fileno()
 
     def send(self, message: Message) -> None:
         """Send one message. Raises OSError if the other end is gone."""
-        self._connection.send_bytes(json.dumps(message).encode())
+        data = json.dumps(message).encode()
+        self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> Message:
-        """Receive one message. Raises EOFError or OSError if the other end is gone, ValueError if it is no message."""
-        message = json.loads(self._connection.recv_bytes(MAX_MESSAGE_BYTES))
-        if not isinstance(message, dict):
-            raise ValueError("not a message")
+        """Wait for one message. Raises what `receive_part` raises."""
+        while (message := self.receive_part()) is None:
+            pass
         return message
+
+    def receive_part(self) -> Message | None:
+        """Read what has arrived, and return the message once it is whole: half of one must not block us.
+
+        Raises EOFError or OSError if the other end is gone, ValueError if it sends no message.
+        """
+        chunk = self._socket.recv(_CHUNK)
+        if not chunk:
+            raise EOFError
+        self._buffer += chunk
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > MAX_MESSAGE_BYTES:
+            raise ValueError(f"{length} bytes")
+        end = _LENGTH.size + length
+        if len(self._buffer) < end:
+            return None
+        message = json.loads(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
+        if not isinstance(message, dict):
+            raise ValueError("not an object")
+        return message
+
+    def has_unread(self) -> bool:
+        """Whether something has arrived that nobody has asked for."""
+        return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:
         """Close this end."""
-        self._connection.close()
+        self._socket.close()
 
 
 class RefusalError(Exception):

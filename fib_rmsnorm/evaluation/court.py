@@ -6,11 +6,12 @@ import time
 from typing import Any
 
 from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.answers import Called
 from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.inputs import count_cases
 from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError, Zygote
-from fib_rmsnorm.evaluation.workers import FailedError, Terms, Worker
+from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, Worker
 from fib_rmsnorm.schema import Correctness, Definition, Workload
 
 
@@ -21,14 +22,13 @@ class ReferenceFailedError(FibRmsnormError):
 class Court:
     """One device's judge process, replaced if it dies."""
 
-    def __init__(self, zygote: Zygote, device: Device, terms: Terms, handover: int) -> None:
+    def __init__(self, zygote: Zygote, device: Device, terms: Terms) -> None:
         self._zygote = zygote
         self._device = device
         self._terms = terms
-        self._handover = handover
         self._judge: Process | None = None
 
-    def judge(self, definition: Definition, workload: Workload, worker: Worker, deadline: float) -> Correctness:
+    def judge(self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance) -> Correctness:
         """Call the Solution on every case and compare its outputs.
 
         Raises FailedError if a call fails or any output is wrong, ReferenceFailedError if there is nothing
@@ -38,10 +38,14 @@ class Court:
         faults: list[str] = []
         for case in range(count_cases(definition, workload)):
             request = {"workload": workload.model_dump(mode="json"), "case": case}
-            answer = worker.ask({"do": "call", **request}, deadline, "calling")
-            verdict = self._compare(definition, request)
+            called = worker.ask({"do": "call", **request}, Called, allowance)
+            verdict = self._compare(definition, {**request, "handover": worker.process.handover_path})
+            worker.process.clear_handover()  # or a later call could pass by what an earlier one wrote
+            if "missing" in verdict:
+                worker.process.kill()
+                raise FailedError("RUNTIME_ERROR", f"calling: {verdict['missing']}")
             verdicts.append(verdict)
-            faults += _describe_faults(verdict, answer["changed_inputs"], list(definition.outputs))
+            faults += _describe_faults(verdict, called.changed_inputs, list(definition.outputs))
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
@@ -49,7 +53,7 @@ class Court:
 
     def _compare(self, definition: Definition, request: Message) -> Message:
         if self._judge is None or not self._judge.alive:
-            self._judge = self._zygote.spawn("judge", self._handover)
+            self._judge = self._zygote.spawn("judge")
         message = {
             "do": "compare",
             "definition": definition.model_dump(mode="json"),

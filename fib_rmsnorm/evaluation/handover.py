@@ -1,50 +1,47 @@
-"""Outputs from a solution's process to the judge's, through memory that both map."""
+"""Outputs from a solution's process to the judge's, through a file in memory.
+
+It is read and written rather than mapped: a solution may cut the file short at any moment, and whoever has
+mapped it dies of that.
+"""
 
 from __future__ import annotations
 
-import mmap
+import ctypes
+import os
 from collections.abc import Sequence
 
 import torch
 
-_ALIGNMENT = 64
 
-
-def handover_bytes(outputs: Sequence[torch.Tensor]) -> int:
-    """Bytes that `outputs` take in the shared memory."""
-    return sum(-(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT for tensor in outputs)
+class HandoverError(Exception):
+    """The outputs expected are not there."""
 
 
 def write_outputs(descriptor: int, outputs: Sequence[torch.Tensor]) -> None:
-    """Copy the outputs into the shared memory, growing it as needed."""
-    import os
-
-    size = handover_bytes(outputs)
-    if os.fstat(descriptor).st_size < size:
-        os.ftruncate(descriptor, size)
-    _copy(descriptor, outputs, to_memory=True)
+    """Write the outputs, one after the other."""
+    offset = 0
+    for tensor in outputs:
+        source = tensor.detach().cpu().contiguous()
+        left = _bytes(source)
+        while left:
+            count = os.pwrite(descriptor, left, offset)
+            offset, left = offset + count, left[count:]
 
 
 def read_outputs(descriptor: int, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Copy the outputs out of the shared memory, as CPU tensors of the shapes and dtypes of `like`."""
+    """Read the outputs as CPU tensors of the shapes and dtypes of `like`. Raises HandoverError if they end early."""
     outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in like]
-    _copy(descriptor, outputs, to_memory=False)
+    offset = 0
+    for tensor in outputs:
+        left = _bytes(tensor)
+        while left:
+            count = os.preadv(descriptor, [left], offset)
+            if count == 0:
+                raise HandoverError("the outputs handed over are gone, or were never written")
+            offset, left = offset + count, left[count:]
     return outputs
 
 
-def _copy(descriptor: int, tensors: Sequence[torch.Tensor], *, to_memory: bool) -> None:
-    size = handover_bytes(tensors)
-    if size == 0:
-        return
-    with mmap.mmap(descriptor, size) as memory:
-        offset = 0
-        for tensor in tensors:
-            if tensor.nbytes:
-                raw = torch.frombuffer(memory, dtype=torch.uint8, count=tensor.nbytes, offset=offset)
-                flat = tensor.contiguous().view(-1).view(torch.uint8)
-                if to_memory:
-                    raw.copy_(flat)
-                else:
-                    flat.copy_(raw)
-                del raw
-            offset += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    """The memory of a contiguous CPU tensor; the caller keeps the tensor alive."""
+    return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")

@@ -9,7 +9,7 @@ import torch
 
 from fib_rmsnorm.evaluation.channel import Channel, serve
 from fib_rmsnorm.evaluation.comparison import compare
-from fib_rmsnorm.evaluation.handover import read_outputs
+from fib_rmsnorm.evaluation.handover import HandoverError, read_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
 from fib_rmsnorm.evaluation.results import normalize_outputs
 from fib_rmsnorm.operators import find_operator
@@ -19,8 +19,7 @@ from fib_rmsnorm.schema import Definition, Settings, Workload
 class Judge:
     """Computes each case's expected outputs once and keeps those of the current Workload."""
 
-    def __init__(self, handover: int) -> None:
-        self._handover = handover
+    def __init__(self) -> None:
         self._current: tuple[str, str] | None = None
         self._expected: dict[int, tuple[str, tuple[str, ...], list[torch.Tensor]]] = {}
 
@@ -30,10 +29,17 @@ class Judge:
         return {}
 
     def compare(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Compare the outputs handed over with the expected ones: one record for each output."""
+        """Compare the outputs handed over with the expected ones: one record for each output.
+
+        Without outputs there is no record but why.
+        """
         name, row_kinds, expected = self._expect(message)
         settings = Settings.model_validate(message["settings"])
-        handed_over = read_outputs(self._handover, expected)
+        try:
+            with Path(message["handover"]).open("rb") as file:
+                handed_over = read_outputs(file.fileno(), expected)
+        except HandoverError as error:
+            return {"case": name, "missing": str(error)}
         found = [
             compare(actual.to(e.device), e, settings.rtol, settings.atol, row_kinds).to_dict()
             for actual, e in zip(handed_over, expected, strict=True)
@@ -61,7 +67,7 @@ class Judge:
         return self._expected[case]
 
 
-def main(channel: Channel, handover: int) -> None:
+def main(channel: Channel) -> None:
     """Serve until the channel closes."""
-    judge = Judge(handover)
+    judge = Judge()
     serve(channel, {"expect": judge.expect, "compare": judge.compare})

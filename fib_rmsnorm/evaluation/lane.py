@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from statistics import median, quantiles
 
+from fib_rmsnorm.evaluation.answers import Timed
 from fib_rmsnorm.evaluation.capabilities import capability
-from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.environment import record_environment
 from fib_rmsnorm.evaluation.process import Zygote
-from fib_rmsnorm.evaluation.workers import FailedError, Terms, Worker, WorkerPool
+from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, Worker, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import (
     BuildSpec,
@@ -40,9 +38,8 @@ class Lane:
     def __init__(self, zygote: Zygote, device: Device, terms: Terms) -> None:
         self.device = device
         self._terms = terms
-        self._handover = os.memfd_create("fib-rmsnorm-outputs")
-        self._court = Court(zygote, device, terms, self._handover)
-        self._workers = WorkerPool(zygote, device, terms, self._handover)
+        self._court = Court(zygote, device, terms)
+        self._workers = WorkerPool(zygote, device, terms)
         self._reference_ms: dict[tuple[str, str], float] = {}
 
     def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
@@ -62,13 +59,13 @@ class Lane:
         log = ""
         try:
             worker = self._workers.find(definition, solution)
-            deadline = time.monotonic() + self._terms.timeout_s
+            allowance = Allowance(self._terms.timeout_s)
             try:
-                correctness = self._court.judge(definition, workload, worker, deadline)
-                answer = self._time(workload, worker, deadline)
+                correctness = self._court.judge(definition, workload, worker, allowance)
+                timed = self._time(workload, worker, allowance)
             finally:
                 log = worker.process.take_log()
-            performance = self._describe_performance(definition, workload, answer, reference_ms)
+            performance = self._describe_performance(definition, workload, timed, reference_ms)
             performance.interpreted = capability(solution.spec.language.value, self.device).ability == "interpret"
             performance.build_s = worker.build_s
             status = EvaluationStatus.PASSED
@@ -92,13 +89,13 @@ class Lane:
             ),
         )
 
-    def _time(self, workload: Workload, worker: Worker, deadline: float) -> Message:
+    def _time(self, workload: Workload, worker: Worker, allowance: Allowance) -> Timed:
         request = {
             "do": "time",
             "workload": workload.model_dump(mode="json"),
             "settings": self._terms.settings.model_dump(),
         }
-        return worker.ask(request, deadline, "timing")
+        return worker.ask(request, Timed, allowance)
 
     def _time_reference(self, definition: Definition, workload: Workload) -> float:
         """Median latency in milliseconds of the Definition's reference, timed like any Solution."""
@@ -106,16 +103,16 @@ class Lane:
         if key not in self._reference_ms:
             try:
                 worker = self._workers.find(definition, reference_solution(definition))
-                answer = self._time(workload, worker, time.monotonic() + self._terms.timeout_s)
+                timed = self._time(workload, worker, Allowance(self._terms.timeout_s))
             except FailedError as failure:
                 raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-            self._reference_ms[key] = median(answer["samples_ms"])
+            self._reference_ms[key] = median(timed.samples_ms)
         return self._reference_ms[key]
 
     def _describe_performance(
-        self, definition: Definition, workload: Workload, answer: Message, reference_ms: float
+        self, definition: Definition, workload: Workload, timed: Timed, reference_ms: float
     ) -> Performance:
-        samples: list[float] = answer["samples_ms"]
+        samples = timed.samples_ms
         latency_ms = median(samples)
         p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
         moved = bytes_moved(definition, workload)
@@ -126,15 +123,11 @@ class Lane:
             latency_p5_ms=p5,
             latency_p95_ms=p95,
             samples=len(samples),
-            timer=answer["timer"],
-            cold_l2=answer["cold_l2"],
+            timer=timed.timer,
+            cold_l2=timed.cold_l2,
             bytes_moved=moved,
             bandwidth_gb_per_s=moved / latency_ms / 1e6 if latency_ms else None,
         )
-
-    def close(self) -> None:
-        """Release the shared memory; the zygote ends the processes."""
-        os.close(self._handover)
 
 
 def reference_solution(definition: Definition) -> Solution:

@@ -13,17 +13,19 @@ import tempfile
 import threading
 import time
 import uuid
+from io import FileIO
 from multiprocessing.connection import wait
 
 import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.channel import Channel, Message
+from fib_rmsnorm.evaluation.log import Log
 from fib_rmsnorm.evaluation.zygote import become_subreaper
 
 _RUN_VARIABLE = "FIB_RMSNORM_RUN"
 _POLL_S = 0.2
-_MAX_LOG_BYTES = 64 << 10
+_DYING_S = 0.1  # a dying process closes its channel a moment before its end can be seen
 
 
 class ProcessDiedError(Exception):
@@ -47,7 +49,8 @@ class Zygote:
 
     def __init__(self) -> None:
         become_subreaper()
-        self._run = uuid.uuid4().hex
+        self.run = uuid.uuid4().hex
+        """The run's id: every process of the run has it in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self.stopping = threading.Event()
@@ -56,7 +59,7 @@ class Zygote:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fib_rmsnorm.evaluation.zygote", str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, _RUN_VARIABLE: self._run},
+            env={**os.environ, _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
@@ -64,26 +67,28 @@ class Zygote:
         )
         theirs.close()
 
-    def spawn(self, role: str, handover: int, environment: dict[str, str] | None = None) -> Process:
+    def spawn(self, role: str, environment: dict[str, str] | None = None) -> Process:
         """Start a `worker` or `judge` with variables added to its environment.
 
         Raises FibRmsnormError with the zygote's last words if it could not start.
         """
         ours, theirs = socket.socketpair()
-        log = tempfile.TemporaryFile()  # noqa: SIM115 - the Process owns it
+        log = Log()
+        handover = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
         request = json.dumps({"role": role, "environment": environment or {}}).encode()
         with self._lock, theirs:
             if self.stopping.is_set():
                 raise StoppedError
             try:
-                socket.send_fds(self._socket, [request], [theirs.fileno(), log.fileno(), handover])
+                socket.send_fds(self._socket, [request], [theirs.fileno(), log.fileno(), handover.fileno()])
                 answer = self._socket.recv(1 << 12)
             except OSError:
                 answer = b""
+            if self.stopping.is_set():
+                raise StoppedError
             if not answer:
                 raise FibRmsnormError(f"the worker processes cannot start: {self._last_words()}")
-            process = Process(self, json.loads(answer)["pid"], Channel(ours.detach()), log.fileno())
-            process.keep(log)
+            process = Process(self, json.loads(answer)["pid"], Channel(ours.detach()), log, handover)
             self._alive[process.pid] = process
         return process
 
@@ -99,27 +104,38 @@ class Zygote:
         self._kill_escaped()
 
     def _kill_escaped(self) -> None:
-        """Kill descendants that left their process group: orphans are our children, marked by the run's id."""
-        for child in psutil.Process().children():
-            with self._lock:
-                known = child.pid in self._alive or child.pid == self._process.pid
-            if known:
-                continue
-            with contextlib.suppress(psutil.Error, ChildProcessError):
-                if child.environ().get(_RUN_VARIABLE) == self._run:
-                    child.kill()
-                    os.waitpid(child.pid, 0)
+        """Kill descendants that left their process group: orphans are our children, marked by the run's id.
+
+        The children of what is killed become ours in turn, until none is left.
+        """
+        while any(self._kill_if_escaped(child) for child in psutil.Process().children()):
+            pass
+
+    def _kill_if_escaped(self, child: psutil.Process) -> bool:
+        with self._lock:
+            known = child.pid in self._alive or child.pid == self._process.pid
+        if known:
+            return False
+        try:
+            if child.environ().get(_RUN_VARIABLE) != self.run:
+                return False
+            child.kill()
+            os.waitpid(child.pid, 0)
+        except (psutil.Error, ChildProcessError):
+            return False
+        return True
 
     def close(self) -> None:
         """Kill every process of this run."""
         self.stopping.set()
+        # First, because one that still imports torch would keep a spawn waiting, and us for its lock.
+        self._process.kill()
+        self._process.wait()
         with self._lock:
             processes = list(self._alive.values())
         for process in processes:
             process.kill()
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
         self._kill_escaped()
         self._errors.close()
 
@@ -133,20 +149,15 @@ class Zygote:
 class Process:
     """One worker or judge, in a process group of its own."""
 
-    def __init__(self, zygote: Zygote, pid: int, channel: Channel, log: int) -> None:
+    def __init__(self, zygote: Zygote, pid: int, channel: Channel, log: Log, handover: FileIO) -> None:
         self.pid = pid
         self._zygote = zygote
         self._channel = channel
         self._log = log
-        self._log_start = 0
+        self._handover = handover
         self._pidfd = os.pidfd_open(pid)
         self._lock = threading.Lock()
         self._ended: str | None = None
-        self._kept: list[object] = []
-
-    def keep(self, thing: object) -> None:
-        """Hold a reference for as long as this process."""
-        self._kept.append(thing)
 
     @property
     def alive(self) -> bool:
@@ -160,15 +171,20 @@ class Process:
         StoppedError if the run is stopped meanwhile.
         """
         try:
+            if self._channel.has_unread():
+                self._channel.receive_part()  # EOFError if it has died meanwhile
+                raise ValueError("it spoke before it was asked")
             self._channel.send(message)
             while True:
                 left = deadline - time.monotonic()
                 ready = wait([self._channel.fileno(), self._pidfd], max(0.0, min(_POLL_S, left)))
                 if self._zygote.stopping.is_set():
                     raise StoppedError
+                self._log.trim()
                 if self._channel.fileno() in ready:
-                    return self._channel.receive()
-                if ready:
+                    if (answer := self._channel.receive_part()) is not None:
+                        return answer
+                elif ready:
                     raise ProcessDiedError(self.kill())
                 if left <= 0:
                     self.kill()
@@ -179,7 +195,7 @@ class Process:
         except (EOFError, OSError, ValueError) as error:
             if self._zygote.stopping.is_set():
                 raise StoppedError from None
-            how = self.kill()
+            how = self.kill(grace_s=_DYING_S)
             raise ProcessDiedError(how if not isinstance(error, ValueError) else f"sent no message: {error}") from None
 
     def _memory(self) -> int:
@@ -192,12 +208,11 @@ class Process:
                     total += member.memory_info().rss
         return total
 
-    def kill(self) -> str:
-        """Kill the process and its group, and say how it had ended: by itself, or by us."""
+    def kill(self, grace_s: float = 0.0) -> str:
+        """Kill the process and its group, and say how it had ended: by itself (within `grace_s`), or by us."""
         with self._lock:
             if self._ended is None:
-                # A moment for a process that is dying by itself, so that its own end is what gets told.
-                by_itself = bool(wait([self._pidfd], 0.0))
+                by_itself = bool(wait([self._pidfd], grace_s))
                 for kill in (os.killpg, os.kill):
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         kill(self.pid, signal.SIGKILL)
@@ -207,18 +222,18 @@ class Process:
                 self._zygote.forget(self)
         return self._ended
 
+    @property
+    def handover_path(self) -> str:
+        """Where another process finds the outputs that this one hands over."""
+        return f"/proc/{os.getpid()}/fd/{self._handover.fileno()}"
+
+    def clear_handover(self) -> None:
+        """Throw away what was handed over."""
+        self._handover.truncate(0)
+
     def take_log(self) -> str:
         """What it wrote to stdout and stderr since last asked: its beginning and end if that is long."""
-        size = os.fstat(self._log).st_size
-        start, self._log_start = self._log_start, size
-        length = size - start
-        if length <= _MAX_LOG_BYTES:
-            data = os.pread(self._log, length, start)
-        else:
-            half = _MAX_LOG_BYTES // 2
-            cut = f"\n[... {length - 2 * half} bytes left out ...]\n".encode()
-            data = os.pread(self._log, half, start) + cut + os.pread(self._log, half, size - half)
-        return data.decode(errors="replace")
+        return self._log.take()
 
 
 def _describe_end(pid: int, by_itself: bool) -> str:
@@ -229,5 +244,6 @@ def _describe_end(pid: int, by_itself: bool) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"exited with code {code}"
-    name = signal.Signals(-code).name
+    known = -code in set(signal.Signals)  # most real-time signals have no name
+    name = signal.Signals(-code).name if known else f"signal {-code}"
     return f"died of {name}" if by_itself or -code != signal.SIGKILL else "killed"

@@ -114,8 +114,6 @@ class Scheduler:
             self._zygote.close()
             for thread in threads:
                 thread.join()
-            for lane in self._lanes:
-                lane.close()
 
     def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group], plan: Plan) -> None:
         try:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from pydantic import ValidationError
 
+from fib_rmsnorm.evaluation.answers import Answer, Built, Failed
 from fib_rmsnorm.evaluation.building.cache import cache_folder
 from fib_rmsnorm.evaluation.capabilities import capability
 from fib_rmsnorm.evaluation.channel import Message
@@ -44,10 +46,17 @@ class Terms:
     """Resident memory that a worker and its descendants may take."""
 
 
+@dataclass
+class Allowance:
+    """Seconds that a worker may still take for what it is asked; what the judge takes is not charged to it."""
+
+    left_s: float
+
+
 class FailedError(Exception):
     """An evaluation ended with a status other than PASSED."""
 
-    def __init__(self, status: str, message: str, correctness: Correctness | None = None) -> None:
+    def __init__(self, status: EvaluationStatus | str, message: str, correctness: Correctness | None = None) -> None:
         super().__init__(message)
         self.status = EvaluationStatus(status)
         self.correctness = correctness
@@ -61,21 +70,20 @@ class Worker:
     build_s: float
     terms: Terms
 
-    def ask(self, request: Message, deadline: float, doing: str) -> Message:
-        """Ask the worker. Raises FailedError with the status that the way it failed has."""
-        return _ask(self.process, request, deadline, doing, self.terms)
+    def ask(self, request: Message, kind: type[Answer], allowance: Allowance) -> Answer:
+        """Ask for an answer of a kind. Raises FailedError with the status that the way it failed has."""
+        return _ask(self.process, request, kind, allowance, self.terms)
 
 
 class WorkerPool:
     """Starts, finds and replaces workers on one device."""
 
-    def __init__(self, zygote: Zygote, device: Device, terms: Terms, handover: int) -> None:
+    def __init__(self, zygote: Zygote, device: Device, terms: Terms) -> None:
         self._zygote = zygote
         self._device = device
         self._terms = terms
-        self._handover = handover
         self._workers: OrderedDict[str, Worker] = OrderedDict()
-        self._unbuildable: dict[str, FailedError] = {}
+        self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
 
     def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
         """Build Solutions side by side, ahead of their evaluation; failures show when they are evaluated."""
@@ -92,7 +100,7 @@ class WorkerPool:
         """The worker that holds the built Solution. Raises FailedError if it does not build."""
         key = digest(solution)
         if key in self._unbuildable:
-            raise self._unbuildable[key]
+            raise FailedError(*self._unbuildable[key])
         found = self._workers.get(key)
         if found is not None and found.process.alive:
             self._workers.move_to_end(key)
@@ -100,7 +108,7 @@ class WorkerPool:
         try:
             self._workers[key] = self._start(definition, solution)
         except FailedError as failure:
-            self._unbuildable[key] = failure
+            self._unbuildable[key] = (failure.status, str(failure))
             raise
         while len(self._workers) > _MOST_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
@@ -110,7 +118,7 @@ class WorkerPool:
         interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
         # Triton decides when it is imported, so this must be set before.
         environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
-        process = self._zygote.spawn("worker", self._handover, environment)
+        process = self._zygote.spawn("worker", environment)
         request = {
             "do": "build",
             "definition": definition.model_dump(mode="json"),
@@ -120,23 +128,33 @@ class WorkerPool:
             "cache": str(cache_folder()),
         }
         try:
-            answer = _ask(process, request, time.monotonic() + self._terms.timeout_s, "building", self._terms)
+            built = _ask(process, request, Built, Allowance(self._terms.timeout_s), self._terms)
         except FailedError as failure:
             process.kill()
             log = process.take_log().strip()
             raise FailedError(failure.status, "\n".join(filter(None, [str(failure), log]))) from None
-        return Worker(process, answer["build_s"], self._terms)
+        return Worker(process, built.build_s, self._terms)
 
 
-def _ask(process: Process, request: Message, deadline: float, doing: str, terms: Terms) -> Message:
+_DOING = {"build": "building", "call": "calling", "time": "timing"}
+
+
+def _ask(process: Process, request: Message, kind: type[Answer], allowance: Allowance, terms: Terms) -> Answer:
+    doing = _DOING[request["do"]]
+    started = time.monotonic()
     try:
-        answer = process.request(request, deadline, terms.memory_limit_bytes)
+        message = process.request(request, started + allowance.left_s, terms.memory_limit_bytes)
+        answer = Failed.model_validate(message) if message.get("ok") is False else kind.model_validate(message)
     except ProcessTimeoutError:
         raise FailedError("TIMEOUT", f"{doing}: no end after {terms.timeout_s:g} s; killed") from None
     except (ProcessDiedError, ProcessGreedyError) as error:
         raise FailedError("RUNTIME_ERROR", f"{doing}: the process {error}") from None
-    if not answer["ok"]:
-        if answer["fatal"]:
+    except ValidationError:
+        process.kill()
+        raise FailedError("RUNTIME_ERROR", f"{doing}: the process sent an answer that makes no sense") from None
+    allowance.left_s -= time.monotonic() - started
+    if isinstance(answer, Failed):
+        if answer.fatal:
             process.kill()
-        raise FailedError(answer["status"], f"{doing}: {answer['message']}")
+        raise FailedError(answer.status, f"{doing}: {answer.message}")
     return answer

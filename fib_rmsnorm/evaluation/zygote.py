@@ -119,7 +119,11 @@ def _serve(role: str, channel_fd: int, handover_fd: int) -> None:
     from fib_rmsnorm.evaluation.channel import Channel
 
     faulthandler.enable()
-    {"worker": worker.main, "judge": judge.main}[role](Channel(channel_fd), handover_fd)
+    channel = Channel(channel_fd)
+    if role == "judge":
+        judge.main(channel)
+    else:
+        worker.main(channel, handover_fd)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ _COMPILER_FOLDERS = ("/triton/compiler/", "/tilelang/engine/", "/tilelang/jit/",
 
 
 def is_compile_error(error: BaseException) -> bool:
-    """Whether an exception out of a call came from a compiler rather than from the kernel."""
+    """Whether an exception out of a call came from a compiler rather than from the kernel.
+
+    What Triton's interpreter raises counts too: on a GPU only its compiler ever runs a kernel's Python.
+    """
+    if type(error).__module__ == "triton.runtime.errors":
+        return True
     frames = traceback.extract_tb(error.__traceback__)
     return any(folder in frame.filename for frame in frames[-12:] for folder in _COMPILER_FOLDERS)

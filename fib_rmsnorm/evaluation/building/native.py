@@ -22,6 +22,11 @@ from fib_rmsnorm.schema import Solution
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _LIBRARY = "solution.so"
 _LOG = "compiler.log"
+_FLAGS: dict[str, list[str]] = {
+    "extra_cuda_cflags": ["-Xptxas", "-v"],
+    # A symbol that is defined nowhere fails the load, rather than the process at its first call.
+    "extra_ldflags": ["-Wl,-z,now"],
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
     key = content_key(
         solution,
         arch=arch,
+        flags=_FLAGS,
         compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
         tvm_ffi=version("apache-tvm-ffi"),
     )
@@ -84,9 +90,9 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
                 name="solution",
                 cpp_files=[str(path) for path in files if path.suffix in _CPP_SUFFIXES],
                 cuda_files=[str(path) for path in files if path.suffix == ".cu"],
-                extra_cuda_cflags=["-Xptxas", "-v"],
                 extra_include_paths=[str(sources)],
                 build_directory=str(build),
+                **_FLAGS,
             )
     except Exception as error:
         raise BuildError(_tidy(str(error).replace(f"{sources}/", ""))) from None

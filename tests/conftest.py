@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from registries import make_registry
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        for item in items:
+            if "slow" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+def pytest_runtest_setup(item):
+    if "gpu" in item.keywords:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def surroundings(tmp_path_factory):
+    """Builds go to a folder that lives as long as the tests, never to the user's cache."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # every xdist worker builds a kernel that another has built already
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIB_RMSNORM_CACHE", str(base / "cache"))
+        for variable in ("FIB_RMSNORM_ROOT", "TRITON_INTERPRET", "PYTHONUNBUFFERED", "NO_COLOR"):
+            patch.delenv(variable, raising=False)
+        yield
+
+
+@pytest.fixture
+def registry(tmp_path: Path):
+    """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions."""
+    return make_registry(tmp_path / "registry")

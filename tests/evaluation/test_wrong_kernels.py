@@ -1,0 +1,127 @@
+"""Every wrong kernel gets the status that its folder names, and harms nothing that comes after it.
+
+A folder of tests/wrong_kernels/ holds sources and a solution.toml as any other, and what must come of them
+in expected.toml: `status`, `log_contains`, and where the kernel has to be waited for, `timeout_s`.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import psutil
+import pytest
+from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
+
+from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation.lane import Limits
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.schema import Evaluation, EvaluationStatus
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = TESTS / "wrong_kernels"
+BATCH_SIZES = (1, 32)
+PATIENCE_S = 60.0  # for compilers on a loaded machine; kernels that must run into a timeout name theirs
+MEMORY_LIMIT = 1 << 30
+SLEEP_MS = 2.0
+
+# Slower than anything else here could make it look, so its number tells whether it is its own.
+INNOCENT = f"""\
+import time
+
+import torch
+
+
+def run(x, weight, eps):
+    time.sleep({SLEEP_MS / 1000})
+    x_fp32 = x.float()
+    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+"""
+
+
+@dataclass(frozen=True)
+class Expected:
+    status: str
+    log_contains: list[str] = field(default_factory=list)
+    timeout_s: float = PATIENCE_S
+
+
+EXPECTED = {
+    path.parent.name: Expected(**tomllib.loads(path.read_text())) for path in sorted(FOLDER.glob("*/expected.toml"))
+}
+
+
+@dataclass
+class Outcome:
+    evaluations: dict[tuple[str, int], Evaluation]
+    innocents: dict[tuple[str, int], Evaluation]
+    left_behind: list[psutil.Process]
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory) -> Outcome:
+    """All of them in one run for each timeout, with the innocent evaluated after each."""
+    registry = make_registry(tmp_path_factory.mktemp("wrong") / "registry", 4096, BATCH_SIZES)
+    definition = registry.definition("rmsnorm_d4096")
+    wrong = copy_kernels(registry, FOLDER)
+    innocent = add_kernel(registry, "innocent", INNOCENT)
+    found = Outcome({}, {}, [])
+    for timeout_s in sorted({expected.timeout_s for expected in EXPECTED.values()}):
+        folders = [name for name, expected in EXPECTED.items() if expected.timeout_s == timeout_s]
+        solutions = tuple(solution for name in folders for solution in (wrong[name], innocent))
+        plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
+        with Zygote() as zygote:
+            limits = Limits(timeout_s, MEMORY_LIMIT)
+            scheduler = Scheduler(zygote, choose_devices("cpu"), QUICK, limits=limits)
+            traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
+        keys = [(name, batch) for batch in BATCH_SIZES for name in folders]
+        found.evaluations |= dict(zip(keys, [trace.evaluation for trace in traces[0::2]], strict=True))
+        found.innocents |= dict(zip(keys, [trace.evaluation for trace in traces[1::2]], strict=True))
+        found.left_behind += processes_of_run(zygote.run)
+    return found
+
+
+def processes_of_run(run: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("FIB_RMSNORM_RUN") == run:
+                found.append(process)
+    return found
+
+
+@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("folder", EXPECTED)
+def test_gets_the_status_its_folder_names(outcome, folder, batch):
+    expected, evaluation = EXPECTED[folder], outcome.evaluations[folder, batch]
+    assert evaluation.status.value == expected.status, evaluation.log
+    for part in expected.log_contains:
+        assert part in evaluation.log
+    assert len(evaluation.log) < 200_000
+    assert evaluation.performance is None
+    assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")
+
+
+@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("folder", EXPECTED)
+def test_harms_no_innocent_after_it(outcome, folder, batch):
+    evaluation = outcome.innocents[folder, batch]
+    assert evaluation.status is EvaluationStatus.PASSED, evaluation.log
+    assert SLEEP_MS <= evaluation.performance.latency_ms < 25 * SLEEP_MS
+    assert evaluation.log == ""
+
+
+def test_leaves_no_process_behind(outcome):
+    assert outcome.left_behind == []
+
+
+def test_every_folder_says_what_it_must_get():
+    assert {path.name for path in FOLDER.iterdir() if path.is_dir()} == set(EXPECTED)

@@ -1,0 +1,14 @@
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+
+#include <cmath>
+#include <cstdint>
+
+using tvm::ffi::TensorView;
+
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+  const int64_t hidden = x.size(1)
+}
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)

@@ -1,0 +1,2 @@
+def forward(x, weight, eps):
+    return x

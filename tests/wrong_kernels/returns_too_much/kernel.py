@@ -1,0 +1,2 @@
+def run(x, weight, eps):
+    return x, weight
