@@ -35,8 +35,13 @@ def command(
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     warmup_runs: Annotated[int, typer.Option(min=0, help="Calls before timing.")] = 10,
-    iterations: Annotated[int, typer.Option(min=1, help="Timed calls of a trial.")] = 50,
-    num_trials: Annotated[int, typer.Option(min=1, help="Trials.")] = 3,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Timed calls of a trial; default: until the median is known within 1%.")
+    ] = None,
+    num_trials: Annotated[int, typer.Option(min=1, help="Trials, at the least.")] = 4,
+    l2: Annotated[
+        str, typer.Option("--l2", help="A GPU's L2 cache before each timed call: cold, hot or both.")
+    ] = "cold",
     rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
     atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
@@ -58,7 +63,9 @@ def command(
             authors=split_names(authors),
             batch_sizes=split_batch_sizes(batch_sizes),
         ),
-        settings=Settings(rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials),
+        settings=Settings(
+            rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value
+        ),
         device=device,
         timeout_s=timeout,
         resume=resume,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,14 @@ Languages = Annotated[
     typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all."),
 ]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
+
+
+class L2(str, Enum):
+    """State of a GPU's L2 cache before each timed call."""
+
+    COLD = "cold"
+    HOT = "hot"
+    BOTH = "both"
 
 
 def split_names(value: str | None) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from pydantic import BaseModel, Field, FiniteFloat
 Status = Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
 
 
+Latency = Annotated[FiniteFloat, Field(ge=0)]
+
+
 class Failed(BaseModel):
     """The request failed, in a way that has a status."""
 
@@ -26,20 +29,56 @@ class Built(BaseModel):
     build_s: FiniteFloat
 
 
-class Called(BaseModel):
+class Effects(BaseModel):
+    """What calls did besides computing their outputs."""
+
+    changed_inputs: list[str]
+    overrun: list[str]
+    """Outputs beyond whose ends something was written."""
+
+
+class Called(Effects):
     """The solution was called and its outputs are handed over."""
 
     ok: Literal[True]
-    changed_inputs: list[str]
+    call_ms: Latency
+
+
+class Staged(BaseModel):
+    """The solution is ready to be timed."""
+
+    ok: Literal[True]
+    timer: str
 
 
 class Timed(BaseModel):
-    """The solution was timed."""
+    """One trial: a value for each timed call."""
 
     ok: Literal[True]
-    samples_ms: list[Annotated[FiniteFloat, Field(ge=0)]] = Field(min_length=1)
-    timer: str
-    cold_l2: bool | None
+    span_ms: list[Latency] = Field(min_length=1)
+    busy_ms: list[Latency] = Field(min_length=1)
+    pieces: list[int] = Field(min_length=1)
 
 
-Answer = TypeVar("Answer", Built, Called, Timed)
+class Revealed(Effects):
+    """The outputs of a timed call are handed over, and which window of the pools its inputs were."""
+
+    ok: Literal[True]
+    shift: int = Field(ge=0)
+
+
+class Costs(BaseModel):
+    """What else a call costs."""
+
+    ok: Literal[True]
+    host_overhead_us: Latency | None
+    peak_memory_bytes: int | None
+
+
+class Done(BaseModel):
+    """The request needed no more of an answer."""
+
+    ok: Literal[True]
+
+
+Answer = TypeVar("Answer", Built, Called, Staged, Timed, Revealed, Costs, Done)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from fib_rmsnorm.errors import FibRmsnormError
-from fib_rmsnorm.evaluation.answers import Called
+from fib_rmsnorm.evaluation.answers import Called, Effects, Revealed
 from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.inputs import count_cases
@@ -28,30 +28,41 @@ class Court:
         self._terms = terms
         self._judge: Process | None = None
 
-    def judge(self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance) -> Correctness:
-        """Call the Solution on every case and compare its outputs.
+    def judge(
+        self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance
+    ) -> tuple[Correctness, float]:
+        """Call the Solution on every case and compare its outputs; also returns the first call's milliseconds.
 
         Raises FailedError if a call fails or any output is wrong, ReferenceFailedError if there is nothing
         to compare with.
         """
         verdicts: list[Message] = []
         faults: list[str] = []
+        first_call_ms = 0.0
         for case in range(count_cases(definition, workload)):
             request = {"workload": workload.model_dump(mode="json"), "case": case}
             called = worker.ask({"do": "call", **request}, Called, allowance)
-            verdict = self._compare(definition, {**request, "handover": worker.process.handover_path})
-            worker.process.clear_handover()  # or a later call could pass by what an earlier one wrote
-            if "missing" in verdict:
-                worker.process.kill()
-                raise FailedError("RUNTIME_ERROR", f"calling: {verdict['missing']}")
+            first_call_ms = first_call_ms or called.call_ms
+            verdict = self._compare(definition, worker, request)
             verdicts.append(verdict)
-            faults += _describe_faults(verdict, called.changed_inputs, list(definition.outputs))
+            faults += _describe_faults(verdict, called, list(definition.outputs))
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
-        return correctness
+        return correctness, first_call_ms
 
-    def _compare(self, definition: Definition, request: Message) -> Message:
+    def judge_timed_call(
+        self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance, back: int
+    ) -> None:
+        """Judge the timed call that was `back` calls before the last. Raises FailedError if it was wrong."""
+        revealed = worker.ask({"do": "reveal", "back": back}, Revealed, allowance)
+        request = {"workload": workload.model_dump(mode="json"), "shift": revealed.shift}
+        verdict = self._compare(definition, worker, request)
+        faults = _describe_faults(verdict, revealed, list(definition.outputs))
+        if faults:
+            raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), _sum_up([verdict], list(definition.outputs)))
+
+    def _compare(self, definition: Definition, worker: Worker, request: Message) -> Message:
         if self._judge is None or not self._judge.alive:
             self._judge = self._zygote.spawn("judge")
         message = {
@@ -60,6 +71,7 @@ class Court:
             "device": self._device.name,
             "dataset": str(self._terms.dataset) if self._terms.dataset else None,
             "settings": self._terms.settings.model_dump(),
+            "handover": worker.process.handover_path,
             **request,
         }
         try:
@@ -72,10 +84,14 @@ class Court:
             raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
         if not answer["ok"]:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {answer['message']}")
+        worker.process.clear_handover()  # or a later call could pass by what an earlier one wrote
+        if "missing" in answer:
+            worker.process.kill()
+            raise FailedError("RUNTIME_ERROR", f"calling: {answer['missing']}")
         return answer
 
 
-def _describe_faults(verdict: Message, changed_inputs: list[str], names: list[str]) -> list[str]:
+def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> list[str]:
     faults = []
     for name, output in zip(names, verdict["outputs"], strict=True):
         if output["mismatched"]:
@@ -84,7 +100,8 @@ def _describe_faults(verdict: Message, changed_inputs: list[str], names: list[st
                 f"{verdict['case']}: {name}: {output['mismatched']} of {output['elements']} elements wrong"
                 f" (rtol {output['rtol']:g}, atol {output['atol']:.2g}); worst at {output['worst']}{kinds}"
             )
-    faults += [f"{verdict['case']}: the call changed its input {name!r}" for name in changed_inputs]
+    faults += [f"{verdict['case']}: the call changed its input {name!r}" for name in effects.changed_inputs]
+    faults += [f"{verdict['case']}: the call wrote beyond its output {name!r}" for name in effects.overrun]
     return faults
 
 
@@ -98,15 +115,21 @@ def _sum_up(verdicts: list[Message], names: list[str]) -> Correctness:
             "tolerance": {
                 name: {"rtol": output["rtol"], "atol": output["atol"]} for name, output in zip(names, own, strict=True)
             },
-            "cases": [_describe_case(verdict) for verdict in verdicts],
+            "cases": [_describe_case(verdict, names) for verdict in verdicts],
         },
     )
 
 
-def _describe_case(verdict: Message) -> dict[str, Any]:
+def _describe_case(verdict: Message, names: list[str]) -> dict[str, Any]:
     outputs = verdict["outputs"]
     return {
         "case": verdict["case"],
         "max_absolute_error": max((output["max_absolute_error"] for output in outputs), default=0.0),
         "mismatched": sum(output["mismatched"] for output in outputs),
+        "ulp": {name: output["ulp"] for name, output in zip(names, outputs, strict=True)},
+        **(
+            {"reference_ulp": {name: output["reference_ulp"] for name, output in zip(names, outputs, strict=True)}}
+            if any("reference_ulp" in output for output in outputs)
+            else {}
+        ),
     }

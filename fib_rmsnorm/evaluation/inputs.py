@@ -41,7 +41,7 @@ def generate_inputs(
     return {name: generate_input(definition, workload, name, device, dataset) for name in definition.inputs}
 
 
-def generate_input(  # noqa: PLR0913, PLR0917 - what decides a tensor's contents
+def generate_input(
     definition: Definition,
     workload: Workload,
     name: str,

@@ -1,18 +1,18 @@
-"""A lane: one device with its judge and its workers; one evaluation at a time."""
+"""A lane: one device with its judge and its workers; one Workload at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from statistics import median, quantiles
 
-from fib_rmsnorm.evaluation.answers import Timed
 from fib_rmsnorm.evaluation.capabilities import capability
 from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.environment import record_environment
+from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.process import Zygote
-from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, Worker, WorkerPool
+from fib_rmsnorm.evaluation.race import Entrant, Race
+from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import (
     BuildSpec,
@@ -30,6 +30,9 @@ from fib_rmsnorm.schema import (
 )
 
 _REFERENCE_FILE = "reference.py"
+# A solution that is being timed holds its inputs and two to four sets of outputs.
+_STAGE_FACTOR = 3
+_STAGE_SHARE = 0.5
 
 
 class Lane:
@@ -40,7 +43,6 @@ class Lane:
         self._terms = terms
         self._court = Court(zygote, device, terms)
         self._workers = WorkerPool(zygote, device, terms)
-        self._reference_ms: dict[tuple[str, str], float] = {}
 
     def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
         """Build Solutions and references ahead of their evaluation."""
@@ -48,40 +50,91 @@ class Lane:
         references = {definition.name: definition for definition, _ in wanted}.values()
         self._workers.prepare([*((d, reference_solution(d)) for d in references), *wanted])
 
-    def evaluate(self, definition: Definition, workload: Workload, solution: Solution) -> Trace:
-        """Judge and time one Solution on one Workload. A failure is a Trace too.
+    def evaluate(self, definition: Definition, workload: Workload, solutions: Iterable[Solution]) -> Iterator[Trace]:
+        """Judge Solutions on one Workload and race those that are right. A failure is a Trace too.
 
         Raises ReferenceFailedError if the Definition's reference is what fails.
         """
-        reference_ms = self._time_reference(definition, workload)
-        correctness: Correctness | None = None
-        performance: Performance | None = None
-        log = ""
+        entrants: list[Entrant] = []
+        for solution in solutions:
+            admitted = self._admit(definition, workload, solution)
+            if isinstance(admitted, Entrant):
+                entrants.append(admitted)
+            else:
+                yield self._make_trace(definition, workload, solution, failure=admitted)
+        size = self._most_at_once(definition, workload)
+        for start in range(0, len(entrants), size):
+            yield from self._race(definition, workload, entrants[start : start + size])
+
+    def _most_at_once(self, definition: Definition, workload: Workload) -> int:
+        """How many solutions' inputs and outputs the device can hold side by side."""
+        each = _STAGE_FACTOR * bytes_moved(definition, workload)
+        return max(1, int(_STAGE_SHARE * self.device.memory_bytes / each) - 1)
+
+    def _admit(self, definition: Definition, workload: Workload, solution: Solution) -> Entrant | FailedError:
+        """Build and judge a Solution; only one that is right is timed."""
+        allowance = Allowance(self._terms.timeout_s)
         try:
             worker = self._workers.find(definition, solution)
-            allowance = Allowance(self._terms.timeout_s)
-            try:
-                correctness = self._court.judge(definition, workload, worker, allowance)
-                timed = self._time(workload, worker, allowance)
-            finally:
-                log = worker.process.take_log()
-            performance = self._describe_performance(definition, workload, timed, reference_ms)
-            performance.interpreted = capability(solution.spec.language.value, self.device).ability == "interpret"
-            performance.build_s = worker.build_s
-            status = EvaluationStatus.PASSED
         except FailedError as failure:
-            status, correctness = failure.status, failure.correctness
-            log = "\n".join(part for part in (str(failure), log.strip()) if part)
+            return failure
+        entrant = Entrant(solution, worker, allowance)
+        try:
+            judged = self._court.judge(definition, workload, worker, allowance)
+        except FailedError as failure:
+            return _with_log(failure, worker.process.take_log())
+        entrant.correctness, entrant.first_call_ms = judged
+        return entrant
+
+    def _race(self, definition: Definition, workload: Workload, entrants: list[Entrant]) -> Iterator[Trace]:
+        try:
+            worker = self._workers.find(definition, reference_solution(definition))
+        except FailedError as failure:
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
+        reference = Entrant(reference_solution(definition), worker, Allowance(self._terms.timeout_s))
+        Race(definition, workload, self._court, self._terms.settings).run(entrants, unjudged=reference)
+        if reference.failure:
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {reference.failure}")
+        for entrant in entrants:
+            log = entrant.worker.process.take_log()
+            if entrant.failure:
+                yield self._make_trace(definition, workload, entrant.solution, failure=_with_log(entrant.failure, log))
+                continue
+            performance = describe_performance(
+                entrant, reference, bytes_moved(definition, workload), self._terms.settings
+            )
+            language = entrant.solution.spec.language.value
+            performance.interpreted = capability(language, self.device).ability == "interpret"
+            yield self._make_trace(
+                definition,
+                workload,
+                entrant.solution,
+                correctness=entrant.correctness,
+                performance=performance,
+                log=log,
+            )
+
+    def _make_trace(
+        self,
+        definition: Definition,
+        workload: Workload,
+        solution: Solution,
+        *,
+        failure: FailedError | None = None,
+        correctness: Correctness | None = None,
+        performance: Performance | None = None,
+        log: str = "",
+    ) -> Trace:
         return Trace(
             definition=definition.name,
             workload=workload,
             solution=solution.name,
             evaluation=Evaluation(
-                status=status,
+                status=failure.status if failure else EvaluationStatus.PASSED,
                 environment=record_environment(self.device),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-                log=log,
-                correctness=correctness,
+                log=str(failure) if failure else log,
+                correctness=failure.correctness if failure else correctness,
                 performance=performance,
                 settings=self._terms.settings,
                 definition_sha256=digest(definition),
@@ -89,45 +142,10 @@ class Lane:
             ),
         )
 
-    def _time(self, workload: Workload, worker: Worker, allowance: Allowance) -> Timed:
-        request = {
-            "do": "time",
-            "workload": workload.model_dump(mode="json"),
-            "settings": self._terms.settings.model_dump(),
-        }
-        return worker.ask(request, Timed, allowance)
 
-    def _time_reference(self, definition: Definition, workload: Workload) -> float:
-        """Median latency in milliseconds of the Definition's reference, timed like any Solution."""
-        key = (definition.name, workload.uuid)
-        if key not in self._reference_ms:
-            try:
-                worker = self._workers.find(definition, reference_solution(definition))
-                timed = self._time(workload, worker, Allowance(self._terms.timeout_s))
-            except FailedError as failure:
-                raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-            self._reference_ms[key] = median(timed.samples_ms)
-        return self._reference_ms[key]
-
-    def _describe_performance(
-        self, definition: Definition, workload: Workload, timed: Timed, reference_ms: float
-    ) -> Performance:
-        samples = timed.samples_ms
-        latency_ms = median(samples)
-        p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
-        moved = bytes_moved(definition, workload)
-        return Performance(
-            latency_ms=latency_ms,
-            reference_latency_ms=reference_ms,
-            speedup_factor=reference_ms / latency_ms if latency_ms else 0.0,
-            latency_p5_ms=p5,
-            latency_p95_ms=p95,
-            samples=len(samples),
-            timer=timed.timer,
-            cold_l2=timed.cold_l2,
-            bytes_moved=moved,
-            bandwidth_gb_per_s=moved / latency_ms / 1e6 if latency_ms else None,
-        )
+def _with_log(failure: FailedError, log: str) -> FailedError:
+    text = "\n".join(part for part in (str(failure), log.strip()) if part)
+    return FailedError(failure.status, text, failure.correctness)
 
 
 def reference_solution(definition: Definition) -> Solution:

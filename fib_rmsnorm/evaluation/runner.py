@@ -24,9 +24,7 @@ _clone = torch.Tensor.clone
 class Runner:
     """One solution's entry point."""
 
-    def __init__(
-        self, entry: Callable[..., Any], definition: Definition, solution: Solution, device: str
-    ) -> None:
+    def __init__(self, entry: Callable[..., Any], definition: Definition, solution: Solution, device: str) -> None:
         self._entry = entry
         self._names = list(definition.outputs)
         self._device = device
@@ -89,8 +87,10 @@ class Runner:
 
 
 def _late(value: Any) -> Any:
-    return torch.full_like(value, float("nan")) if _is_floating(value) else (
-        torch.zeros_like(value) if isinstance(value, torch.Tensor) else value
+    return (
+        torch.full_like(value, float("nan"))
+        if _is_floating(value)
+        else (torch.zeros_like(value) if isinstance(value, torch.Tensor) else value)
     )
 
 

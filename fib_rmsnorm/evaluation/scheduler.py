@@ -143,17 +143,20 @@ class Scheduler:
             lane.prepare(list(needed.values()))
 
     def _run_group(self, lane: Lane, group: Group) -> None:
+        missing = []
         for solution in group.solutions:
             earlier = self._result_of(lane, group, solution)
-            if earlier is not None:
+            if earlier is None:
+                missing.append(solution)
+            else:
                 self._emit(Resumed(earlier))
-                continue
-            try:
-                trace = lane.evaluate(group.definition, group.workload, solution)
-            except ReferenceFailedError as error:
-                self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))
-                return
-            self._emit(Evaluated(trace))
+        if not missing:
+            return
+        try:
+            for trace in lane.evaluate(group.definition, group.workload, missing):
+                self._emit(Evaluated(trace))
+        except ReferenceFailedError as error:
+            self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))
 
     def _result_of(self, lane: Lane, group: Group, solution: Solution) -> Trace | None:
         hardware = lane.device.hardware

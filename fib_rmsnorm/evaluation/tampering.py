@@ -39,7 +39,9 @@ class Watch:
                         methods = tuple(key for key, method in vars(value).items() if callable(method))
                         self._owners[f"{name}.{member}"] = (value, methods)
         self._originals = {
-            f"{owner}.{name}": _fingerprint(where, name) for owner, (where, names) in self._owners.items() for name in names
+            f"{owner}.{name}": _fingerprint(where, name)
+            for owner, (where, names) in self._owners.items()
+            for name in names
         }
 
     def replaced(self) -> list[str]:

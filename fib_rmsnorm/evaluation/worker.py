@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.handover import write_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
 from fib_rmsnorm.evaluation.outputs import OutputBuffers
 from fib_rmsnorm.evaluation.pool import same_bits
-from fib_rmsnorm.evaluation.results import WrongOutputError, normalize_outputs
+from fib_rmsnorm.evaluation.results import WrongOutputError
 from fib_rmsnorm.evaluation.runner import Runner
 from fib_rmsnorm.evaluation.stage import Stage
 from fib_rmsnorm.evaluation.tampering import Watch
@@ -98,9 +98,7 @@ class Worker:
         stage = self._require_stage()
         prepare = stage.prepare_fresh if message["fresh"] else stage.prepare_same
         try:
-            samples = self._timer.measure(
-                prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"]
-            )
+            samples = self._timer.measure(prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"])
         except MeasurementError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._check_tampering()

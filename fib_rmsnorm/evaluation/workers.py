@@ -136,7 +136,15 @@ class WorkerPool:
         return Worker(process, built.build_s, self._terms)
 
 
-_DOING = {"build": "building", "call": "calling", "time": "timing"}
+_DOING = {
+    "build": "building",
+    "call": "calling",
+    "set_stage": "warming up",
+    "time": "timing",
+    "reveal": "judging timed calls",
+    "count_costs": "counting costs",
+    "strike_stage": "finishing",
+}
 
 
 def _ask(process: Process, request: Message, kind: type[Answer], allowance: Allowance, terms: Terms) -> Answer:

@@ -6,6 +6,8 @@ they do not know, so traces written here load there.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from flashinfer_bench.data import Correctness
 from flashinfer_bench.data import Evaluation as UpstreamEvaluation
 from flashinfer_bench.data import Performance as UpstreamPerformance
@@ -27,29 +29,62 @@ class Settings(BaseModel):
     rtol: float | None = Field(default=None, ge=0)
     atol: float | None = Field(default=None, ge=0)
     warmup_runs: int = Field(default=10, ge=0)
-    iterations: int = Field(default=50, ge=1)
-    num_trials: int = Field(default=3, ge=1)
+    iterations: int | None = Field(default=None, ge=1)
+    """Timed calls of a trial; None takes as many as it needs to know the median within 1%, or a budget allows."""
+    num_trials: int = Field(default=4, ge=1)
+    """Trials, at the least; those of all solutions on a workload are interleaved."""
+    l2: Literal["cold", "hot", "both"] = "cold"
+    """Whether a GPU's L2 cache is evicted before each timed call; `both` adds `hot_latency_ms`."""
 
 
 class Performance(UpstreamPerformance):
-    """Latency with its distribution and the mechanism that produced it. `latency_ms` is the median."""
+    """Latency with its distribution, and all that says how far to trust it. `latency_ms` is the median."""
 
-    latency_p5_ms: float | None = None
-    latency_p95_ms: float | None = None
-    samples: int | None = None
-    """How many timed calls the percentiles come from."""
     timer: str | None = None
     """`cupti`, `cuda_events` or `cpu_clock`; numbers of different timers never compare."""
     cold_l2: bool | None = None
     """Whether the GPU's L2 cache was evicted before each timed call."""
     interpreted: bool = False
     """Whether the kernel ran in an interpreter (Triton on CPU): such a time says nothing about the kernel."""
+
+    samples: int | None = None
+    """How many timed calls the numbers below come from, over all trials."""
+    trials: int | None = None
+    stopped_by: Literal["interval", "budget", "iterations"] | None = None
+    """Why timing ended: the interval was within 1%, the time was spent, or the number of calls was given."""
+    latency_low_ms: float | None = None
+    latency_high_ms: float | None = None
+    """The 95% confidence interval of the median."""
+    latency_p5_ms: float | None = None
+    latency_p95_ms: float | None = None
+    busy_ms: float | None = None
+    """Median over calls of the sum of the durations of all device work; the latency is the span."""
+    pieces: int | None = None
+    """Kernels, copies and fills of a call."""
+    hot_latency_ms: float | None = None
+    """Median latency with the inputs and outputs in cache, if asked for."""
+    a_a_difference: float | None = None
+    """Relative difference between the medians of the last and the first trial."""
+
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    """Range of the speedup over the interleaved trials."""
     bytes_moved: int | None = None
     """Bytes of all inputs and outputs, each counted once."""
     bandwidth_gb_per_s: float | None = None
     """`bytes_moved` over the median latency, in 10^9 bytes per second."""
+
+    host_overhead_us: float | None = None
+    """Host time to issue a call without waiting for it."""
+    first_call_ms: float | None = None
+    """Duration of the first call on this Workload, with whatever it compiles, tunes or allocates."""
     build_s: float | None = None
     """Seconds the worker took to build or load the solution (a cached build counts as what it took)."""
+    peak_memory_bytes: int | None = None
+    """Device memory that a call allocates beyond its outputs."""
+
+    suspect: list[str] = Field(default_factory=list)
+    """Reasons not to trust this number; empty if none was found."""
 
 
 class Evaluation(UpstreamEvaluation):

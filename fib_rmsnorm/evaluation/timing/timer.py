@@ -11,8 +11,8 @@ Call = Callable[[], object]
 Prepare = Callable[[int], Call]
 """Sets the stage for call `i`, untimed, and returns what is to be timed."""
 
-# However slow a call is, a measurement has at least this many.
-_FEWEST_CALLS = 3
+# However slow a call is, a trial has at least this many.
+_FEWEST_CALLS = 1
 
 
 class MeasurementError(Exception):

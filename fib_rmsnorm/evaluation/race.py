@@ -1,0 +1,151 @@
+"""Interleaved trials of all solutions on a Workload, until each median is known or the time is spent.
+
+The order turns round from trial to trial (A B C, C B A), so that a drift of the machine hits all alike, and
+the first and last trials of a solution lie far apart: how much they differ says what a difference is worth.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+
+from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
+from fib_rmsnorm.evaluation.court import Court
+from fib_rmsnorm.evaluation.stage import KEPT_CALLS
+from fib_rmsnorm.evaluation.statistics import median_interval
+from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Worker
+from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Workload
+
+INTERVAL_GOAL = 0.01
+_CALLS = 50
+_MOST_TRIALS = 12
+_TRIAL_BUDGET_S = 0.25
+_BUDGET_S = 1.0  # of calls, for each solution
+_HOT_CALLS = 50
+
+
+@dataclass
+class Entrant:
+    """A solution in the race, and what is found about it."""
+
+    solution: Solution
+    worker: Worker
+    allowance: Allowance
+    correctness: Correctness | None = None
+    first_call_ms: float | None = None
+    timer: str = ""
+    trials: list[list[float]] = field(default_factory=list)
+    """Spans in milliseconds, by trial."""
+    busy_ms: list[float] = field(default_factory=list)
+    pieces: list[int] = field(default_factory=list)
+    hot_ms: list[float] = field(default_factory=list)
+    costs: Costs | None = None
+    stopped_by: Literal["interval", "budget", "iterations"] = "iterations"
+    failure: FailedError | None = None
+
+    @property
+    def samples(self) -> list[float]:
+        """All timed spans in milliseconds."""
+        return [sample for trial in self.trials for sample in trial]
+
+    def knows_its_median(self) -> bool:
+        """Whether the interval of the median is within the goal."""
+        samples = self.samples
+        return median_interval(samples).relative_to(median(samples)) <= INTERVAL_GOAL
+
+    def has_spent_its_time(self) -> bool:
+        """Whether its timed calls have taken the budget, or its trials are many enough."""
+        return sum(self.samples) / 1e3 > _BUDGET_S or len(self.trials) >= _MOST_TRIALS
+
+
+class Race:
+    """Times entrants on one Workload; one that fails drops out with its failure."""
+
+    def __init__(self, definition: Definition, workload: Workload, court: Court, settings: Settings) -> None:
+        self._definition = definition
+        self._workload = workload
+        self._court = court
+        self._settings = settings
+        self._random = random.SystemRandom()
+
+    def run(self, entrants: list[Entrant], *, unjudged: Entrant) -> None:
+        """Time every entrant; `unjudged` is the reference, whose outputs nobody checks."""
+        everyone = [unjudged, *entrants]
+        for entrant in everyone:
+            self._attempt(entrant, self._set_stage)
+        # Whether calls were right is judged after trials that nobody can foresee.
+        judged_trials = {self._random.randrange(self._settings.num_trials), self._settings.num_trials - 1}
+        trial = 0
+        while running := [e for e in everyone if e.failure is None and not self._is_done(e)]:
+            for entrant in running if trial % 2 == 0 else reversed(running):
+                self._attempt(entrant, self._run_trial)
+                if trial in judged_trials and entrant is not unjudged:
+                    self._attempt(entrant, self._judge)
+            trial += 1
+        for entrant in everyone:
+            self._attempt(entrant, self._finish)
+
+    def _attempt(self, entrant: Entrant, step: Callable[[Entrant], None]) -> None:
+        if entrant.failure is None:
+            try:
+                step(entrant)
+            except FailedError as failure:
+                entrant.failure = failure
+
+    def _is_done(self, entrant: Entrant) -> bool:
+        settings = self._settings
+        if settings.iterations is not None:
+            entrant.stopped_by = "iterations"
+            return len(entrant.trials) >= settings.num_trials
+        enough = len(entrant.trials) >= settings.num_trials
+        if enough and entrant.knows_its_median():
+            entrant.stopped_by = "interval"
+            return True
+        if len(entrant.trials) >= 2 and entrant.has_spent_its_time():
+            entrant.stopped_by = "budget"
+            return True
+        return False
+
+    def _set_stage(self, entrant: Entrant) -> None:
+        request = {
+            "do": "set_stage",
+            "workload": self._workload.model_dump(mode="json"),
+            "warmup_runs": self._settings.warmup_runs,
+            "budget_s": _TRIAL_BUDGET_S,
+        }
+        entrant.timer = entrant.worker.ask(request, Staged, entrant.allowance).timer
+
+    def _run_trial(self, entrant: Entrant) -> None:
+        # An interval that is still wide after the usual trials needs many more calls, not a few.
+        doubled = max(0, len(entrant.trials) - self._settings.num_trials + 1) // 2
+        calls = self._settings.iterations or _CALLS << doubled
+        timed = self._time(entrant, calls, hot=self._settings.l2 == "hot")
+        entrant.trials.append(timed.span_ms)
+        entrant.busy_ms += timed.busy_ms
+        entrant.pieces += timed.pieces
+
+    def _time(self, entrant: Entrant, calls: int, *, hot: bool) -> Timed:
+        fixed = self._settings.iterations is not None
+        request = {
+            "do": "time",
+            "calls": calls,
+            "budget_s": entrant.allowance.left_s if fixed else _TRIAL_BUDGET_S,
+            "cold": not hot,
+            "fresh": not hot,
+        }
+        return entrant.worker.ask(request, Timed, entrant.allowance)
+
+    def _judge(self, entrant: Entrant) -> None:
+        if self._settings.l2 == "hot":
+            return  # calls on the same inputs leave nothing to choose from
+        back = self._random.randrange(min(KEPT_CALLS // 2, len(entrant.trials[-1])))
+        self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance, back)
+
+    def _finish(self, entrant: Entrant) -> None:
+        if self._settings.l2 == "both":
+            entrant.hot_ms = self._time(entrant, _HOT_CALLS, hot=True).span_ms
+        entrant.costs = entrant.worker.ask({"do": "count_costs"}, Costs, entrant.allowance)
+        entrant.worker.ask({"do": "strike_stage"}, Done, entrant.allowance)
