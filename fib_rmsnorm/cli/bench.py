@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import (
+    L2,
     BatchSizes,
     DeviceName,
     Json,
@@ -39,9 +40,7 @@ def command(
         int | None, typer.Option(min=1, help="Timed calls of a trial; default: until the median is known within 1%.")
     ] = None,
     num_trials: Annotated[int, typer.Option(min=1, help="Trials, at the least.")] = 4,
-    l2: Annotated[
-        str, typer.Option("--l2", help="A GPU's L2 cache before each timed call: cold, hot or both.")
-    ] = "cold",
+    l2: Annotated[L2, typer.Option("--l2", help="A GPU's L2 cache before each timed call.")] = L2.COLD,
     rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
     atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,

@@ -7,6 +7,7 @@ the first and last trials of a solution lie far apart: how much they differ says
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
@@ -22,8 +23,8 @@ from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Work
 INTERVAL_GOAL = 0.01
 _CALLS = 50
 _MOST_TRIALS = 12
-_TRIAL_BUDGET_S = 0.25
-_BUDGET_S = 1.0  # of calls, for each solution
+_TRIAL_BUDGET_S = 0.15
+_BUDGET_S = 0.6  # of trials, for each solution
 _HOT_CALLS = 50
 
 
@@ -41,6 +42,8 @@ class Entrant:
     """Spans in milliseconds, by trial."""
     busy_ms: list[float] = field(default_factory=list)
     pieces: list[int] = field(default_factory=list)
+    spent_s: float = 0.0
+    """Time that its trials took, all included."""
     hot_ms: list[float] = field(default_factory=list)
     costs: Costs | None = None
     stopped_by: Literal["interval", "budget", "iterations"] = "iterations"
@@ -57,8 +60,8 @@ class Entrant:
         return median_interval(samples).relative_to(median(samples)) <= INTERVAL_GOAL
 
     def has_spent_its_time(self) -> bool:
-        """Whether its timed calls have taken the budget, or its trials are many enough."""
-        return sum(self.samples) / 1e3 > _BUDGET_S or len(self.trials) >= _MOST_TRIALS
+        """Whether its trials have taken the budget, or are many enough."""
+        return self.spent_s > _BUDGET_S or len(self.trials) >= _MOST_TRIALS
 
 
 class Race:
@@ -122,7 +125,9 @@ class Race:
         # An interval that is still wide after the usual trials needs many more calls, not a few.
         doubled = max(0, len(entrant.trials) - self._settings.num_trials + 1) // 2
         calls = self._settings.iterations or _CALLS << doubled
+        started = time.monotonic()
         timed = self._time(entrant, calls, hot=self._settings.l2 == "hot")
+        entrant.spent_s += time.monotonic() - started
         entrant.trials.append(timed.span_ms)
         entrant.busy_ms += timed.busy_ms
         entrant.pieces += timed.pieces
