@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from fib_rmsnorm.cli.options import Json, Languages, Root, split_names
 
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.compiler import Compilation
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Solution
 
-def command(languages: Languages = None, root: Root = None, json: Json = False) -> None:
-    """Pack the sources under solutions/ into Solutions and list them."""
+
+def command(
+    languages: Languages = None,
+    build: Annotated[
+        bool, typer.Option("--build", help="Also build each one, for this machine or for --arch.")
+    ] = False,
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_90", help="Build kernels for this GPU architecture; no GPU is needed.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build.")] = 300.0,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Pack the sources under solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.registry import LANGUAGES, Registry, pack
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.summaries import LANGUAGE_TITLES
@@ -18,10 +36,70 @@ def command(languages: Languages = None, root: Root = None, json: Json = False) 
     solutions = pack(registry, split_names(languages) or LANGUAGES)
     for solution in solutions:
         registry.write_solution(solution, definitions[solution.definition].op_type)
+    if build or arch:
+        return _build(registry, solutions, arch, timeout, as_json=json)
     if json:
         typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
-        return
+        return 0
     console = stdout()
     console.print("Solutions:")
     for number, solution in enumerate(solutions, start=1):
         console.print(f"  {number}. {solution.name} ({LANGUAGE_TITLES[solution.spec.language.value]})")
+    return 0
+
+
+def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> int:
+    from contextlib import closing
+
+    from fib_rmsnorm.evaluation.building.compilation import check_arch
+    from fib_rmsnorm.evaluation.compiler import compile_solutions
+    from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
+    from fib_rmsnorm.evaluation.process import Zygote
+    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.schema import Settings
+
+    definitions = registry.definitions()
+    target = check_arch(arch) if arch else None
+    failed = False
+    with Zygote() as zygote:
+        device = choose_devices()[0]
+        jobs = [(definitions[solution.definition], solution) for solution in solutions]
+        terms = Terms(Settings(), timeout)
+        with closing(compile_solutions(zygote, jobs, target or gpu_arch(device), terms)) as compilations:
+            for compilation in compilations:
+                failed |= compilation.outcome == "failed"
+                _print(compilation, as_json=as_json)
+    return 1 if failed else 0
+
+
+def _print(compilation: Compilation, *, as_json: bool) -> None:
+    import json
+
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.summaries import LANGUAGE_TITLES
+
+    if as_json:
+        record = {
+            "solution": compilation.solution.name,
+            "outcome": compilation.outcome,
+            "seconds": compilation.seconds,
+            "message": compilation.message,
+            "kernels": [kernel.model_dump() for kernel in compilation.kernels],
+        }
+        stdout().print(json.dumps(record))
+        return
+    title = f"{compilation.solution.name} ({LANGUAGE_TITLES[compilation.solution.spec.language.value]})"
+    if compilation.outcome == "built":
+        stdout().print(f"{title}: built in {compilation.seconds:.1f} s")
+    else:
+        stdout().print(f"{title}: {compilation.outcome}: {compilation.message}")
+    for kernel in compilation.kernels:
+        facts = [
+            f"{value} {unit}" if value is not None else f"? {unit}"
+            for value, unit in (
+                (kernel.registers, "registers"),
+                (kernel.spill_bytes, "bytes spilled"),
+                (kernel.shared_bytes, "bytes of shared memory"),
+            )
+        ]
+        stdout().print(f"  {kernel.arch}  {kernel.kernel}: {', '.join(facts)}")

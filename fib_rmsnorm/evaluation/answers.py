@@ -29,6 +29,22 @@ class Built(BaseModel):
     build_s: FiniteFloat
 
 
+class Compiled(BaseModel):
+    """The solution is compiled; these are its GPU kernels."""
+
+    class Kernel(BaseModel):
+        """What one kernel asks of the GPU."""
+
+        kernel: str
+        arch: str
+        registers: int | None
+        spill_bytes: int | None
+        shared_bytes: int | None
+
+    ok: Literal[True]
+    kernels: list[Kernel]
+
+
 class Effects(BaseModel):
     """What calls did besides computing their outputs."""
 
@@ -81,4 +97,4 @@ class Done(BaseModel):
     ok: Literal[True]
 
 
-Answer = TypeVar("Answer", Built, Called, Staged, Timed, Revealed, Costs, Done)
+Answer = TypeVar("Answer", Built, Compiled, Called, Staged, Timed, Revealed, Costs, Done)

@@ -77,3 +77,13 @@ def choose_devices(request: str = "auto") -> list[Device]:
 def _names_a_gpu(request: str) -> bool:
     kind, _, index = request.partition(":")
     return kind == "cuda" and index.isdigit()
+
+
+def gpu_arch(device: Device) -> str | None:
+    """The architecture of a GPU, such as `sm_90`; None for a CPU."""
+    if device.kind == "cpu":
+        return None
+    import torch
+
+    major, minor = torch.cuda.get_device_capability(device.name)
+    return f"sm_{major}{minor}"

@@ -48,6 +48,20 @@ class Worker:
         self._runner = Runner(entry, self._definition, solution, self._device)
         return {"build_s": perf_counter() - started}
 
+    def compile(self, message: Message) -> Message:
+        """Compile the solution's kernels for a named GPU architecture, without calling or keeping them."""
+        from fib_rmsnorm.evaluation.building.compilation import compile_kernels
+
+        solution = Solution.model_validate(message["solution"])
+        definition = Definition.model_validate(message["definition"])
+        workloads = [Workload.model_validate(workload) for workload in message["workloads"]]
+        try:
+            kernels = compile_kernels(solution, definition, workloads, message["arch"], Path(message["cache"]))
+        except BuildError as error:
+            raise RefusalError("COMPILE_ERROR", str(error)) from None
+        keys = ("kernel", "arch", "registers", "spill_bytes", "shared_bytes")
+        return {"kernels": [{key: getattr(kernel, key) for key in keys} for kernel in kernels]}
+
     def call(self, message: Message) -> Message:
         """Call the solution once on the inputs of a case and hand its outputs over."""
         workload = Workload.model_validate(message["workload"])
@@ -144,6 +158,7 @@ def main(channel: Channel, handover: int) -> None:
         channel,
         {
             "build": worker.build,
+            "compile": worker.compile,
             "call": worker.call,
             "set_stage": worker.set_stage,
             "time": worker.time,

@@ -72,7 +72,7 @@ class Worker:
 
     def ask(self, request: Message, kind: type[Answer], allowance: Allowance) -> Answer:
         """Ask for an answer of a kind. Raises FailedError with the status that the way it failed has."""
-        return _ask(self.process, request, kind, allowance, self.terms)
+        return ask_process(self.process, request, kind, allowance, self.terms)
 
 
 class WorkerPool:
@@ -128,7 +128,7 @@ class WorkerPool:
             "cache": str(cache_folder()),
         }
         try:
-            built = _ask(process, request, Built, Allowance(self._terms.timeout_s), self._terms)
+            built = ask_process(process, request, Built, Allowance(self._terms.timeout_s), self._terms)
         except FailedError as failure:
             process.kill()
             log = process.take_log().strip()
@@ -138,6 +138,7 @@ class WorkerPool:
 
 _DOING = {
     "build": "building",
+    "compile": "compiling",
     "call": "calling",
     "set_stage": "warming up",
     "time": "timing",
@@ -147,7 +148,8 @@ _DOING = {
 }
 
 
-def _ask(process: Process, request: Message, kind: type[Answer], allowance: Allowance, terms: Terms) -> Answer:
+def ask_process(process: Process, request: Message, kind: type[Answer], allowance: Allowance, terms: Terms) -> Answer:
+    """Ask any worker process, as `Worker.ask` does."""
     doing = _DOING[request["do"]]
     started = time.monotonic()
     try:
