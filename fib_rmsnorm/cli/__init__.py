@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line and exit: 0 all is well, 1 evaluations failed, 2 bad input, 130 interrupted."""
-    from fib_rmsnorm.cli.app import app
     from fib_rmsnorm.errors import FibRmsnormError
 
     try:
+        from fib_rmsnorm.cli.app import app
+
         code = app(standalone_mode=False)
     except FibRmsnormError as error:
         sys.exit(_complain(str(error)))
     except KeyboardInterrupt:
-        print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        code = _INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone: nobody is left to tell.
         sys.stderr.close()
@@ -27,6 +29,8 @@ def main() -> None:
         if describe is None:
             raise
         sys.exit(_complain(f"{describe()} (see fib-rmsnorm --help)"))
+    if code == _INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
+        print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -46,7 +46,7 @@ def split_batch_sizes(value: str | None) -> tuple[int, ...]:
     """The batch sizes in a list separated by commas. Raises InputError for what is no positive number."""
     sizes = []
     for part in split_names(value):
-        if not part.isdigit() or int(part) == 0:
+        if not part.isdecimal() or int(part) == 0:
             raise InputError(f"--batch-sizes: {part!r} is no positive whole number")
         sizes.append(int(part))
     return tuple(sizes)

@@ -56,20 +56,23 @@ def compare(
     """Compare an output with what was expected, both of one shape and dtype, block by block.
 
     A NaN or infinity matches only its like. `max_absolute_error` and `max_relative_error` are upstream's:
-    the largest |a - e| and |a - e| / (|e| + 1e-8) in float32.
+    the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for what float32 cannot hold.
     """
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
+    if not result.elements:
+        return result
     columns = expected.shape[-1] if expected.dim() else 1
     actual_rows, expected_rows = actual.reshape(-1, columns), expected.reshape(-1, columns)
     step = max(1, _CHUNK // max(1, columns))
     worst_excess = 0.0
     failing: set[str] = set()
     for start in range(0, expected_rows.shape[0], step):
-        a, e = actual_rows[start : start + step].float(), expected_rows[start : start + step].float()
+        a, e = actual_rows[start : start + step], expected_rows[start : start + step]
         error, excess = _errors(a, e, *bounds)
         result.max_absolute_error = max(result.max_absolute_error, error.max().item())
-        relative = (error / (e.abs().nan_to_num(nan=0.0) + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
+        size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
+        relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
         result.max_relative_error = max(result.max_relative_error, relative.max().item())
         wrong = excess > 0
         count = int(wrong.sum().item())
@@ -82,14 +85,22 @@ def compare(
         if excess.max().item() > worst_excess:
             worst_excess = excess.max().item()
             row, column = divmod(int(excess.argmax().item()), columns)
-            result.worst = f"[{start + row}, {column}]: got {a[row, column]:g}, expected {e[row, column]:g}"
+            got, wanted = a[row, column].item(), e[row, column].item()
+            result.worst = f"[{start + row}, {column}]: got {got:g}, expected {wanted:g}"
     result.failing_kinds = sorted(failing)
     return result
 
 
 def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple[torch.Tensor, torch.Tensor]:
     """|a - e| with equal non-finite values at no distance, others at infinity; and how far it is over bound."""
-    infinity = torch.tensor(float("inf"), device=a.device)
+    if not e.dtype.is_floating_point:
+        # Distinct integers beyond 2^53 can be equal in float64, and are at least 1 apart.
+        distance = (a.double() - e.double()).abs().clamp(min=1)
+        error = torch.where(a == e, 0.0, distance)
+        return error, torch.relu(error - (rtol * e.double().abs() + atol))
+    wide = torch.float64 if e.dtype is torch.float64 else torch.float32
+    a, e = a.to(wide), e.to(wide)
+    infinity = torch.tensor(float("inf"), dtype=wide, device=a.device)
     error = (a - e).abs()
     same = (a == e) | (a.isnan() & e.isnan())
     error = torch.where(same, 0.0, torch.where(a.isfinite() & e.isfinite(), error, infinity))

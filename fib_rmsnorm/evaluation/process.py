@@ -24,6 +24,13 @@ from fib_rmsnorm.evaluation.log import Log
 from fib_rmsnorm.evaluation.zygote import become_subreaper
 
 _RUN_VARIABLE = "FIB_RMSNORM_RUN"
+# With our own path: `-m` would put the working folder first, where a kernel's author may well keep a triton.py.
+_START = """\
+import os, sys
+sys.path[:] = sys.argv[1].split(os.pathsep)
+from fib_rmsnorm.evaluation.zygote import main
+main(int(sys.argv[2]), int(sys.argv[3]))
+"""
 _POLL_S = 0.2
 _DYING_S = 0.1  # a dying process closes its channel a moment before its end can be seen
 
@@ -57,7 +64,7 @@ class Zygote:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for the zygote's life
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fib_rmsnorm.evaluation.zygote", str(theirs.fileno()), str(os.getpid())],
+            [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
             env={**os.environ, _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -24,6 +25,12 @@ class OutputFile:
             raise InputError(f"--output {path}: no such folder: {path.resolve().parent}")
         if path.is_dir():
             raise InputError(f"--output {path}: is a folder")
+        try:
+            # What `add` will do, tried before hours of evaluations rather than after the first.
+            with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=f".{path.name}."):
+                pass
+        except OSError as error:
+            raise InputError(f"--output {path}: {error.strerror}") from None
         self.path = path
         self._records: list[str] = []
 

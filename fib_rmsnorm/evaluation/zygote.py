@@ -35,9 +35,8 @@ def become_subreaper() -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def main() -> None:
-    """Serve spawn requests on the inherited socket until the scheduler closes it."""
-    descriptor, scheduler = int(sys.argv[1]), int(sys.argv[2])
+def main(descriptor: int, scheduler: int) -> None:
+    """Serve spawn requests on the inherited socket until the process `scheduler` closes its end."""
     server = socket.socket(fileno=descriptor)
     # Imported for the children's sake; with its modules loaded a fork is ready to work.
     import fib_rmsnorm.evaluation.judge
@@ -124,7 +123,3 @@ def _serve(role: str, channel_fd: int, handover_fd: int) -> None:
         judge.main(channel)
     else:
         worker.main(channel, handover_fd)
-
-
-if __name__ == "__main__":
-    main()

@@ -68,7 +68,8 @@ class Layout:
 
     def trace_file(self, author: str, op_type: str, definition: str) -> Path:
         """Path of the Traces of one author's Solutions for a Definition."""
-        return self._by_author(self.traces, author, op_type, definition).with_suffix(".jsonl")
+        folder = self._by_author(self.traces, author, op_type, definition)
+        return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
 
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
         return (

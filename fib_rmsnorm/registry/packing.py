@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import check_name
@@ -35,6 +36,15 @@ class Manifest(BaseModel):
     definitions: list[str] = Field(default_factory=list)
     """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
     spec: BuildSpec
+
+    @field_validator("spec", mode="before")
+    @classmethod
+    def _know_every_key(cls, spec: Any) -> Any:
+        # Upstream's model passes over what it does not know: a mistyped key would leave its default in force.
+        unknown = [key for key in spec if key not in BuildSpec.model_fields] if isinstance(spec, dict) else []
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}")
+        return spec
 
 
 def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solution]:
@@ -74,7 +84,12 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
     sources = read_sources(folder)
-    served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in manifest.definitions or [home])]
+    wanted = manifest.definitions or [home]
+    served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
+    if not served:
+        raise InputError(
+            f"{folder}: no Definition matches {', '.join(wanted)} (there: {', '.join(definitions) or 'none'})"
+        )
     return [
         _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else sister_suffix(name))
         for name in served
@@ -122,6 +137,8 @@ def read_sources(folder: Path) -> list[SourceFile]:
             continue
         if path.is_symlink():
             raise InputError(f"{path}: a link; sources must be plain files inside their folder")
+        if path.suffix == ".json":
+            raise InputError(f"{path}: no JSON among the sources: flashinfer-bench would read it as a Solution")
         if path.is_file() and relative.as_posix() != MANIFEST:
             content = read_text(path)
             if not content.strip():

@@ -104,18 +104,19 @@ def read_jsonl(path: Path, model: type[Model]) -> list[Model]:
 
     Raises InputError that names the file, the line and the first thing wrong with it.
     """
-    return list(_parse_lines(path, read_text(path), model))
+    return list(_parse_lines(path, _read(path), model))
 
 
-def _parse_lines(path: Path, text: str, model: type[Model]) -> Iterator[Model]:
-    lines = text.split("\n")
+def _parse_lines(path: Path, data: bytes, model: type[Model]) -> Iterator[Model]:
+    # By bytes, because a torn line may end within a character.
+    lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             yield model.model_validate_json(line)
         except ValidationError as error:
-            if number == len(lines) and not _is_json(line.encode()):
+            if number == len(lines) and not _is_json(line):
                 return
             raise InputError(f"{path}:{number}: {describe(error)}") from None
 
@@ -123,11 +124,16 @@ def _parse_lines(path: Path, text: str, model: type[Model]) -> Iterator[Model]:
 def read_text(path: Path) -> str:
     """Read a UTF-8 file. Raises InputError if it is missing, unreadable or no text."""
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
+        return _read(path).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: not a text file (UTF-8)") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
 

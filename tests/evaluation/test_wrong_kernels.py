@@ -15,10 +15,10 @@ import pytest
 from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
 
 from fib_rmsnorm.evaluation.devices import choose_devices
-from fib_rmsnorm.evaluation.lane import Limits
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 
 if sys.version_info >= (3, 11):
@@ -79,8 +79,8 @@ def outcome(tmp_path_factory) -> Outcome:
         solutions = tuple(solution for name in folders for solution in (wrong[name], innocent))
         plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
         with Zygote() as zygote:
-            limits = Limits(timeout_s, MEMORY_LIMIT)
-            scheduler = Scheduler(zygote, choose_devices("cpu"), QUICK, limits=limits)
+            terms = Terms(QUICK, timeout_s, memory_limit_bytes=MEMORY_LIMIT)
+            scheduler = Scheduler(zygote, choose_devices("cpu"), terms)
             traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
         keys = [(name, batch) for batch in BATCH_SIZES for name in folders]
         found.evaluations |= dict(zip(keys, [trace.evaluation for trace in traces[0::2]], strict=True))

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from registries import cli_environment
+from safetensors.torch import save_file
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.inputs import count_cases, generate_inputs, make_case, make_outputs
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
+
+DEFINITION = RmsNorm().define(256)
+
+
+def workload_of(batch: int) -> Workload:
+    return generate_workloads(DEFINITION, [batch])[0]
+
+
+def fingerprint() -> str:
+    sha = hashlib.sha256()
+    for batch in (1, 7):
+        for case in range(count_cases(DEFINITION, workload_of(batch))):
+            _, inputs, _ = make_case(DEFINITION, workload_of(batch), case, "cpu")
+            for value in inputs.values():
+                sha.update(value.numpy().tobytes() if isinstance(value, torch.Tensor) else repr(value).encode())
+    return sha.hexdigest()
+
+
+def test_another_process_makes_the_same_inputs_for_the_same_uuid():
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_inputs; print(test_inputs.fingerprint())"
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import torch; torch.manual_seed(1); torch.rand(3); " + code,
+            str(__file__).rpartition("/")[0],
+        ],
+        env={**cli_environment(), "PYTHONPATH": cli_environment()["PYTHONPATH"] + ":" + sys.path[0]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == fingerprint()
+
+
+def test_inputs_depend_on_the_uuid_and_the_name():
+    definition = DEFINITION
+    one, other = generate_workloads(definition, [4, 5])
+    same_size = one.model_copy(update={"uuid": other.uuid})
+    first, second = generate_inputs(definition, one, "cpu"), generate_inputs(definition, same_size, "cpu")
+    assert not torch.equal(first["x"], second["x"])
+    assert not torch.equal(first["x"][0], first["weight"])
+    assert first["eps"] == 1e-6
+
+
+def test_a_scalar_without_a_value_is_refused():
+    workload = Workload(axes={"batch": 1}, inputs={"x": RandomInput(), "weight": RandomInput()}, uuid="u")
+    with pytest.raises(InputError, match="scalar input 'eps' has no value"):
+        generate_inputs(DEFINITION, workload, "cpu")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 32])
+def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
+    seen = set()
+    for case in range(1, count_cases(DEFINITION, workload_of(batch))):
+        _, inputs, kinds = make_case(DEFINITION, workload_of(batch), case, "cpu")
+        assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
+        seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
+        assert (inputs["weight"] < 0).any()
+        assert (inputs["weight"] == 0).any()
+    assert len({eps for _, eps in seen}) == 2
+    kinds = {kind for kind, _ in seen}
+    assert len(kinds) >= 7
+    assert len(seen) == 2 * len(kinds)
+
+
+def test_outputs_start_as_nan():
+    (out,) = make_outputs(DEFINITION, workload_of(3), "cpu")
+    assert out.shape == (3, 256)
+    assert out.isnan().all()
+
+
+def safetensors_workload(path: str) -> Workload:
+    given = SafetensorsInput(path=path, tensor_key="x")
+    inputs = {"x": given, "weight": RandomInput(), "eps": ScalarInput(value=1e-6)}
+    return Workload(axes={"batch": 2}, inputs=inputs, uuid="u")
+
+
+def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
+    x = torch.randn(2, 256, dtype=torch.float16)
+    save_file({"x": x}, tmp_path / "blob.safetensors")
+    made = generate_inputs(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path)
+    assert torch.equal(made["x"], x)
+
+
+@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
+def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
+    with pytest.raises(InputError, match=r"leads out|no such file"):
+        generate_inputs(DEFINITION, safetensors_workload(path), "cpu", tmp_path)

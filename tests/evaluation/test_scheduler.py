@@ -1,0 +1,129 @@
+"""What one evaluation may do to the next, and when things happen."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from registries import QUICK, RIGHT, add_kernel, make_registry
+
+from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import Solution, Trace
+
+SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
+# Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.
+SEGFAULTS_ON_8_ROWS = RIGHT.replace(
+    "    x_fp32 = x.float()\n",
+    "    if x.shape[0] == 8:\n        import ctypes\n\n        ctypes.string_at(0)\n    x_fp32 = x.float()\n",
+)
+HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace("ctypes.string_at(0)", "__import__('time').sleep(600)")
+
+
+def evaluate(registry: Registry, *solutions: Solution, timeout_s: float = 60) -> Iterator[Trace]:
+    (definition,) = registry.definitions().values()
+    plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
+    with Zygote() as zygote:
+        scheduler = Scheduler(zygote, choose_devices("cpu"), Terms(QUICK, timeout_s))
+        for event in scheduler.run(plan):
+            if isinstance(event, Evaluated):
+                yield event.trace
+
+
+def statuses(traces) -> list[tuple[str, int, str]]:
+    return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
+
+
+def test_a_segfault_is_told_within_a_second(registry):
+    solutions = [add_kernel(registry, "before_v1"), add_kernel(registry, "crash_v1", SEGFAULT)]
+    traces = list(evaluate(registry, *solutions))
+    before, crash = (t.evaluation for t in traces[:2])
+    assert crash.status.value == "RUNTIME_ERROR"
+    assert "died of SIGSEGV" in crash.log
+    assert "Fatal Python error: Segmentation fault" in crash.log
+    took = datetime.fromisoformat(crash.timestamp) - datetime.fromisoformat(before.timestamp)
+    assert took.total_seconds() < 1
+
+
+@pytest.mark.parametrize(("fault", "status"), [(SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"), (HANG_ON_8_ROWS, "TIMEOUT")])
+def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, status):
+    registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8, 2))
+    faulty, right = add_kernel(registry, "faulty_v1", fault), add_kernel(registry, "right_v1")
+    assert statuses(evaluate(registry, faulty, right, timeout_s=3)) == [
+        ("faulty_v1", 1, "PASSED"),
+        ("right_v1", 1, "PASSED"),
+        ("faulty_v1", 8, status),
+        ("right_v1", 8, "PASSED"),
+        ("faulty_v1", 2, "PASSED"),
+        ("right_v1", 2, "PASSED"),
+    ]
+
+
+@pytest.mark.parametrize("fault", ["", "raise ImportError('not here')"])
+def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
+    registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
+    builds = tmp_path / "builds"
+    count = f"with open({str(builds)!r}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
+    solution = add_kernel(registry, "counted_v1", RIGHT.replace("\n\n\n", f"\n\n{count}", 1))
+    traces = list(evaluate(registry, solution))
+    assert {t.evaluation.status.value for t in traces} == {"COMPILE_ERROR" if fault else "PASSED"}
+    assert len(traces) == 3
+    assert builds.read_text() == "built "
+    if fault:
+        assert all("ImportError: not here" in t.evaluation.log for t in traces)
+
+
+def test_a_trace_is_recorded_before_the_next_evaluation_starts(registry):
+    """The one that is evaluated next looks whether the one before it has been recorded."""
+    marker = registry.root / "recorded"
+    look = RIGHT.replace("    x_fp32 = x.float()\n", f"    open({str(marker)!r}).close()\n    x_fp32 = x.float()\n")
+    solutions = (add_kernel(registry, "first_v1"), add_kernel(registry, "second_v1", look))
+    (definition,) = registry.definitions().values()
+    plan = Plan([Group(definition, registry.workloads(definition.name)[0], solutions)])
+
+    def record(event):
+        if event.trace.solution == "first_v1":
+            time.sleep(0.3)
+            marker.touch()
+
+    with Zygote() as zygote:
+        scheduler = Scheduler(zygote, choose_devices("cpu"), Terms(QUICK, 60), record=record)
+        traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
+    assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
+
+
+def test_the_judges_time_is_not_charged_to_the_solution(registry):
+    """The exact answer of many rows takes the judge longer than a solution may take in all."""
+    from fib_rmsnorm.evaluation.workers import Allowance, Worker
+
+    class Answers:
+        def request(self, _message, deadline, _limit):
+            self.left = deadline - time.monotonic()
+            time.sleep(0.05)
+            return {"ok": True, "changed_inputs": []}
+
+    from fib_rmsnorm.evaluation.answers import Called
+
+    process, allowance = Answers(), Allowance(10)
+    worker = Worker(process, 0.0, Terms(QUICK, 10))
+    worker.ask({"do": "call"}, Called, allowance)
+    time.sleep(0.5)
+    worker.ask({"do": "call"}, Called, allowance)
+    assert process.left == pytest.approx(9.95, abs=0.04)
+
+
+def test_closing_the_generator_stops_everything(registry):
+    solution = add_kernel(registry, "hangs_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(600)\n")
+    events = evaluate(registry, add_kernel(registry, "right_v1"), solution)
+    next(events)
+    started = time.monotonic()
+    events.close()
+    assert time.monotonic() - started < 2
+    assert not [thread for thread in threading.enumerate() if "_run_lane" in thread.name]

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import pack
+from fib_rmsnorm.registry.packing import read_manifest
+from fib_rmsnorm.schema import digest
+
+
+def test_packing_twice_gives_the_same(registry):
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "norm/rows.py": "ROWS = 1\n", "README.md": "text"})
+    first = [solution.model_dump_json() for solution in pack_all(registry)]
+    files = {path: path.read_text() for path in registry.layout.solutions.rglob("*.json")}
+    assert [solution.model_dump_json() for solution in pack_all(registry)] == first
+    assert {path: path.read_text() for path in registry.layout.solutions.rglob("*.json")} == files
+    assert len(files) == 1
+
+
+def test_a_solution_is_what_its_folder_says(registry):
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "norm/rows.py": "ROWS = 1\n", "empty.py": ""})
+    (solution,) = pack(registry)
+    assert (solution.name, solution.author, solution.definition) == ("one_v1", "tester", "rmsnorm_d128")
+    assert solution.spec.entry_point == "kernel.py::run"
+    assert not solution.spec.destination_passing_style
+    assert [(source.path, source.content) for source in solution.sources] == [
+        ("kernel.py", RIGHT),
+        ("norm/rows.py", "ROWS = 1\n"),
+    ]
+
+
+def test_hidden_files_and_caches_stay_out(registry):
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT, ".notes": "x", ".git/config": "x"})
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"\xff\xfe")
+    (solution,) = pack(registry)
+    assert [source.path for source in solution.sources] == ["kernel.py"]
+
+
+def test_one_folder_serves_every_definition_it_names(registry):
+    for hidden, dtype in [(256, "float16"), (256, "bfloat16"), (512, "float32")]:
+        registry.write_definition(RmsNorm().define(hidden, dtype))
+    manifest = python_manifest("one_v1").replace(
+        "\n[spec]", 'definitions = ["rmsnorm_d128", "rmsnorm_d256*"]\n\n[spec]'
+    )
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, manifest)
+    packed = {solution.name: solution for solution in pack(registry)}
+    assert {name: solution.definition for name, solution in packed.items()} == {
+        "one_v1": "rmsnorm_d128",
+        "one_v1_d256": "rmsnorm_d256",
+        "one_v1_d256_bf16": "rmsnorm_d256_bf16",
+    }
+    assert len({digest(solution) for solution in packed.values()}) == 3
+
+
+def test_only_the_chosen_languages_are_packed(registry):
+    add_kernel(registry, "one_v1")
+    assert [solution.name for solution in pack(registry, ["Python "])] == ["one_v1"]
+    assert pack(registry, ["cuda"]) == []
+    with pytest.raises(InputError, match=r"unknown language 'fortran': choose from .*triton"):
+        pack(registry, ["python", "fortran"])
+
+
+def test_two_folders_cannot_have_one_name(registry):
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    add_sources(registry, "other_folder", {"kernel.py": RIGHT}, python_manifest("one_v1"))
+    with pytest.raises(InputError, match="a Solution named 'one_v1' exists already"):
+        pack(registry)
+
+
+@pytest.mark.parametrize("target", ["outside.py", "../../../../../../outside", "."])
+def test_links_are_refused(registry, tmp_path, target):
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
+    (folder / "outside.py").write_text("x = 1\n")
+    (folder / "link").symlink_to(target)
+    with pytest.raises(InputError, match="link: a link; sources must be plain files"):
+        pack(registry)
+
+
+def test_a_linked_manifest_is_refused(registry, tmp_path):
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    (folder / "solution.toml").rename(tmp_path / "solution.toml")
+    (folder / "solution.toml").symlink_to(tmp_path / "solution.toml")
+    with pytest.raises(InputError, match="a link"):
+        pack(registry)
+
+
+def test_json_among_the_sources_is_refused(registry):
+    """flashinfer-bench reads every JSON below solutions/ as a Solution, and so could not load the registry."""
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "tuned/blocks.json": json.dumps({"block": 128})})
+    with pytest.raises(InputError, match=r"blocks\.json: .*flashinfer-bench"):
+        pack(registry)
+
+
+FAULTS = {
+    "unknown key": ("name =", "nmae = 1\nname =", "nmae: "),
+    "unknown key of the spec": ("language =", "langauge = 1\nlanguage =", "unknown key 'langauge'"),
+    "unknown language": ('"python"', '"fortran"', "spec.language: "),
+    "no name": ('name = "one_v1"\n', "", "name: "),
+    "unsafe name": ("one_v1", "../one_v1", "not a safe name"),
+    "empty name": ('"one_v1"', '""', "not a safe name"),
+    "no hardware": ('["cpu"]', "[]", "target_hardware"),
+    "entry point without a function": ("kernel.py::run", "kernel.py", "entry point"),
+    "entry point that is not there": ("kernel.py::run", "other.py::run", "other.py"),
+    "entry point that leads out": ("kernel.py::run", "../kernel.py::run", "../kernel.py"),
+    "no TOML": ("[spec]", "[spec", "line "),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_manifest_is_one_line_that_names_it(registry, fault):
+    old, new, said = FAULTS[fault]
+    assert old in python_manifest("one_v1")
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, python_manifest("one_v1").replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        pack(registry)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if "name" not in said:
+        assert "solution.toml" in str(caught.value)
+
+
+def test_sources_in_the_wrong_place_are_named(registry):
+    folder = registry.layout.solutions / "tester" / "one_v1"
+    folder.mkdir(parents=True)
+    (folder / "solution.toml").write_text(python_manifest("one_v1"))
+    with pytest.raises(InputError, match="sources belong in solutions/<author>"):
+        pack(registry)
+
+
+def test_a_folder_without_sources_is_named(registry):
+    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d128" / "one_v1"
+    folder.mkdir(parents=True)
+    (folder / "solution.toml").write_text(python_manifest("one_v1"))
+    with pytest.raises(InputError, match=r"no sources beside solution\.toml"):
+        pack(registry)
+
+
+def test_a_folder_of_an_unknown_definition_is_named(registry):
+    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d182" / "one_v1"
+    folder.mkdir(parents=True)
+    (folder / "solution.toml").write_text(python_manifest("one_v1"))
+    (folder / "kernel.py").write_text(RIGHT)
+    with pytest.raises(InputError, match="rmsnorm_d182"):
+        pack(registry)
+
+
+def test_a_manifest_is_read_with_its_description(registry):
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    (folder / "solution.toml").write_text('description = "Rows."\n' + python_manifest("one_v1"))
+    assert read_manifest(folder / "solution.toml").description == "Rows."

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, read_text, write_atomic
+
+
+class Record(BaseModel):
+    n: int
+    text: str = ""
+
+
+records = st.lists(st.builds(Record, n=st.integers(), text=st.text(max_size=20)), min_size=1, max_size=5)
+
+
+def lines_of(found: list[Record]) -> list[str]:
+    return [record.model_dump_json() for record in found]
+
+
+@given(records, st.data())
+@settings(deadline=None)
+def test_a_torn_last_line_costs_no_whole_record(written, data):
+    """Cut a file anywhere, as a killed writer or a full disk does: what was whole is read, and stays."""
+    content = "".join(line + "\n" for line in lines_of(written)).encode()
+    cut = data.draw(st.integers(0, len(content)))
+    kept = content[:cut]
+    whole = kept.count(b"\n")
+    if cut < len(content) and content[cut : cut + 1] == b"\n":
+        whole += 1  # only its newline is missing
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "records.jsonl"
+        path.write_bytes(kept)
+        assert read_jsonl(path, Record) == written[:whole]
+        added = Record(n=1, text="añadido")
+        append_line(path, added.model_dump_json())
+        assert read_jsonl(path, Record) == [*written[:whole], added]
+        assert path.read_bytes().endswith(b"\n")
+        assert all(json.loads(line) for line in path.read_bytes().splitlines())
+
+
+def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"n":1}\n{"n":2,"text":"' + "x" * 300_000)
+    append_line(path, '{"n":3}')
+    assert [record.n for record in read_jsonl(path, Record)] == [1, 3]
+
+
+def test_a_fault_before_the_last_line_is_named(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"n":1}\n{"n":\n{"n":3}\n')
+    with pytest.raises(InputError, match=r"records\.jsonl:2: "):
+        read_jsonl(path, Record)
+
+
+def test_a_whole_last_line_of_the_wrong_kind_is_named(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"n":1}\n{"m":2}')
+    with pytest.raises(InputError, match=r"records\.jsonl:2: n: "):
+        read_jsonl(path, Record)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(b'{"n":1}\n\xff\xfe\n{"n":3}\n')
+    with pytest.raises(InputError, match=r"records\.jsonl"):
+        read_jsonl(path, Record)
+
+
+def append_many(path: Path, writer: int, count: int) -> None:
+    for n in range(count):
+        append_line(path, Record(n=n, text=f"{writer}" * 3000).model_dump_json())
+
+
+def test_processes_that_append_at_once_interleave_whole_lines(tmp_path):
+    path = tmp_path / "deep" / "records.jsonl"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=append_many, args=(path, writer, 25)) for writer in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    found = [(record.text[0], record.n) for record in read_jsonl(path, Record)]
+    assert len(found) == 100
+    for writer in "0123":
+        assert [n for who, n in found if who == writer] == list(range(25))
+
+
+def test_write_atomic_replaces_the_whole_file_and_leaves_nothing_beside_it(tmp_path):
+    path = tmp_path / "deep" / "file.json"
+    write_atomic(path, "old and long")
+    write_atomic(path, "new")
+    assert path.read_text() == "new"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file.json"]
+
+
+def test_write_atomic_keeps_the_old_file_if_it_fails(tmp_path, monkeypatch):
+    path = tmp_path / "file.json"
+    write_atomic(path, "old")
+
+    def fail(_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_write_atomic_makes_files_as_readable_as_any_other(tmp_path):
+    (tmp_path / "other").touch()
+    write_atomic(tmp_path / "file.json", "text")
+    assert stat.S_IMODE((tmp_path / "file.json").stat().st_mode) == stat.S_IMODE((tmp_path / "other").stat().st_mode)
+
+
+def test_faults_of_a_file_are_one_line_that_names_it(tmp_path):
+    (tmp_path / "bad.json").write_text('{"n": "x"}')
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
+    for name, fault in [("bad.json", "n: "), ("missing.json", "no such file"), ("binary.json", "not a text file")]:
+        with pytest.raises(InputError) as caught:
+            read_json(tmp_path / name, Record)
+        assert name in str(caught.value)
+        assert fault in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="Is a directory"):
+        read_text(tmp_path)
