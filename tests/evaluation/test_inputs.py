@@ -10,7 +10,8 @@ from registries import cli_environment
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.inputs import count_cases, generate_inputs, make_case, make_outputs
+from fib_rmsnorm.evaluation.inputs import count_cases, generate_inputs, make_case
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -81,7 +82,7 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
 
 
 def test_outputs_start_as_nan():
-    (out,) = make_outputs(DEFINITION, workload_of(3), "cpu")
+    (out,) = OutputBuffers(DEFINITION, workload_of(3), "cpu").tensors
     assert out.shape == (3, 256)
     assert out.isnan().all()
 
