@@ -47,8 +47,9 @@ class FakeNvml(ModuleType):
 
     def nvmlDeviceGetClockInfo(self, handle, kind):
         assert handle == 1
-        clock = self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
-        return self.tell("clock", clock if kind == self.NVML_CLOCK_SM else 3201)
+        if kind == self.NVML_CLOCK_MEM:
+            return self.tell("clock", 3201)
+        return self.tell("clock", self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
 
     def nvmlDeviceGetTemperature(self, handle, sensor):
         return self.tell("temperature", 41)
@@ -131,7 +132,7 @@ def test_the_peak_is_that_of_the_data_sheet(nvml):
 
 
 def test_a_monitor_sums_up_what_it_saw(nvml):
-    nvml.clocks = [1980, 0, 1500, 0, 1700]
+    nvml.clocks = [1980, 1500, 1700]
     nvml.reasons = POWER_CAP
     with ClockMonitor("cuda:0", interval_s=0.001) as monitor:
         time.sleep(0.1)
