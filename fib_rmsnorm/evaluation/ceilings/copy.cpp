@@ -1,0 +1,200 @@
+// The copy that kernels are measured against on CPU: threads pinned to cores of their own, each with an equal
+// part. What is read beyond what is written is folded together, so that no read can be left out; what is
+// written beyond what is read is a constant.
+
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace {
+
+constexpr int64_t LINE = 64;
+
+// 16 bytes, wherever they lie.
+using Vec = uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
+constexpr int FOLDS = 8;  // independent of each other, so that reads overlap
+
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+// The part of [begin, end) that falls to one of `parts`, cut between cache lines.
+Range part_of(Range whole, int64_t part, int64_t parts) {
+  const int64_t lines = (whole.size() + LINE - 1) / LINE;
+  const auto cut = [&](int64_t i) { return std::min(whole.end, whole.begin + lines * i / parts * LINE); };
+  return {cut(part), cut(part + 1)};
+}
+
+#if defined(__SSE2__)
+// Past the caches, which spares reading each line before it is written. `next` makes the line's words.
+template <typename Next>
+void stream(char* to, int64_t size, const Next& next) {
+  for (int64_t i = 0; i + LINE <= size; i += LINE) {
+#pragma GCC unroll 4
+    for (int64_t j = i; j < i + LINE; j += 16) _mm_stream_si128(reinterpret_cast<__m128i*>(to + j), next(j));
+  }
+  _mm_sfence();
+}
+constexpr bool CAN_STREAM = true;
+#else
+constexpr bool CAN_STREAM = false;
+#endif
+
+struct Copy {
+  const char* source;
+  char* destination;
+  int64_t read, written, threads;
+  bool streaming;
+
+  void run(int64_t part) const {
+    const int64_t both = std::min(read, written);
+    copy(part_of({0, both}, part, threads));
+    if (written > both) fill(part_of({both, written}, part, threads));
+    if (read > both) fold(part_of({both, read}, part, threads));
+  }
+
+  void copy(Range range) const {
+    const char* from = source + range.begin;
+    char* to = destination + range.begin;
+#if defined(__SSE2__)
+    if (streaming && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+      stream(to, range.size(), [&](int64_t i) {
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+      });
+      const int64_t done = range.size() / LINE * LINE;
+      from += done, to += done, range.begin += done;
+    }
+#endif
+    std::memcpy(to, from, static_cast<size_t>(range.size()));
+  }
+
+  void fill(Range range) const {
+    char* to = destination + range.begin;
+#if defined(__SSE2__)
+    if (streaming && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+      stream(to, range.size(), [](int64_t) { return _mm_set1_epi8(1); });
+      const int64_t done = range.size() / LINE * LINE;
+      to += done, range.begin += done;
+    }
+#endif
+    std::memset(to, 1, static_cast<size_t>(range.size()));
+  }
+
+  void fold(Range range) const {
+    const char* from = source + range.begin;
+    const char* const end = source + range.end;
+    Vec sums[FOLDS] = {};
+    for (; end - from >= static_cast<int64_t>(sizeof(sums)); from += sizeof(sums)) {
+#pragma GCC unroll 8
+      for (int i = 0; i < FOLDS; ++i) sums[i] ^= reinterpret_cast<const Vec*>(from)[i];
+    }
+    Vec sum = {};
+#pragma GCC unroll 8
+    for (int i = 0; i < FOLDS; ++i) sum ^= sums[i];
+    for (; from < end; ++from) sum[0] ^= *from;
+    asm volatile("" : : "r"(sum[0] ^ sum[1]));  // keeps the sum, and so the reads
+  }
+};
+
+// A thread on a core of its own. After a job it looks out for the next for a moment, because waking from
+// sleep takes longer than a small copy; then it sleeps, out of the way of what is measured next.
+class Helper {
+ public:
+  explicit Helper(int core) {
+    std::thread thread([this] { serve(); });
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    pthread_setaffinity_np(thread.native_handle(), sizeof(cores), &cores);
+    thread.detach();
+  }
+
+  void start(const Copy& job, int64_t part) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      job_ = &job;
+      part_ = part;
+      started_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_one();
+  }
+
+  void wait() const {
+    for (int spins = 0; done_.load(std::memory_order_acquire) != started_.load(std::memory_order_relaxed);) {
+      if (++spins > 1000) std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr auto LOOKOUT = std::chrono::microseconds(50);
+
+  void serve() {
+    for (uint64_t seen = 0;; ++seen) {
+      const auto until = std::chrono::steady_clock::now() + LOOKOUT;
+      while (started_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until) {
+      }
+      if (started_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        wake_.wait(lock, [&] { return started_.load(std::memory_order_relaxed) != seen; });
+      }
+      job_->run(part_);
+      done_.store(seen + 1, std::memory_order_release);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<uint64_t> started_{0}, done_{0};
+  const Copy* job_ = nullptr;
+  int64_t part_ = 0;
+};
+
+// Never destroyed: its threads may still run when the process ends.
+std::vector<std::unique_ptr<Helper>>& helpers = *new std::vector<std::unique_ptr<Helper>>;
+
+// Starts a thread on each of the cores. The caller's thread is the first of every copy.
+void start_helpers(const tvm::ffi::Array<int64_t>& cores) {
+  if (!helpers.empty()) return;
+  for (const int64_t core : cores) helpers.push_back(std::make_unique<Helper>(static_cast<int>(core)));
+}
+
+void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads,
+          bool streaming) {
+  if (threads < 1 || threads > static_cast<int64_t>(helpers.size()) + 1)
+    TVM_FFI_THROW(ValueError) << "threads: " << threads << " asked for, " << helpers.size() + 1 << " there";
+  const Copy job{reinterpret_cast<const char*>(source), reinterpret_cast<char*>(destination), read, written,
+                 threads, streaming};
+  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->start(job, i);
+  job.run(0);
+  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->wait();
+}
+
+bool can_stream() { return CAN_STREAM; }
+
+void empty() {}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_helpers, start_helpers);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_stream, can_stream);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);

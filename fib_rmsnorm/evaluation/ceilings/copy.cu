@@ -1,0 +1,96 @@
+// The copy that kernels are measured against: reads so many bytes, writes so many, and does nothing else.
+// What is read beyond what is written is folded together, so that no read can be left out; what is written
+// beyond what is read comes from registers. One kernel for every launch shape; its caller tries them.
+
+#include <cuda_runtime.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/cuda/base.h>
+#include <tvm/ffi/function.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int MAX_THREADS = 1024;
+
+__global__ void empty_kernel() {}
+
+// blockDim = (threads that share a stretch of memory, stretches). Each thread has VECS loads in flight: the
+// pointers are not __restrict__, nor the loads __ldg, because the compiler would then defer loads behind
+// stores to save registers. The variants without LOOP and FOLD are there because a kernel of a microsecond
+// pays for every line of code that it fetches from a cold cache.
+template <int VECS, bool LOOP, bool FOLD>
+__global__ void __launch_bounds__(MAX_THREADS)
+    copy_kernel(const uint4* source, uint4* destination, int64_t read, int64_t written) {
+  const int64_t stretch = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  int64_t first = stretch * (blockDim.x * VECS) + threadIdx.x;
+  uint4 fold = {};
+#pragma unroll 1
+  do {
+    uint4 vecs[VECS];
+#pragma unroll
+    for (int i = 0; i < VECS; ++i) {
+      const int64_t index = first + i * blockDim.x;
+      vecs[i] = index < read ? source[index] : uint4{};
+    }
+#pragma unroll
+    for (int i = 0; i < VECS; ++i) {
+      const int64_t index = first + i * blockDim.x;
+      if (index < written) {
+        destination[index] = vecs[i];
+      } else if (FOLD) {
+        fold = {fold.x ^ vecs[i].x, fold.y ^ vecs[i].y, fold.z ^ vecs[i].z, fold.w ^ vecs[i].w};
+      }
+    }
+    first += static_cast<int64_t>(gridDim.x) * blockDim.y * (blockDim.x * VECS);
+  } while (LOOP && first < (FOLD ? read : written));
+  // Never true of random contents, which the compiler cannot know.
+  if (FOLD && (fold.x & fold.y & fold.z & fold.w) == 0xffffffffu) destination[0] = fold;
+}
+
+using CopyKernel = void (*)(const uint4*, uint4*, int64_t, int64_t);
+
+template <int VECS>
+CopyKernel select(bool loop, bool fold) {
+  if (loop) return fold ? copy_kernel<VECS, true, true> : copy_kernel<VECS, true, false>;
+  return fold ? copy_kernel<VECS, false, true> : copy_kernel<VECS, false, false>;
+}
+
+CopyKernel select(int64_t vecs, bool loop, bool fold) {
+  switch (vecs) {
+    case 1: return select<1>(loop, fold);
+    case 2: return select<2>(loop, fold);
+    case 4: return select<4>(loop, fold);
+    case 8: return select<8>(loop, fold);
+  }
+  TVM_FFI_THROW(ValueError) << "vecs: expected 1, 2, 4 or 8, got " << vecs;
+  return nullptr;  // not reached
+}
+
+// Addresses rather than tensors, on the default stream. `read` and `written` count vectors of 16 bytes.
+void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads,
+          int64_t stretches, int64_t vecs, int64_t blocks) {
+  const bool fold = read > written;
+  const bool loop = blocks * stretches * threads * vecs < (fold ? read : written);
+  const dim3 block(static_cast<unsigned>(threads), static_cast<unsigned>(stretches));
+  select(vecs, loop, fold)<<<static_cast<unsigned>(blocks), block>>>(
+      reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(destination), read, written);
+  TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
+}
+
+void copy_by_driver(int64_t source, int64_t destination, int64_t bytes) {
+  TVM_FFI_CHECK_CUDA_ERROR(cudaMemcpyAsync(reinterpret_cast<void*>(destination),
+                                           reinterpret_cast<const void*>(source),
+                                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice));
+}
+
+void empty() {
+  empty_kernel<<<1, 32>>>();
+  TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
+}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_by_driver, copy_by_driver);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);

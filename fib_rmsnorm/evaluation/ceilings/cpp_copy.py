@@ -1,0 +1,65 @@
+"""The copy in C++, by threads on cores of their own."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fib_rmsnorm.evaluation.ceilings.copier import Way
+from fib_rmsnorm.evaluation.ceilings.sources import load_copy
+from fib_rmsnorm.evaluation.timing.timer import Call
+
+# Less is not worth a thread's start, nor going past the caches.
+_LEAST_BYTES_PER_THREAD = 8 << 10
+_LEAST_BYTES_STREAMED = 1 << 20
+
+
+class CppCopy:
+    """memcpy, or stores that pass the caches by, in 1 to as many threads as there are cores."""
+
+    def __init__(self, cache: Path) -> None:
+        find = load_copy("copy.cpp", cache)
+        self.cores = _cores_to_use()
+        self.empty: Call = find("empty")
+        self._copy = find("copy")
+        self._can_stream: bool = find("can_stream")()
+        find("start_helpers")(self.cores[1:])
+
+    def ways(self, bytes_read: int, bytes_written: int) -> list[Way]:
+        """Powers of two of threads and all of them, with plain and with streaming stores."""
+        moved = bytes_read + bytes_written
+        most = max(1, min(len(self.cores), moved // _LEAST_BYTES_PER_THREAD))
+        counts = [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
+        streams = self._can_stream and bytes_written >= _LEAST_BYTES_STREAMED
+        return [
+            self._way(bytes_read, bytes_written, threads, streaming)
+            for threads in reversed(counts)
+            for streaming in ((False, True) if streams else (False,))
+        ]
+
+    def _way(self, bytes_read: int, bytes_written: int, threads: int, streaming: bool) -> Way:
+        def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
+            addresses = (source.data_ptr(), destination.data_ptr())
+            return partial(self._copy, *addresses, bytes_read, bytes_written, threads, streaming)
+
+        name = f"cpp {threads} thread{'s' * (threads > 1)}{', streaming' * streaming}"
+        return Way(name, bind, tuple(self.cores[:threads]))
+
+
+def _cores_to_use() -> list[int]:
+    """The cores that this process may use: one of each physical core before any that shares it."""
+    cores = sorted(os.sched_getaffinity(0))
+    firsts: dict[str, int] = {}
+    for core in cores:
+        firsts.setdefault(_physical_core(core), core)
+    return sorted(cores, key=lambda core: (core not in firsts.values(), core))
+
+
+def _physical_core(core: int) -> str:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text(encoding="ascii")
+    except OSError:
+        return str(core)

@@ -1,0 +1,33 @@
+"""Build a copy from the sources beside this module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.evaluation.building.native import build_native, load_native
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
+
+
+def copy_solution(file: str) -> Solution:
+    """A copy's source as a Solution, so that it is built as any kernel is."""
+    is_cuda = file.endswith(".cu")
+    return Solution(
+        name=f"ceiling_{file.replace('.', '_')}",
+        definition="copy",
+        author="fib-rmsnorm",
+        spec=BuildSpec(
+            language=SupportedLanguages.CUDA if is_cuda else SupportedLanguages.CPP,
+            target_hardware=["cuda" if is_cuda else "cpu"],
+            entry_point=f"{file}::copy",
+        ),
+        sources=[SourceFile(path=file, content=files(__package__).joinpath(file).read_text(encoding="utf-8"))],
+    )
+
+
+def load_copy(file: str, cache: Path) -> Callable[[str], Callable[..., Any]]:
+    """Build a copy and return what finds its functions by name. Raises BuildError."""
+    library = build_native(copy_solution(file), cache).library
+    return lambda symbol: load_native(library, symbol)

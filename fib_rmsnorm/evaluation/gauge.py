@@ -1,0 +1,112 @@
+"""The gauge: a process that measures what bounds every kernel, an empty one and a copy of the same bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from fib_rmsnorm.evaluation.ceilings import Way, choose_copier
+from fib_rmsnorm.evaluation.ceilings.tuning import PLACES, Buffers, tune
+from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.evaluation.statistics import median_interval
+from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.evaluation.timing.timer import Call, MeasurementError
+
+_CALLS = 100
+_FEWEST_CALLS = 7
+_MEASUREMENT_MS = 60.0
+_OVERHEAD_MS = 0.2  # of a cold call, besides what is timed: the eviction, and waiting for it
+
+
+class Bench:
+    """A device with its timer and its copier."""
+
+    def __init__(self, device: str, cache: Path) -> None:
+        self._device = device
+        if device != "cpu":
+            torch.cuda.set_device(device)
+        self.timer = choose_timer(device)
+        self.copier, self._note = choose_copier(device, cache)
+
+    def measure(self, bytes_read: int, bytes_written: int, *, cold: bool) -> Message:
+        """Measure an empty call and the fastest copy: medians in milliseconds."""
+        cold = cold and self._device != "cpu"
+        buffers = Buffers(self._device, bytes_read, bytes_written)
+        with _pinned(self.copier.cores[:1]):
+            empty = self._time(self.copier.empty, _CALLS, cold=cold)
+            tried = tune(self.copier.ways(bytes_read, bytes_written), self.timer, buffers, cold=cold)
+            best, expected_ms = tried[0]
+            copy = self._time_copy(best, buffers, expected_ms, cold=cold)
+            hot = self._time_copy(best, buffers, expected_ms, cold=False) if cold else []
+        del buffers
+        if self._device != "cpu":
+            torch.cuda.empty_cache()  # the memory is for the solutions
+        interval = median_interval(copy)
+        return {
+            "empty_ms": median(empty),
+            "copy_ms": median(copy),
+            "copy_low_ms": interval.low,
+            "copy_high_ms": interval.high,
+            "copy_hot_ms": median(hot) if hot else None,
+            "copy_method": best.name,
+            "note": self._note,
+            "timer": self.timer.name,
+            "threads": list(best.cores) or None,
+            "empty_samples": len(empty),
+            "copy_samples": len(copy),
+            "ways_tried": len(tried),
+        }
+
+    def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
+        timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
+        return [sample.span_ms for sample in timed]
+
+    def _time_copy(self, way: Way, buffers: Buffers, expected_ms: float, *, cold: bool) -> list[float]:
+        warmup = 0 if cold else PLACES  # after so many calls, every place in the buffer has been read
+        wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
+        calls = warmup + min(_CALLS, max(_FEWEST_CALLS, wanted))
+        timed = self.timer.measure(lambda index: buffers.bind(way, index), calls, cold=cold, budget_s=float("inf"))
+        return [sample.span_ms for sample in timed[warmup:]]
+
+
+class Gauge:
+    """Measures on request, each amount once."""
+
+    def __init__(self) -> None:
+        self._benches: dict[str, Bench] = {}
+        self._measured: dict[tuple[str, int, int, bool], Message] = {}
+
+    def measure(self, message: Message) -> Message:
+        """Measure an empty call and a copy that reads `bytes_read` and writes `bytes_written` on `device`."""
+        device: str = message["device"]
+        key = (device, message["bytes_read"], message["bytes_written"], message["cold"])
+        if key not in self._measured:
+            try:
+                if device not in self._benches:
+                    self._benches[device] = Bench(device, Path(message["cache"]))
+                self._measured[key] = self._benches[device].measure(key[1], key[2], cold=key[3])
+            except MeasurementError as error:
+                raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        return self._measured[key]
+
+
+@contextmanager
+def _pinned(cores: Sequence[int]) -> Iterator[None]:
+    """Keep this thread on the given cores; on none in particular if there are none."""
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def main(channel: Channel) -> None:
+    """Serve until the channel closes."""
+    serve(channel, {"measure": Gauge().measure})

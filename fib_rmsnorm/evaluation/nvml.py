@@ -1,0 +1,109 @@
+"""What the driver tells of a GPU through NVML; nothing where nvidia-ml-py or the driver is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+_BITS_PER_BYTE = 8
+_TRANSFERS_PER_CLOCK = 2  # all of the memories that NVML reports on are double data rate
+_BYTES_PER_UNIT = _TRANSFERS_PER_CLOCK / _BITS_PER_BYTE
+
+# nvml.h's nvmlClocksEventReason*. An idle GPU (bit 0) lowers its clocks too, but nothing holds them down.
+_REASONS = {
+    0x2: "applications clocks setting",
+    0x4: "software power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+    0x100: "display clock setting",
+}
+
+
+class Gpu:
+    """One GPU's readings; each is None where the driver does not give it."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+
+    def _read(self, function: str, *arguments: Any) -> Any:
+        # AttributeError: a function that this version of nvidia-ml-py lacks.
+        with suppress(self._nvml.NVMLError, AttributeError):
+            return getattr(self._nvml, function)(self._handle, *arguments)
+        return None
+
+    def clock_mhz(self) -> int | None:
+        """The multiprocessors' clock."""
+        return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM))
+
+    def memory_clock_mhz(self) -> int | None:
+        """The memory's clock."""
+        return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_MEM))
+
+    def temperature_c(self) -> int | None:
+        """The die's temperature."""
+        return _as(int, self._read("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU))
+
+    def power_w(self) -> float | None:
+        """What the board draws."""
+        milliwatts = _as(float, self._read("nvmlDeviceGetPowerUsage"))
+        return None if milliwatts is None else milliwatts / 1e3
+
+    def throttle_reasons(self) -> tuple[str, ...] | None:
+        """What holds the clocks down."""
+        bits = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if bits is None:  # its name before driver 535
+            bits = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
+        return None if bits is None else tuple(word for bit, word in _REASONS.items() if bits & bit)
+
+    def compute_pids(self) -> tuple[int, ...] | None:
+        """The processes that hold a compute context, by the driver's ids: those of the host, in a container."""
+        processes = self._read("nvmlDeviceGetComputeRunningProcesses")
+        return None if processes is None else tuple(sorted(process.pid for process in processes))
+
+    def peak_bandwidth_gb_per_s(self) -> float | None:
+        """What the memory's highest clock and the width of its bus allow."""
+        clock_mhz = self._read("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM)
+        bus_bits = self._read("nvmlDeviceGetMemoryBusWidth")
+        return clock_mhz * bus_bits * _BYTES_PER_UNIT / 1e3 if clock_mhz and bus_bits else None
+
+
+def _as(kind: Callable[[Any], Value], value: Any) -> Value | None:
+    return None if value is None else kind(value)
+
+
+@cache
+def find_gpu(device: str) -> Gpu | None:
+    """NVML's view of torch's `cuda:N`; None on CPU, or where NVML or the GPU in it is missing."""
+    if device == "cpu":
+        return None
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        return _match(pynvml, device)
+    return None
+
+
+def _match(nvml: Any, device: str) -> Gpu | None:
+    """Find the GPU by what identifies it: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device)
+    if uuid := getattr(properties, "uuid", None):
+        with suppress(nvml.NVMLError):
+            return Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
+    if hasattr(properties, "pci_bus_id"):  # a slice of a GPU has a UUID of its own
+        domain, bus, slot = (getattr(properties, f"pci_{part}_id") for part in ("domain", "bus", "device"))
+        with suppress(nvml.NVMLError):
+            return Gpu(nvml, nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
+    return None

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation import ceilings, gauge
+from fib_rmsnorm.evaluation.building import BuildError
+from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.evaluation.building.native import build_native, find_cuda_home
+from fib_rmsnorm.evaluation.ceilings import cuda_copy
+from fib_rmsnorm.evaluation.ceilings.cpp_copy import CppCopy
+from fib_rmsnorm.evaluation.ceilings.sources import copy_solution
+from fib_rmsnorm.evaluation.ceilings.torch_copy import TorchCopy
+from fib_rmsnorm.evaluation.ceilings.tuning import Buffers, tune
+from fib_rmsnorm.evaluation.channel import Channel
+from fib_rmsnorm.evaluation.timing import choose_timer
+
+needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+CANARY = 77
+AMOUNTS = [(0, 0), (1, 1), (4096, 4096), (100_003, 100_003), (8192, 100), (100, 8192), (5 << 20, 4 << 20), (7, 3 << 20)]
+
+
+def request(device="cpu", read=1 << 20, written=1 << 20, cold=True):
+    where = {"device": device, "cache": str(cache_folder())}
+    return {"do": "measure", "bytes_read": read, "bytes_written": written, "cold": cold, **where}
+
+
+def check_ways(copier, device, read, written, multiple=1):
+    """Each way copies what it says, and writes nothing past it but to round up to a multiple of bytes."""
+    source = torch.randint(0, 256, (read + 64,), dtype=torch.uint8, device=device)
+    for way in copier.ways(read, written):
+        destination = torch.full((written + 64,), CANARY, dtype=torch.uint8, device=device)
+        way.bind(source, destination)()
+        both = min(read, written)
+        end = -(-written // multiple) * multiple
+        assert torch.equal(destination[:both], source[:both]), way.name
+        assert (destination[end:] == CANARY).all(), way.name
+        assert written < read + 64 or (destination[both:written] != CANARY).any(), way.name
+
+
+@needs_compiler
+@pytest.mark.parametrize(("read", "written"), AMOUNTS)
+def test_every_cpu_way_moves_what_it_says(read, written):
+    check_ways(CppCopy(cache_folder()), "cpu", read, written)
+
+
+@pytest.mark.parametrize(("read", "written"), AMOUNTS)
+def test_torch_moves_what_it_says(read, written):
+    check_ways(TorchCopy("cpu"), "cpu", read, written)
+
+
+@needs_compiler
+def test_what_is_only_read_is_read():
+    copier = CppCopy(cache_folder())
+    timer, buffers = choose_timer("cpu"), Buffers("cpu", 32 << 20, 64)
+    (_, little), *_ = tune(copier.ways(1 << 10, 64), timer, buffers, cold=False)
+    (_, much), *_ = tune(copier.ways(32 << 20, 64), timer, buffers, cold=False)
+    assert much > 100 * little  # 32,768 times the bytes
+
+
+@needs_compiler
+@pytest.mark.parametrize("size", [16 << 10, 1 << 20, 8 << 20])
+def test_the_cpu_copy_is_no_slower_than_torchs(size):
+    found = gauge.Gauge().measure(request(read=size, written=size))
+    buffers, timer = Buffers("cpu", size, size), choose_timer("cpu")
+    (way,) = TorchCopy("cpu").ways(size, size)
+    timed = timer.measure(partial(buffers.bind, way), 100, cold=False, budget_s=1)
+    assert found["copy_ms"] < 1.25 * median(sample.span_ms for sample in timed)  # other tests run beside it
+
+
+@needs_compiler
+def test_an_answer_says_all_and_is_json():
+    found = gauge.Gauge().measure(request())
+    json.dumps(found, allow_nan=False)
+    assert 0 < found["empty_ms"] < found["copy_low_ms"] <= found["copy_ms"] <= found["copy_high_ms"]
+    assert found["copy_method"].startswith("cpp ")
+    assert found["timer"] == "cpu_clock"
+    assert set(found["threads"]) <= os.sched_getaffinity(0)
+    assert found["copy_hot_ms"] is None and found["note"] is None
+    assert found["copy_samples"] >= 7 and found["empty_samples"] >= 7 and found["ways_tried"] >= 1
+
+
+@needs_compiler
+def test_an_amount_is_measured_once(monkeypatch):
+    measuring = gauge.Gauge()
+    first = measuring.measure(request())
+    monkeypatch.setattr(gauge.Bench, "measure", lambda *_, **__: pytest.fail("measured again"))
+    assert measuring.measure(request()) == first
+
+
+@needs_compiler
+def test_measuring_leaves_the_process_as_it_was():
+    before = os.sched_getaffinity(0)
+    gauge.Gauge().measure(request(read=8 << 20, written=8 << 20))
+    assert os.sched_getaffinity(0) == before
+    time.sleep(0.05)
+    used = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - used < 0.1  # the copying threads sleep
+
+
+@needs_compiler
+def test_it_serves_a_channel():
+    ours, theirs = socket.socketpair()
+    server = threading.Thread(target=gauge.main, args=(Channel(theirs.detach()),))
+    server.start()
+    channel = Channel(ours.detach())
+    channel.send(request(read=4096, written=4096))
+    answer = channel.receive()
+    channel.close()
+    server.join(10)
+    assert answer["ok"] and answer["copy_ms"] > 0 and not server.is_alive()
+
+
+def test_without_a_compiler_torch_copies_and_the_answer_says_why(monkeypatch):
+    def fail(*_):
+        raise BuildError("no working compiler 'c++'\nand more")
+
+    monkeypatch.setattr(ceilings, "_cpp", fail)
+    found = gauge.Gauge().measure(request())
+    assert found["copy_method"] == "torch" and found["note"] == "no working compiler 'c++'"
+    assert found["copy_ms"] > 0 and found["threads"] is None
+
+
+def cuda_ways(monkeypatch, read, written):
+    monkeypatch.setattr(cuda_copy, "load_copy", lambda *_: lambda _: print)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
+    return [way.name for way in cuda_copy.CudaCopy("cuda:0", cache_folder()).ways(read, written)]
+
+
+@pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
+def test_several_launch_shapes_suit_every_size(monkeypatch, size):
+    ways = cuda_ways(monkeypatch, size, size)
+    assert len(set(ways)) == len(ways) >= 5
+    assert "cudaMemcpyAsync" in ways
+    assert any("looping" in way for way in ways) == (size >= 32 << 20)
+
+
+def test_the_driver_copies_only_where_as_much_is_written_as_read(monkeypatch):
+    assert "cudaMemcpyAsync" not in cuda_ways(monkeypatch, 8192 + 16, 8192)
+
+
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+@pytest.mark.parametrize("arch", ["8.0", "9.0"])
+def test_the_cuda_copy_compiles_without_spills(arch):
+    log = build_native(copy_solution("copy.cu"), cache_folder(), arch).log
+    assert log.count("0 bytes spill stores, 0 bytes spill loads") == 17  # 4 vector counts, 4 variants, and the empty
+    assert "warning" not in log
+
+
+TRITON_INTERPRETED = """
+import test_gauge
+from fib_rmsnorm.evaluation.ceilings.triton_copy import TritonCopy
+for read, written in [(1000, 1000), (3000, 512), (512, 3000)]:
+    test_gauge.check_ways(TritonCopy(), "cpu", read, written, multiple=4)
+"""
+
+
+def test_the_triton_copy_moves_what_it_says_interpreted():
+    pytest.importorskip("triton")
+    here = str(Path(__file__).parent)
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    subprocess.run([sys.executable, "-c", TRITON_INTERPRETED], env=environment, check=True, timeout=200)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("read", "written"), AMOUNTS)
+def test_every_gpu_way_moves_what_it_says(read, written):
+    copier, _ = ceilings.choose_copier("cuda:0", cache_folder())
+    check_ways(copier, "cuda:0", read, written, multiple=16)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [16 << 10, 1 << 20, 32 << 20, 1 << 30])
+def test_the_gpu_copy_is_no_slower_than_torchs(size):
+    found = gauge.Gauge().measure(request("cuda:0", size, size))
+    buffers, timer = Buffers("cuda:0", size, size), choose_timer("cuda:0")
+    (way,) = TorchCopy("cuda:0").ways(size, size)
+    timed = timer.measure(partial(buffers.bind, way), 50, cold=True, budget_s=1)
+    assert found["copy_ms"] < 1.03 * median(sample.span_ms for sample in timed)
+
+
+@pytest.mark.gpu
+def test_a_copy_that_fits_the_cache_is_faster_hot():
+    found = gauge.Gauge().measure(request("cuda:0", 8 << 20, 8 << 20))
+    assert found["empty_ms"] < found["copy_hot_ms"] < 0.9 * found["copy_ms"]
