@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 
 from fib_rmsnorm.evaluation.capabilities import capability
+from fib_rmsnorm.evaluation.clocks import read_clocks
 from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.environment import record_environment
-from fib_rmsnorm.evaluation.performance import describe_performance
+from fib_rmsnorm.evaluation.performance import describe_performance, find_suspicions
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.race import Entrant, Race
+from fib_rmsnorm.evaluation.surroundings import CeilingGauge, ClockWatch
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import (
@@ -43,6 +45,8 @@ class Lane:
         self._terms = terms
         self._court = Court(zygote, device, terms)
         self._workers = WorkerPool(zygote, device, terms)
+        self._gauge = CeilingGauge(zygote, device, terms)
+        self._clocks_at_start = read_clocks(device.name)
 
     def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
         """Build Solutions and references ahead of their evaluation."""
@@ -92,7 +96,10 @@ class Lane:
         except FailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
         reference = Entrant(reference_solution(definition), worker, Allowance(self._terms.timeout_s))
-        Race(definition, workload, self._court, self._terms.settings).run(entrants, unjudged=reference)
+        ceiling = self._gauge.measure(definition, workload)
+        with ClockWatch(self.device.name, self._clocks_at_start) as watch:
+            Race(definition, workload, self._court, self._terms.settings).run(entrants, unjudged=reference)
+        clocks = watch.summary()
         if reference.failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {reference.failure}")
         for entrant in entrants:
@@ -105,6 +112,8 @@ class Lane:
             )
             language = entrant.solution.spec.language.value
             performance.interpreted = capability(language, self.device).ability == "interpret"
+            performance.ceiling, performance.clocks = ceiling, clocks
+            find_suspicions(performance)
             yield self._make_trace(
                 definition,
                 workload,

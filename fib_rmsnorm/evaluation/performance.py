@@ -9,6 +9,9 @@ from fib_rmsnorm.evaluation.statistics import a_a_difference, median_interval, t
 from fib_rmsnorm.schema import Performance, Settings
 
 _MOST_A_A_DIFFERENCE = 0.03
+_MOST_CLOCK_MOVE = 0.02
+# A kernel can beat the copy by a little: the copy's launch shape is one of several, not the best of all.
+_LEAST_OF_COPY = 0.95
 
 
 def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int, settings: Settings) -> Performance:
@@ -47,6 +50,27 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
     if entrant.costs:
         performance.host_overhead_us = entrant.costs.host_overhead_us
         performance.peak_memory_bytes = entrant.costs.peak_memory_bytes
-    if difference is not None and difference > _MOST_A_A_DIFFERENCE:
-        performance.suspect.append(f"the same solution measured {difference:.1%} apart in its first and last trial")
     return performance
+
+
+def find_suspicions(performance: Performance) -> None:
+    """Fill in `percent_of_copy`, and the reasons not to trust this number."""
+    suspect = performance.suspect
+    difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
+    if difference is not None and difference > _MOST_A_A_DIFFERENCE:
+        suspect.append(f"its first and last trial differ by {difference:.1%}")
+    if ceiling and performance.latency_ms:
+        performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms
+        if (performance.latency_high_ms or performance.latency_ms) < _LEAST_OF_COPY * ceiling.copy_low_ms:
+            suspect.append(f"it takes {performance.latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes")
+        if performance.latency_ms < ceiling.empty_ms:
+            suspect.append("it is faster than an empty kernel")
+    if clocks:
+        if clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
+            moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
+            if performance.timer != "cpu_clock" and moved > _MOST_CLOCK_MOVE:
+                suspect.append(
+                    f"the clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
+                )
+        if clocks.other_processes:
+            suspect.append(f"{clocks.other_processes} other process(es) on the device")

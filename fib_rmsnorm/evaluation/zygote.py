@@ -39,6 +39,7 @@ def main(descriptor: int, scheduler: int) -> None:
     """Serve spawn requests on the inherited socket until the process `scheduler` closes its end."""
     server = socket.socket(fileno=descriptor)
     # Imported for the children's sake; with its modules loaded a fork is ready to work.
+    import fib_rmsnorm.evaluation.gauge
     import fib_rmsnorm.evaluation.judge
     import fib_rmsnorm.evaluation.worker  # noqa: F401
 
@@ -114,12 +115,14 @@ def _limit() -> None:
 def _serve(role: str, channel_fd: int, handover_fd: int) -> None:
     import faulthandler
 
-    from fib_rmsnorm.evaluation import judge, worker
+    from fib_rmsnorm.evaluation import gauge, judge, worker
     from fib_rmsnorm.evaluation.channel import Channel
 
     faulthandler.enable()
     channel = Channel(channel_fd)
     if role == "judge":
         judge.main(channel)
+    elif role == "gauge":
+        gauge.main(channel)
     else:
         worker.main(channel, handover_fd)

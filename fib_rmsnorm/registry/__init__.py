@@ -3,7 +3,7 @@
 from fib_rmsnorm.registry.layout import Layout, find_root
 from fib_rmsnorm.registry.packing import LANGUAGES, pack
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.workloads import DEFAULT_BATCH_SIZES, bytes_moved, generate_workloads
+from fib_rmsnorm.registry.workloads import DEFAULT_BATCH_SIZES, bytes_moved, generate_workloads, tensor_bytes
 
 __all__ = [
     "DEFAULT_BATCH_SIZES",
@@ -14,4 +14,5 @@ __all__ = [
     "find_root",
     "generate_workloads",
     "pack",
+    "tensor_bytes",
 ]

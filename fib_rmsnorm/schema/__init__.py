@@ -23,12 +23,14 @@ from flashinfer_bench.data import (
 )
 
 from fib_rmsnorm.schema.digest import digest
-from fib_rmsnorm.schema.trace import Correctness, Evaluation, Performance, Settings, Trace
+from fib_rmsnorm.schema.trace import Ceiling, Clocks, Correctness, Evaluation, Performance, Settings, Trace
 
 __all__ = [
     "AxisConst",
     "AxisVar",
     "BuildSpec",
+    "Ceiling",
+    "Clocks",
     "Correctness",
     "Definition",
     "Environment",

@@ -14,7 +14,7 @@ from flashinfer_bench.data import Performance as UpstreamPerformance
 from flashinfer_bench.data import Trace as UpstreamTrace
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Correctness", "Evaluation", "Performance", "Settings", "Trace"]
+__all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "Performance", "Settings", "Trace"]
 
 
 class Settings(BaseModel):
@@ -35,6 +35,41 @@ class Settings(BaseModel):
     """Trials, at the least; those of all solutions on a workload are interleaved."""
     l2: Literal["cold", "hot", "both"] = "cold"
     """Whether a GPU's L2 cache is evicted before each timed call; `both` adds `hot_latency_ms`."""
+
+
+class Ceiling(BaseModel):
+    """What bounds every solution of a Workload, measured in the same run by the same timer."""
+
+    empty_ms: float
+    """An empty kernel (on CPU: an empty call): the floor of any launch."""
+    copy_ms: float
+    """The fastest of several copies that read and write as many bytes as the Workload's tensors have."""
+    copy_low_ms: float
+    copy_high_ms: float
+    """The 95% confidence interval of the copy's median."""
+    copy_hot_ms: float | None = None
+    """The copy without evicting L2: that it differs from `copy_ms` shows that the eviction works."""
+    copy_method: str
+    note: str | None = None
+    threads: list[int] | None = None
+    """Cores that a CPU's copy was pinned to."""
+    peak_bandwidth_gb_per_s: float | None = None
+    """The memory's clock times the width of its bus: what the datasheet promises."""
+
+
+class Clocks(BaseModel):
+    """The device around and during the trials; None is what cannot be told."""
+
+    before_mhz: float | None = None
+    during_mhz: float | None = None
+    """Median; of a GPU's multiprocessors or a CPU's cores."""
+    after_mhz: float | None = None
+    during_min_mhz: float | None = None
+    during_max_mhz: float | None = None
+    memory_mhz: float | None = None
+    max_temperature_c: float | None = None
+    throttle_reasons: list[str] | None = None
+    other_processes: int | None = None
 
 
 class Performance(UpstreamPerformance):
@@ -74,6 +109,10 @@ class Performance(UpstreamPerformance):
     bandwidth_gb_per_s: float | None = None
     """`bytes_moved` over the median latency, in 10^9 bytes per second."""
 
+    ceiling: Ceiling | None = None
+    percent_of_copy: float | None = None
+    """The copy's latency over this one's, in percent: 100 is as fast as the bytes can be moved."""
+
     host_overhead_us: float | None = None
     """Host time to issue a call without waiting for it."""
     first_call_ms: float | None = None
@@ -83,6 +122,7 @@ class Performance(UpstreamPerformance):
     peak_memory_bytes: int | None = None
     """Device memory that a call allocates beyond its outputs."""
 
+    clocks: Clocks | None = None
     suspect: list[str] = Field(default_factory=list)
     """Reasons not to trust this number; empty if none was found."""
 
