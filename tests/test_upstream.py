@@ -11,6 +11,9 @@ from registries import QUICK, RIGHT, TESTS, WRONG, add_kernel, make_registry, pa
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
 
+# flashinfer, which upstream imports, calls what its own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.005)\n    x_fp32 = x.float()\n")
 CPP = "honest_cpp_cpp_header_in_a_folder"
 
