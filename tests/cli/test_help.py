@@ -1,0 +1,92 @@
+"""Help and usage errors: quick, one line, and nothing heavy imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+from registries import cli_environment, run_cli
+
+from fib_rmsnorm.cli.app import app
+
+# Not pydantic: newer versions of typer read numbers with it.
+HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
+COMMANDS = sorted(command.name for command in app.registered_commands)
+
+IMPORTED = """\
+import atexit, json, sys
+from fib_rmsnorm.cli import main
+atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
+sys.argv = ["fib-rmsnorm", *sys.argv[1:]]
+main()
+"""
+
+
+def run_and_list_modules(*arguments: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    found = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments],
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *errors, modules = found.stderr.splitlines()
+    found.stderr = "\n".join(errors)
+    return found, {name.partition(".")[0] for name in json.loads(modules)}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
+def test_help_works_and_imports_nothing_heavy(arguments):
+    found, modules = run_and_list_modules(*arguments)
+    assert found.returncode == 0
+    assert found.stderr == ""
+    assert found.stdout
+    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+def test_the_version_is_that_installed():
+    try:
+        expected = version("fib-rmsnorm")
+    except PackageNotFoundError:
+        pytest.skip("runs from a source tree that is not installed")
+    found, modules = run_and_list_modules("--version")
+    assert found.stdout == f"fib-rmsnorm {expected}\n"
+    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_has_help(name):
+    text = run_cli(name, "--help").stdout
+    assert len(text.split("Options:")[0].split()) > 6
+    options = text.split("Options:")[1]
+    assert "--" in options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["--frobnicate"], "--frobnicate"),
+        (["bench", "--frobnicate"], "--frobnicate"),
+        (["bench", "--iterations", "many"], "--iterations"),
+        (["bench", "--iterations", "0"], "--iterations"),
+        (["bench", "--output"], "--output"),
+        (["define", "--hidden", "x"], "--hidden"),
+        (["workload", "--eps", "small"], "--eps"),
+    ],
+)
+def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said):
+    found, modules = run_and_list_modules(*arguments)
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert len(found.stderr.splitlines()) == 1
+    assert said in found.stderr
+    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+def test_no_command_is_help():
+    found = run_cli()
+    assert "Usage:" in found.stdout + found.stderr

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from registries import add_kernel
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Environment, Evaluation, EvaluationStatus, Trace
+
+
+def make_trace(registry, log: str = "") -> Trace:
+    environment = Environment(hardware="cpu", libs={})
+    evaluation = Evaluation(status=EvaluationStatus.TIMEOUT, environment=environment, timestamp="now", log=log)
+    workload = registry.workloads("rmsnorm_d128")[0]
+    return Trace(definition="rmsnorm_d128", workload=workload, solution="one_v1", evaluation=evaluation)
+
+
+def test_what_is_written_is_read(registry):
+    definition = RmsNorm().define(256, "bfloat16")
+    registry.write_definition(definition)
+    assert registry.definition(definition.name) == definition
+    workloads = generate_workloads(definition, [3, 1])
+    registry.write_workloads(definition, workloads)
+    assert registry.workloads(definition.name) == workloads
+    solution = add_kernel(registry, "one_v1")
+    assert registry.solutions() == {"one_v1": solution}
+    traces = [make_trace(registry, log) for log in ("first é", "second\nline", "\0")]
+    for trace in traces:
+        registry.append_trace(trace, "tester", "norm")
+    assert registry.traces() == traces
+
+
+def test_an_unknown_definition_names_those_there(registry):
+    with pytest.raises(InputError, match=r"no Definition 'rmsnorm_d182' in .*\(there: rmsnorm_d128\)"):
+        registry.definition("rmsnorm_d182")
+
+
+@pytest.mark.parametrize("kind", ["definition", "solution"])
+def test_a_name_used_twice_is_named_with_its_file(registry, kind):
+    add_kernel(registry, "one_v1")
+    root = registry.layout.definitions if kind == "definition" else registry.layout.solutions
+    path = next(root.rglob("*.json"))
+    shutil.copy(path, path.with_name("other.json"))
+    with pytest.raises(InputError, match=f"a {kind.capitalize()} named '.*' exists already"):
+        registry.definitions() if kind == "definition" else registry.solutions()
+
+
+def test_json_among_sources_is_no_solution(registry):
+    add_kernel(registry, "one_v1")
+    (registry.layout.solutions / "tester/norm/rmsnorm_d128/one_v1/tuned.json").write_text("{}")
+    assert list(registry.solutions()) == ["one_v1"]
+
+
+def test_the_reading_of_an_empty_registry_writes_nothing(registry):
+    before = sorted(registry.root.rglob("*"))
+    assert registry.traces() == []
+    assert registry.solutions() == {}
+    assert registry.workloads("other") == []
+    assert sorted(registry.root.rglob("*")) == before

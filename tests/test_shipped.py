@@ -1,0 +1,56 @@
+"""The repository's own registry: packed from its sources, and every solution that runs here is right."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from registries import QUICK, REPOSITORY
+
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.capabilities import reason_to_skip
+from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
+
+REGISTRY = Registry(REPOSITORY)
+BATCH_SIZES = (1, 8)
+PACKED = {solution.name: solution for solution in pack(REGISTRY)}
+RUNNABLE = [name for name, solution in PACKED.items() if reason_to_skip(solution, choose_devices("cpu")[0]) is None]
+
+
+def test_packing_the_sources_gives_the_committed_solutions():
+    definitions = REGISTRY.definitions()
+    expected = {}
+    for solution in PACKED.values():
+        op_type = definitions[solution.definition].op_type
+        path = REGISTRY.layout.solution(solution.author, op_type, solution.definition, solution.name)
+        expected[path.relative_to(REPOSITORY)] = solution.model_dump_json(indent=2) + "\n"
+    committed = {path.relative_to(REPOSITORY): path.read_text() for path in REGISTRY.layout.solutions.rglob("*.json")}
+    assert committed == expected, "run: fib-rmsnorm solve"
+
+
+def test_generating_the_workloads_gives_the_committed_ones():
+    for definition in REGISTRY.definitions().values():
+        if committed := REGISTRY.workloads(definition.name):
+            assert committed == generate_workloads(definition, [workload.axes["batch"] for workload in committed])
+
+
+@pytest.fixture(scope="module")
+def evaluations(tmp_path_factory):
+    """One bench of a copy, so that nothing is appended to the repository's traces."""
+    root = tmp_path_factory.mktemp("shipped") / "registry"
+    for folder in ("definitions", "solutions", "workloads"):
+        shutil.copytree(REPOSITORY / folder, root / folder)
+    registry = Registry(root)
+    for definition in registry.definitions().values():
+        registry.write_workloads(definition, generate_workloads(definition, BATCH_SIZES))
+    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
+    traces = [event.trace for event in events if isinstance(event, Evaluated)]
+    return {(trace.solution, trace.workload.axes["batch"]): trace.evaluation for trace in traces}
+
+
+@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_passes(evaluations, name, batch):
+    assert evaluations[name, batch].status.value == "PASSED", evaluations[name, batch].log

@@ -1,0 +1,107 @@
+"""flashinfer-bench reads what we write: it loads the registry, ranks our traces and runs our solutions."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from registries import QUICK, RIGHT, TESTS, WRONG, add_kernel, make_registry, pack_all
+
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.operators import RmsNorm
+
+# flashinfer, which upstream imports, calls what its own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.005)\n    x_fp32 = x.float()\n")
+CPP = "honest_cpp_cpp_header_in_a_folder"
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    """A registry after a bench: a slow kernel, a wrong one, and C++ with destination passing."""
+    registry = make_registry(tmp_path_factory.mktemp("upstream") / "registry", 4096, (1, 8))
+    source = TESTS / "honest_kernels" / "cpp_header_in_a_folder"
+    shutil.copytree(source, registry.layout.solutions / "tester/norm/rmsnorm_d4096/cpp_header_in_a_folder")
+    pack_all(registry)
+    add_kernel(registry, "slow_v1", SLOW)
+    add_kernel(registry, "wrong_v1", WRONG)
+    for _ in bench(registry, BenchOptions(settings=QUICK, device="cpu")):
+        pass
+    return registry
+
+
+@pytest.fixture(scope="module")
+def trace_set(registry):
+    from flashinfer_bench.data import TraceSet
+
+    return TraceSet.from_path(str(registry.root))
+
+
+def test_upstream_loads_the_registry_after_a_bench(trace_set):
+    assert set(trace_set.definitions) == {"rmsnorm_d4096"}
+    assert {solution.name for solution in trace_set.solutions["rmsnorm_d4096"]} == {CPP, "slow_v1", "wrong_v1"}
+    assert [trace.workload.axes for trace in trace_set.workloads["rmsnorm_d4096"]] == [{"batch": 1}, {"batch": 8}]
+    found = {(t.solution, t.workload.axes["batch"]): t.evaluation for t in trace_set.traces["rmsnorm_d4096"]}
+    assert {key: evaluation.status.value for key, evaluation in found.items()} == {
+        (CPP, 1): "PASSED",
+        (CPP, 8): "PASSED",
+        ("slow_v1", 1): "PASSED",
+        ("slow_v1", 8): "PASSED",
+        ("wrong_v1", 1): "INCORRECT_NUMERICAL",
+        ("wrong_v1", 8): "INCORRECT_NUMERICAL",
+    }
+    assert found[CPP, 1].performance.latency_ms > 0
+
+
+def test_upstream_loads_a_trace_of_every_status():
+    """Errors without a bound are Infinity, which JSON does not have."""
+    from flashinfer_bench.data import Correctness as UpstreamCorrectness
+
+    from fib_rmsnorm.schema import Correctness
+
+    written = Correctness(max_absolute_error=float("inf"), max_relative_error=float("nan")).model_dump_json()
+    assert UpstreamCorrectness.model_validate_json(written).max_absolute_error == float("inf")
+
+
+def test_upstream_finds_the_winner(trace_set):
+    best = trace_set.get_best_trace("rmsnorm_d4096", axes={"batch": 8}, max_rel_error=1.0)
+    assert best.solution == CPP
+
+
+def test_upstream_validates_the_definition_and_runs_its_reference(trace_set):
+    from flashinfer_bench.compile import BuilderRegistry
+
+    definition = trace_set.definitions["rmsnorm_d4096"]
+    run = BuilderRegistry.get_instance().build_reference(definition)
+    x, weight = torch.randn(3, 4096, dtype=torch.float16), torch.randn(4096, dtype=torch.float16)
+    assert torch.equal(
+        run(x, weight, 1e-6), torch.nn.functional.rms_norm(x.float(), (4096,), eps=1e-6).mul(weight.float()).half()
+    )
+
+
+@pytest.mark.parametrize("style", ["value-returning", "destination-passing"])
+def test_upstream_applies_the_winner(registry, monkeypatch, tmp_path, style):
+    """The C++ solution runs, and not the fallback, which would raise."""
+    import flashinfer_bench
+    from flashinfer_bench.apply import ApplyConfig
+
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "fib-cache"))
+
+    def fallback(*_):
+        raise AssertionError("the fallback ran")
+
+    x, weight = torch.randn(8, 4096, dtype=torch.float16) * 300, torch.randn(4096, dtype=torch.float16)
+    out = torch.full_like(x, float("nan"))
+    (expected,) = RmsNorm().compute_exact({"x": x, "weight": weight, "eps": 1e-6})
+    config = ApplyConfig(max_rtol=1.0, max_atol=1.0)
+    with flashinfer_bench.enable_apply(str(registry.root), config):
+        if style == "value-returning":
+            out = flashinfer_bench.apply("rmsnorm_d4096", args=(x, weight, 1e-6), fallback=fallback)
+        else:
+            flashinfer_bench.apply("rmsnorm_d4096", args=(x, weight, 1e-6, out), fallback=fallback)
+        with pytest.raises(AssertionError, match="the fallback ran"):
+            other = torch.randn(3, 4096, dtype=torch.float16)  # a batch without a trace
+            flashinfer_bench.apply("rmsnorm_d4096", args=(other, weight, 1e-6), fallback=fallback)
+    torch.testing.assert_close(out, expected, rtol=1e-3, atol=2.4e-7)
