@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -41,8 +41,8 @@ class Bench:
             empty = self._time(self.copier.empty, _CALLS, cold=cold)
             tried = tune(self.copier.ways(bytes_read, bytes_written), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
-            copy = self._time_copy(best, buffers, expected_ms, cold=cold)
-            hot = self._time_copy(best, buffers, expected_ms, cold=False) if cold else []
+            copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
+            hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else []
         del buffers
         if self._device != "cpu":
             torch.cuda.empty_cache()  # the memory is for the solutions
@@ -66,11 +66,11 @@ class Bench:
         timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
         return [sample.span_ms for sample in timed]
 
-    def _time_copy(self, way: Way, buffers: Buffers, expected_ms: float, *, cold: bool) -> list[float]:
+    def _time_copy(self, way: Way, bind: Callable[[Way, int], Call], expected_ms: float, *, cold: bool) -> list[float]:
         warmup = 0 if cold else PLACES  # after so many calls, every place in the buffer has been read
         wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
         calls = warmup + min(_CALLS, max(_FEWEST_CALLS, wanted))
-        timed = self.timer.measure(lambda index: buffers.bind(way, index), calls, cold=cold, budget_s=float("inf"))
+        timed = self.timer.measure(lambda index: bind(way, index), calls, cold=cold, budget_s=float("inf"))
         return [sample.span_ms for sample in timed[warmup:]]
 
 

@@ -9,7 +9,7 @@ from fib_rmsnorm.schema import Definition, Workload
 
 _RED_ZONE_BYTES = 4096
 # All ones: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
-_POISON = 255
+POISON = 255
 
 
 class OutputBuffers:
@@ -22,19 +22,19 @@ class OutputBuffers:
             dtype = torch_dtype(spec.dtype.value)
             shape = shape_of(definition, workload, name) or []
             size = torch.Size(shape).numel() * dtype.itemsize
-            raw = torch.full((size + 2 * _RED_ZONE_BYTES,), _POISON, dtype=torch.uint8, device=device)
+            raw = torch.full((size + 2 * _RED_ZONE_BYTES,), POISON, dtype=torch.uint8, device=device)
             self._raw[name] = raw
             self.tensors.append(raw[_RED_ZONE_BYTES : _RED_ZONE_BYTES + size].view(dtype).view(shape))
 
     def poison(self) -> None:
         """Make every element one that the kernel has yet to write."""
         for raw in self._raw.values():
-            raw.fill_(_POISON)
+            raw.fill_(POISON)
 
     def overrun(self) -> list[str]:
         """Names of the outputs beyond whose ends something was written."""
         return [
             name
             for name, raw in self._raw.items()
-            if bool((raw[:_RED_ZONE_BYTES] != _POISON).any() | (raw[-_RED_ZONE_BYTES:] != _POISON).any())
+            if bool((raw[:_RED_ZONE_BYTES] != POISON).any() | (raw[-_RED_ZONE_BYTES:] != POISON).any())
         ]

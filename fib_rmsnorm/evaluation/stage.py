@@ -22,6 +22,11 @@ _OVERHEAD_CALLS = 50
 _OVERHEAD_TRIALS = 10
 
 
+def count_kept_calls(output_bytes: int) -> int:
+    """Of how many calls the outputs are kept: fewer if they are large."""
+    return KEPT_CALLS if output_bytes < _FEWER_KEPT_BYTES else KEPT_CALLS // 2
+
+
 class Stage:
     """The inputs and outputs of a solution's timed calls on one Workload."""
 
@@ -33,7 +38,7 @@ class Stage:
         self._pool = InputPool(definition, workload, device, dataset)
         first = OutputBuffers(definition, workload, device)
         size = sum(tensor.nbytes for tensor in first.tensors)
-        kept = KEPT_CALLS if size < _FEWER_KEPT_BYTES else KEPT_CALLS // 2
+        kept = count_kept_calls(size)
         self._ring = [first, *(OutputBuffers(definition, workload, device) for _ in range(kept - 1))]
         # Another order in every process, so that no call knows which window will come.
         self._shifts = random.SystemRandom().sample(range(SHIFTS), SHIFTS)

@@ -9,6 +9,8 @@ from statistics import median
 import torch
 
 from fib_rmsnorm.evaluation.ceilings.copier import Way
+from fib_rmsnorm.evaluation.outputs import POISON
+from fib_rmsnorm.evaluation.stage import count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer
 from fib_rmsnorm.evaluation.timing.timer import Call
 
@@ -24,16 +26,23 @@ _SWEEP_S = 0.04
 
 
 class Buffers:
-    """A source of random contents, since zeros draw less power, and a destination."""
+    """A source of random contents, since zeros draw less power, and destinations as solutions have them."""
 
     def __init__(self, device: str, bytes_read: int, bytes_written: int) -> None:
         words = _allocate(device, bytes_read + PLACES * _SHIFT_BYTES).view(torch.int64)
         self._source = words.random_().view(torch.uint8)
-        self._destination = _allocate(device, bytes_written).zero_()
+        self._destinations = [
+            _allocate(device, bytes_written).fill_(POISON) for _ in range(count_kept_calls(bytes_written))
+        ]
 
-    def bind(self, way: Way, index: int) -> Call:
-        """Call `index` of a way to copy."""
-        return way.bind(self._source[index % PLACES * _SHIFT_BYTES :], self._destination)
+    def bind_fresh(self, way: Way, index: int) -> Call:
+        """Call `index` of a way to copy, into a destination poisoned just before: caches are as in a timed call."""
+        destination = self._destinations[index % len(self._destinations)].fill_(POISON)
+        return way.bind(self._source[index % PLACES * _SHIFT_BYTES :], destination)
+
+    def bind_same(self, way: Way, index: int) -> Call:
+        """A call on the same bytes as the one before."""
+        return way.bind(self._source, self._destinations[0])
 
 
 def _allocate(device: str, size: int) -> torch.Tensor:
@@ -53,7 +62,7 @@ def tune(ways: Sequence[Way], timer: Timer, buffers: Buffers, *, cold: bool) -> 
         # A cache that is not evicted is as the call before left it: then each call is the second of its way.
         calls_each = 1 if cold else 2
         timed = timer.measure(
-            lambda index: buffers.bind(some[index // calls_each % len(some)], index),
+            lambda index: buffers.bind_fresh(some[index // calls_each % len(some)], index),
             calls_each * len(some) * rounds,
             cold=cold,
             budget_s=budget_s,
