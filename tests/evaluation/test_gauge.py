@@ -77,7 +77,7 @@ def test_the_cpu_copy_is_no_slower_than_torchs(size):
     found = gauge.Gauge().measure(request(read=size, written=size))
     buffers, timer = Buffers("cpu", size, size), choose_timer("cpu")
     (way,) = TorchCopy("cpu").ways(size, size)
-    timed = timer.measure(partial(buffers.bind, way), 100, cold=False, budget_s=1)
+    timed = timer.measure(partial(buffers.bind_fresh, way), 100, cold=False, budget_s=1)
     assert found["copy_ms"] < 1.25 * median(sample.span_ms for sample in timed)  # other tests run beside it
 
 
@@ -189,7 +189,7 @@ def test_the_gpu_copy_is_no_slower_than_torchs(size):
     found = gauge.Gauge().measure(request("cuda:0", size, size))
     buffers, timer = Buffers("cuda:0", size, size), choose_timer("cuda:0")
     (way,) = TorchCopy("cuda:0").ways(size, size)
-    timed = timer.measure(partial(buffers.bind, way), 50, cold=True, budget_s=1)
+    timed = timer.measure(partial(buffers.bind_fresh, way), 50, cold=True, budget_s=1)
     assert found["copy_ms"] < 1.03 * median(sample.span_ms for sample in timed)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -52,24 +52,16 @@ def _allocate(device: str, size: int) -> torch.Tensor:
 
 
 def tune(ways: Sequence[Way], timer: Timer, buffers: Buffers, *, cold: bool) -> list[tuple[Way, float]]:
-    """Try the ways: each with its median in milliseconds, the fastest first; some are tried more often."""
+    """Try the ways: each with its lower quartile in milliseconds, the fastest first; some are tried more often."""
     samples: dict[str, list[float]] = {way.name: [] for way in ways}
 
-    def rank(some: Sequence[Way]) -> list[Way]:
-        return sorted(some, key=lambda way: median(samples[way.name]))
+    def speed(way: Way) -> float:
+        ordered = sorted(samples[way.name])
+        return ordered[len(ordered) // 4]  # what a disturbance reaches last
 
     def sweep(some: Sequence[Way], rounds: int, budget_s: float) -> None:
-        # A cache that is not evicted is as the call before left it: then each call is the second of its way.
-        calls_each = 1 if cold else 2
-        timed = timer.measure(
-            lambda index: buffers.bind_fresh(some[index // calls_each % len(some)], index),
-            calls_each * len(some) * rounds,
-            cold=cold,
-            budget_s=budget_s,
-        )
-        for index, sample in enumerate(timed):
-            if index % calls_each == calls_each - 1:
-                samples[some[index // calls_each % len(some)].name].append(sample.span_ms)
+        for way, found in _sweep(some, rounds, budget_s, timer, buffers, cold=cold):
+            samples[way.name] += found
 
     left = list(ways)
     beaten: list[Way] = []
@@ -78,7 +70,30 @@ def tune(ways: Sequence[Way], timer: Timer, buffers: Buffers, *, cold: bool) -> 
         if len(left) == 1:
             break
         sweep(left, rounds, _SWEEP_S)
-        left = rank(left)
-        kept = -(-len(left) // _KEPT_SHARE)
+        left.sort(key=speed)
+        kept = max(2, -(-len(left) // _KEPT_SHARE))
         left, beaten = left[:kept], left[kept:] + beaten
-    return [(way, median(samples[way.name])) for way in left + beaten]
+    return [(way, speed(way)) for way in left + beaten]
+
+
+def _sweep(
+    ways: Sequence[Way], rounds: int, budget_s: float, timer: Timer, buffers: Buffers, *, cold: bool
+) -> Iterator[tuple[Way, list[float]]]:
+    """Time `rounds` calls of each way: taking turns with a cold cache, so that drift hits all alike.
+
+    A cache that is not evicted is as the calls before left it, and takes several to settle: then each way has
+    a run of calls, of which the second half counts.
+    """
+    if cold:
+        turns = timer.measure(
+            lambda index: buffers.bind_fresh(ways[index % len(ways)], index),
+            rounds * len(ways),
+            cold=True,
+            budget_s=budget_s,
+        )
+        for start, way in enumerate(ways):
+            yield way, [sample.span_ms for sample in turns[start :: len(ways)]]
+        return
+    for way in ways:
+        run = timer.measure(partial(buffers.bind, way), 4 * rounds, cold=False, budget_s=budget_s / len(ways))
+        yield way, [sample.span_ms for sample in run[len(run) // 2 :]]
