@@ -12,6 +12,7 @@ from fib_rmsnorm.cli.options import (
     DeviceName,
     Json,
     Languages,
+    Names,
     Root,
     split_batch_sizes,
     split_names,
@@ -19,8 +20,6 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions
-
-Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
 
 
 def command(
