@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import bench, define, solve, try_, workload
+from fib_rmsnorm.cli import bench, define, env, init, show, solve, try_, validate, workload
+from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
     name="fib-rmsnorm",
@@ -41,3 +42,8 @@ app.command("solve")(solve.command)
 app.command("workload")(workload.command)
 app.command("bench")(bench.command)
 app.command("try")(try_.command)
+app.command("list")(list_.command)
+app.command("show")(show.command)
+app.command("validate")(validate.command)
+app.command("env")(env.command)
+app.command("init")(init.command)

@@ -13,6 +13,7 @@ from fib_rmsnorm.cli.options import (
     DeviceName,
     Json,
     Languages,
+    Names,
     Root,
     split_batch_sizes,
     split_names,
@@ -20,8 +21,6 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions
-
-Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
 
 
 def command(

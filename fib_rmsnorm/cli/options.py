@@ -26,6 +26,7 @@ Languages = Annotated[
     str | None,
     typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all."),
 ]
+Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
 
 

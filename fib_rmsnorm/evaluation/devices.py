@@ -55,6 +55,11 @@ def cuda_devices() -> list[Device]:
     return found
 
 
+def all_devices() -> list[Device]:
+    """Every device of this machine: the GPUs, then the CPU."""
+    return [*cuda_devices(), cpu_device()]
+
+
 def choose_devices(request: str = "auto") -> list[Device]:
     """The devices that `auto`, `cpu`, `cuda` or `cuda:N` asks for; `auto` is every GPU, or else the CPU.
 

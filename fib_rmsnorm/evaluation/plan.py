@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
-from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.registry.selection import choose
 from fib_rmsnorm.schema import Definition, Solution, Workload
-
-Item = TypeVar("Item")
 
 # Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
 # bytes of its tensors.
@@ -72,12 +68,12 @@ def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
 
     Raises InputError if a filter matches nothing: a mistyped name must not look like success.
     """
-    definitions = _choose("definition", registry.definitions().values(), lambda d: d.name, selection.definitions)
+    definitions = choose("definition", registry.definitions().values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in registry.solutions().values() if s.definition in chosen_names]
-    solutions = _choose("solution", candidates, lambda s: s.name, selection.solutions)
-    solutions = _choose("language", solutions, lambda s: s.spec.language.value, selection.languages)
-    solutions = _choose("author", solutions, lambda s: s.author, selection.authors)
+    solutions = choose("solution", candidates, lambda s: s.name, selection.solutions)
+    solutions = choose("language", solutions, lambda s: s.spec.language.value, selection.languages)
+    solutions = choose("author", solutions, lambda s: s.author, selection.authors)
     plan = Plan()
     runnable = []
     for solution in solutions:
@@ -132,15 +128,3 @@ def _plan_definition(
 def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     """Whether a device has the memory to judge and time a Workload."""
     return bytes_moved(definition, workload) * _MEMORY_FACTOR <= device.memory_bytes
-
-
-def _choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], patterns: Collection[str]) -> list[Item]:
-    """Keep the items whose name matches a pattern. Raises InputError for a pattern that matches none."""
-    found = list(items)
-    if not patterns:
-        return found
-    names = sorted({name_of(item) for item in found})
-    for pattern in patterns:
-        if not any(fnmatch(name, pattern) for name in names):
-            raise InputError(f"no {what} matches {pattern!r} (there: {', '.join(names) or 'none'})")
-    return [item for item in found if any(fnmatch(name_of(item), pattern) for pattern in patterns)]

@@ -77,16 +77,17 @@ def _mend_last_line(descriptor: int) -> bool:
         start -= step
         tail = os.pread(descriptor, step, start) + tail
     last = tail.rsplit(b"\n", 1)[-1]
-    if _is_json(last):
+    if is_json(last):
         return True
     os.ftruncate(descriptor, size - len(last))
     return False
 
 
-def _is_json(data: bytes) -> bool:
+def is_json(data: str | bytes) -> bool:
+    """Whether `data` is one whole JSON value."""
     try:
         json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -116,7 +117,7 @@ def _parse_lines(path: Path, data: bytes, model: type[Model]) -> Iterator[Model]
         try:
             yield model.model_validate_json(line)
         except ValidationError as error:
-            if number == len(lines) and not _is_json(line):
+            if number == len(lines) and not is_json(line):
                 return
             raise InputError(f"{path}:{number}: {describe(error)}") from None
 

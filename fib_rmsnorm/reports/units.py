@@ -15,3 +15,17 @@ def _three_digits(value: float) -> str:
     if value >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def format_bytes(number: float) -> str:
+    """A size with three significant digits: `512 B`, `16.4 kB`, `151 GB` (powers of 1000)."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if number < 999.5 or unit == "TB":
+            break
+        number /= 1000
+    return f"{number:.0f} B" if unit == "B" else f"{_three_digits(number)} {unit}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun: `1 Trace`, `2 Traces`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -22,7 +22,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 
-from fib_rmsnorm.schema.digest import digest
+from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.trace import Ceiling, Clocks, Correctness, Evaluation, Performance, Settings, Trace
 
 __all__ = [
@@ -49,4 +49,5 @@ __all__ = [
     "Trace",
     "Workload",
     "digest",
+    "trace_id",
 ]

@@ -165,6 +165,22 @@ def find_cuda_home() -> Path | None:
     return next((home.resolve() for home in candidates if (home / "bin" / "nvcc").exists()), None)
 
 
+def find_cxx() -> str | None:
+    """The C++ compiler that tvm-ffi takes: $CXX, else `c++`; None if there is none."""
+    return shutil.which(os.environ.get("CXX", "c++"))
+
+
+def find_cc() -> str | None:
+    """The C compiler that Triton takes: $CC, else clang or gcc; None if there is none."""
+    named = os.environ.get("CC")
+    return shutil.which(named) if named else shutil.which("clang") or shutil.which("gcc")
+
+
+def find_ninja() -> str | None:
+    """The build tool, on PATH or beside the interpreter of an environment that was not activated."""
+    return shutil.which("ninja") or shutil.which("ninja", path=Path(sys.executable).parent)
+
+
 @memoize
 def _compiler_version(compiler: str) -> str:
     if compiler == "nvcc":

@@ -95,5 +95,5 @@ def _sweep(
             yield way, [sample.span_ms for sample in turns[start :: len(ways)]]
         return
     for way in ways:
-        run = timer.measure(partial(buffers.bind, way), 4 * rounds, cold=False, budget_s=budget_s / len(ways))
+        run = timer.measure(partial(buffers.bind_fresh, way), 4 * rounds, cold=False, budget_s=budget_s / len(ways))
         yield way, [sample.span_ms for sample in run[len(run) // 2 :]]

@@ -1,0 +1,44 @@
+"""`fib-rmsnorm init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there yet.")],
+    json: Json = False,
+) -> None:
+    """Make a fresh registry: Definitions, kernels and Workloads, and no Traces yet."""
+    from json import dumps
+    from shlex import quote
+
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.registry import Registry
+    from fib_rmsnorm.registry.shipped import make_registry
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.units import count
+
+    make_registry(folder)
+    held = Catalogue.read(Registry(folder))
+    counts = {
+        "definitions": len(held.definitions),
+        "solutions": len(held.solutions),
+        "workloads": len(held.workloads),
+    }
+    if json:
+        typer.echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
+        return
+    console = stdout()
+    made = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in counts.items())
+    console.print(f"Made a registry in {folder}: {made}")
+    console.print("Next:")
+    if folder.resolve() != Path.cwd():
+        console.print(f"  cd {quote(str(folder))}")
+    console.print("  fib-rmsnorm bench --batch-sizes 1,8    # evaluate every kernel that runs on this machine")
+    console.print("  fib-rmsnorm list                       # see what is there")

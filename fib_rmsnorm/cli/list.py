@@ -1,0 +1,111 @@
+"""`fib-rmsnorm list`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Languages, Names, Root, split_names
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry.catalogue import Catalogue
+
+_KINDS = {"definitions": "define", "solutions": "solve", "workloads": "workload", "traces": "bench"}
+"""What can be listed, and the command that makes it."""
+
+
+def command(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="definitions|solutions|workloads|traces", help="Default: an overview.")
+    ] = None,
+    definitions: Names = None,
+    solutions: Names = None,
+    languages: Languages = None,
+    authors: Names = None,
+    each: Annotated[bool, typer.Option("--each", help="With traces: a line for each, with its id.")] = False,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """List what the registry holds, and what of it can run on this machine."""
+    _check(kind, each=each, by_solution=bool(solutions or languages or authors))
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.packing import check_languages
+
+    registry = Registry.find(root)
+    catalogue = Catalogue.read(registry).select(
+        definitions=split_names(definitions),
+        solutions=split_names(solutions),
+        languages=check_languages(split_names(languages)),
+        authors=split_names(authors),
+    )
+    rows = _make_rows(catalogue, kind, each=each)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(rows[kind] if kind else {"root": str(registry.root), **rows}, indent=2))
+    elif kind:
+        _print_kind(kind, rows[kind], each=each)
+    else:
+        _print_overview(registry.root, catalogue, rows)
+
+
+def _check(kind: str | None, *, each: bool, by_solution: bool) -> None:
+    if kind is not None and kind not in _KINDS:
+        raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
+    if each and kind != "traces":
+        raise InputError("--each goes with: fib-rmsnorm list traces")
+    if by_solution and kind in ("definitions", "workloads"):
+        raise InputError(f"--solutions, --languages and --authors do not choose {kind}; --definitions does")
+
+
+def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the kind asked for, or of all kinds."""
+    from fib_rmsnorm.evaluation.capabilities import describe_readiness
+    from fib_rmsnorm.evaluation.devices import all_devices
+    from fib_rmsnorm.reports import rows as make
+
+    rows = {}
+    if kind in (None, "definitions"):
+        rows["definitions"] = make.definition_rows(catalogue)
+    if kind in (None, "solutions"):
+        devices = all_devices()
+        here = {name: describe_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
+        rows["solutions"] = make.solution_rows(catalogue, here)
+    if kind in (None, "workloads"):
+        rows["workloads"] = make.workload_rows(catalogue)
+    if kind in (None, "traces"):
+        rows["traces"] = (make.each_trace_rows if each else make.trace_rows)(catalogue.traces)
+    return rows
+
+
+def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
+    from fib_rmsnorm.reports import listing
+    from fib_rmsnorm.reports.console import stderr, stdout
+
+    if not rows:
+        stderr().print(f"No {kind}; make some: fib-rmsnorm {_KINDS[kind]}")
+        return
+    tables = {
+        "definitions": listing.definitions_table,
+        "solutions": listing.solutions_table,
+        "workloads": listing.workloads_table,
+        "traces": listing.each_trace_table if each else listing.traces_table,
+    }
+    stdout().print(tables[kind](rows), soft_wrap=False)
+
+
+def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[dict[str, Any]]]) -> None:
+    from fib_rmsnorm.reports import listing
+    from fib_rmsnorm.reports.console import stdout
+
+    console = stdout()
+    console.print(f"Registry: {root}")
+    console.print()
+    console.print(listing.overview_table(catalogue), soft_wrap=False)
+    console.print()
+    console.print(listing.here_line(rows["solutions"]))
+    console.print(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")

@@ -1,0 +1,33 @@
+"""`fib-rmsnorm validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json
+
+
+def command(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry around here."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Check a registry or dataset: schema, names, places, references. Exit code 1 if it is not valid."""
+    from fib_rmsnorm.registry import find_root
+    from fib_rmsnorm.registry.validation import validate
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
+
+    validation = validate(folder or find_root())
+    if json:
+        typer.echo(validation_json(validation))
+    else:
+        for finding in validation.findings:
+            stdout().print(finding_line(finding))
+        stdout().print(verdict_line(validation))
+    return 0 if validation.is_valid else 1

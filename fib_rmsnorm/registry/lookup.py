@@ -1,0 +1,92 @@
+"""Find a record by the name a person types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
+
+_SHORTEST_PREFIX = 4
+_MOST_SHOWN = 5
+
+
+def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trace:
+    """Find what `name` names; a Workload comes as its record, a Trace without a Solution.
+
+    - a Definition's or Solution's name;
+    - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload, and `DEFINITION@WORKLOAD`: a Workload,
+      where WORKLOAD is the start of a uuid or axes (`batch=8`);
+    - the start of a Workload's uuid or a Trace's id, at least 4 characters.
+
+    Raises InputError, naming what comes close, for a name that is unknown or not unique.
+    """
+    named = catalogue.definitions.get(name) or catalogue.solutions.get(name)
+    if named is not None:
+        return named
+    owner, at, workload = name.rpartition("@")
+    if at:
+        return _find_on_workload(catalogue, owner, workload)
+    return _find_by_prefix(catalogue, name)
+
+
+def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
+    if owner in catalogue.definitions:
+        records = [record for record in catalogue.workloads if record.definition == owner]
+    else:
+        records = [trace for trace in catalogue.traces if trace.solution == owner]
+        if not records and owner not in catalogue.solutions:
+            raise _unknown(catalogue, owner)
+    found = [record for record in records if is_workload(record, workload)]
+    if not found:
+        there = list(dict.fromkeys(axes_name(record) for record in records))
+        what = "workload" if owner in catalogue.definitions else "trace"
+        raise InputError(f"{owner} has no {what} at {workload!r} (there: {', '.join(there) or 'none'})")
+    if len({record.workload.uuid for record in found}) > 1:
+        raise _ambiguous(f"{owner}@{workload}", (f"{owner}@{record.workload.uuid}" for record in found))
+    return max(found, key=_timestamp)
+
+
+def _find_by_prefix(catalogue: Catalogue, name: str) -> Trace:
+    prefix = name.lower()
+    if len(prefix) < _SHORTEST_PREFIX:
+        raise _unknown(catalogue, name)
+    found = {r.workload.uuid: r for r in catalogue.workloads if r.workload.uuid.lower().startswith(prefix)}
+    found.update({trace_id(t): t for t in catalogue.traces if trace_id(t).startswith(prefix)})
+    if not found:
+        raise _unknown(catalogue, name)
+    if len(found) > 1:
+        raise _ambiguous(name, found)
+    return next(iter(found.values()))
+
+
+def axes_name(record: Trace) -> str:
+    """A Workload's axes in one word: `batch=8`, `batch=8,length=128`."""
+    return ",".join(f"{axis}={value}" for axis, value in record.workload.axes.items())
+
+
+def is_workload(record: Trace, name: str) -> bool:
+    """Whether `name` is the start of the Workload's uuid, or its axes in any order."""
+    if "=" in name:
+        return sorted(re.split(r"[,\s]+", name.strip())) == sorted(axes_name(record).split(","))
+    return len(name) >= _SHORTEST_PREFIX and record.workload.uuid.lower().startswith(name.lower())
+
+
+def _timestamp(record: Trace) -> str:
+    return record.evaluation.timestamp if record.evaluation else ""
+
+
+def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
+    names = list(dict.fromkeys(candidates))
+    more = ", ..." if len(names) > _MOST_SHOWN else ""
+    return InputError(f"{name!r} is not unique: {', '.join(names[:_MOST_SHOWN])}{more}")
+
+
+def _unknown(catalogue: Catalogue, name: str) -> InputError:
+    names = [*catalogue.definitions, *catalogue.solutions]
+    close = get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"close: {', '.join(close)}" if close else "see: fib-rmsnorm list"
+    return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({hint})")

@@ -1,0 +1,65 @@
+"""Is a dataset sound? Every problem is found and said, not only the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import FOLDERS
+from fib_rmsnorm.registry.validation.dataset import Dataset
+from fib_rmsnorm.registry.validation.definitions import check_definitions
+from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.registry.validation.solutions import check_solutions
+from fib_rmsnorm.registry.validation.traces import TraceChecker
+from fib_rmsnorm.registry.validation.workloads import check_workloads
+
+__all__ = ["Finding", "Validation", "validate"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """All there is to say about a dataset, in order of file and line."""
+
+    root: Path
+    counts: dict[str, int]
+    """Readable records of each kind."""
+    findings: list[Finding]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there are no errors; warnings and notes are allowed."""
+        return not any(finding.level == "error" for finding in self.findings)
+
+
+def validate(root: Path) -> Validation:
+    """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
+
+    What refers to a folder that is missing is not checked. Raises InputError if `root` is no dataset at all.
+    """
+    if not root.is_dir():
+        raise InputError(f"no such folder: {root}")
+    missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
+    if len(missing) == len(FOLDERS):
+        raise InputError(f"{root} is no dataset: it has none of {', '.join(f'{name}/' for name in FOLDERS)}")
+    dataset = Dataset.read(root)
+    findings = [
+        *(
+            Finding("note", f"{folder}/", None, "is not there: what refers to it is not checked")
+            for folder in missing
+            if folder != "traces"  # nothing refers to Traces
+        ),
+        *dataset.findings,
+        *check_definitions(dataset),
+        *check_solutions(dataset),
+        *check_workloads(dataset),
+        *TraceChecker(dataset).check(),
+    ]
+    counts = {
+        "definitions": len(dataset.definitions),
+        "solutions": len(dataset.solutions),
+        "workloads": len(dataset.workloads),
+        "traces": len(dataset.traces),
+    }
+    ordered = sorted(dict.fromkeys(findings), key=lambda finding: (finding.path, finding.line or 0))
+    return Validation(root, counts, ordered)

@@ -1,0 +1,158 @@
+"""Read a whole dataset, whatever state it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import Layout
+from fib_rmsnorm.registry.registry import is_source
+from fib_rmsnorm.registry.store import is_json, read_text
+from fib_rmsnorm.registry.validation.faults import list_faults
+from fib_rmsnorm.registry.validation.finding import Finding, Level
+from fib_rmsnorm.registry.validation.locate import line_of
+from fib_rmsnorm.schema import Definition, Solution, Trace
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Record(Generic[Model]):
+    """A record and where it was read, for those who find fault with it."""
+
+    model: Model
+    path: Path
+    root: Path
+    text: str
+    first_line: int = 1
+
+    @property
+    def place(self) -> str:
+        """The file, relative to the dataset's root."""
+        return self.path.relative_to(self.root).as_posix()
+
+    def error(self, message: str, *field: int | str) -> Finding:
+        """Something wrong, at the line of `field`."""
+        return self._find("error", message, field)
+
+    def warning(self, message: str, *field: int | str) -> Finding:
+        """Something to mend that breaks nothing."""
+        return self._find("warning", message, field)
+
+    def _find(self, level: Level, message: str, field: tuple[int | str, ...]) -> Finding:
+        return Finding(level, self.place, self.first_line - 1 + line_of(self.text, field), message)
+
+
+@dataclass
+class Dataset:
+    """What could be read of a dataset, and what was wrong with the rest."""
+
+    layout: Layout
+    definitions: list[Record[Definition]] = field(default_factory=list)
+    solutions: list[Record[Solution]] = field(default_factory=list)
+    workloads: list[Record[Trace]] = field(default_factory=list)
+    traces: list[Record[Trace]] = field(default_factory=list)
+    damaged: list[Path] = field(default_factory=list)
+    """Files with something that could not be read: what they should hold is not missing."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, root: Path) -> Dataset:
+        """Read every record under `root`."""
+        dataset = cls(Layout(root))
+        layout = dataset.layout
+        for path in _files(layout.definitions, "*.json"):
+            dataset.definitions += dataset._read_json(path, Definition)
+        for path in _files(layout.solutions, "*.json"):
+            if not is_source(path, layout.solutions):
+                dataset.solutions += dataset._read_json(path, Solution)
+        for path in _files(layout.workloads, "*.jsonl"):
+            dataset.workloads += dataset._read_lines(path)
+        for path in _files(layout.traces, "*.jsonl"):
+            dataset.traces += dataset._read_lines(path)
+        return dataset
+
+    def _read_json(self, path: Path, model: type[Model]) -> Iterator[Record[Model]]:
+        text = self._read_text(path)
+        if text is not None:
+            yield from self._parse(path, text, 1, model)
+
+    def _read_lines(self, path: Path) -> Iterator[Record[Trace]]:
+        text = self._read_text(path) or ""
+        lines = text.split("\n")
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            if number == len(lines) and not is_json(line):
+                message = "a torn last line: a writer was killed; the next append removes it"
+                self.findings.append(self.finding("warning", path, message, number))
+                continue
+            if len(line.splitlines()) > 1:
+                message = "holds a Unicode line break, where flashinfer-bench splits the record"
+                self.findings.append(self.finding("warning", path, message, number))
+            yield from self._parse(path, line, number, Trace)
+
+    def _read_text(self, path: Path) -> str | None:
+        try:
+            return read_text(path)
+        except InputError as error:
+            self.damaged.append(path)
+            self.findings.append(self.finding("error", path, str(error).removeprefix(f"{path}: ")))
+            return None
+
+    def _parse(self, path: Path, text: str, first_line: int, model: type[Model]) -> Iterator[Record[Model]]:
+        try:
+            yield Record(model.model_validate_json(text), path, self.layout.root, text, first_line)
+        except ValidationError as error:
+            self.damaged.append(path)
+            for fault in list_faults(error):
+                line = first_line - 1 + (fault.line or line_of(text, fault.field))
+                self.findings.append(self.finding("error", path, str(fault), line))
+
+    def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
+        """A finding about a file as such."""
+        return Finding(level, path.relative_to(self.layout.root).as_posix(), line, message)
+
+    def may_hold(self, folder: Path, name: str) -> bool:
+        """Whether something called `name` may be in `folder` unread: there is no such folder, or a damaged file."""
+        return not folder.is_dir() or any(p.is_relative_to(folder) and p.stem == name for p in self.damaged)
+
+    @cached_property
+    def definition_of(self) -> dict[str, Definition]:
+        """The Definitions that could be read, by name."""
+        return {record.model.name: record.model for record in reversed(self.definitions)}
+
+
+def check_unique(records: list[Record[Model]], what: str, name_of: Callable[[Model], str]) -> Iterator[Finding]:
+    """Names are unique in a whole dataset."""
+    first: dict[str, Record[Model]] = {}
+    for record in records:
+        name = name_of(record.model)
+        if name in first:
+            yield record.error(f"{what} {name!r} exists already: {first[name].place}", "name")
+        first.setdefault(name, record)
+
+
+def check_place(record: Record[Model], *expected: Callable[[], Path]) -> Iterator[Finding]:
+    """A record lies where its names say: at the first of the `expected` paths, or another of them.
+
+    Of a file's records, those with the same complaint are one finding about the file.
+    """
+    try:
+        paths = [path() for path in expected]
+    except InputError as error:
+        yield record.error(str(error))
+        return
+    if record.path not in paths:
+        place = paths[0].relative_to(record.root).as_posix()
+        yield Finding("error", record.place, None, f"does not lie where its content says: {place}")
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in folder.rglob(pattern) if path.is_file())

@@ -1,0 +1,106 @@
+"""Checks of Solutions, and of the sources they are packed from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.packing import MANIFEST, Manifest, pack_folder
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.store import read_text
+from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place, check_unique
+from fib_rmsnorm.registry.validation.faults import list_faults
+from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.schema import Solution
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_REPACK = "run: fib-rmsnorm solve"
+_PARTS = 4  # author, op_type, definition, solution
+
+
+def check_solutions(dataset: Dataset) -> Iterator[Finding]:
+    """Place, names, Definitions; and packed JSON equals its sources."""
+    yield from check_unique(dataset.solutions, "a Solution named", lambda s: s.name)
+    for record in dataset.solutions:
+        yield from _check_definition(dataset, record)
+    yield from _check_packing(dataset)
+
+
+def _check_definition(dataset: Dataset, record: Record[Solution]) -> Iterator[Finding]:
+    solution = record.model
+    layout = dataset.layout
+    definition = dataset.definition_of.get(solution.definition)
+    if definition is not None:
+        op_type = definition.op_type
+    else:
+        if not dataset.may_hold(layout.definitions, solution.definition):
+            yield record.error(f"there is no Definition {solution.definition!r}", "definition")
+        parts = record.path.relative_to(layout.solutions).parts
+        op_type = parts[1] if len(parts) == _PARTS else "op_type"
+    yield from check_place(
+        record, partial(layout.solution, solution.author, op_type, solution.definition, solution.name)
+    )
+
+
+def _check_packing(dataset: Dataset) -> Iterator[Finding]:
+    """Pack every folder of sources again and compare with what lies packed."""
+    packed = {record.model.name: record for record in dataset.solutions}
+    sources: dict[str, Path] = {}
+    for manifest in sorted(dataset.layout.solutions.rglob(MANIFEST)):
+        faults = list(_check_manifest(dataset, manifest))
+        yield from faults
+        if faults:
+            continue
+        try:
+            made = _pack(dataset, manifest.parent)
+        except InputError as error:
+            yield dataset.finding("error", manifest, _without_path(str(error), manifest))
+            continue
+        for solution in made:
+            if solution.name in sources:
+                taken = sources[solution.name].relative_to(dataset.layout.root).as_posix()
+                yield dataset.finding("error", manifest, f"packs {solution.name!r}, as {taken} does")
+            sources.setdefault(solution.name, manifest)
+            yield from _compare(dataset, manifest, solution, packed.get(solution.name))
+
+
+def _pack(dataset: Dataset, folder: Path) -> list[Solution]:
+    return pack_folder(Registry(dataset.layout.root), folder, dataset.definition_of)
+
+
+def _check_manifest(dataset: Dataset, path: Path) -> Iterator[Finding]:
+    try:
+        Manifest.model_validate(tomllib.loads(read_text(path)))
+    except ValidationError as error:
+        for fault in list_faults(error):
+            yield dataset.finding("error", path, str(fault))
+    except (InputError, tomllib.TOMLDecodeError) as error:
+        yield dataset.finding("error", path, _without_path(str(error), path))
+
+
+def _compare(
+    dataset: Dataset, manifest: Path, solution: Solution, packed: Record[Solution] | None
+) -> Iterator[Finding]:
+    if packed is None:
+        if not dataset.may_hold(dataset.layout.solutions, solution.name):
+            yield dataset.finding("error", manifest, f"is not packed as {solution.name!r}; {_REPACK}")
+        return
+    fields = [name for name in Solution.model_fields if getattr(solution, name) != getattr(packed.model, name)]
+    if fields:
+        where = manifest.parent.relative_to(dataset.layout.root).as_posix()
+        yield packed.error(f"{', '.join(fields)}: not what its sources in {where} say; {_REPACK}", fields[0])
+
+
+def _without_path(message: str, manifest: Path) -> str:
+    for path in (manifest, manifest.parent):
+        message = message.removeprefix(f"{path}: ")
+    return message

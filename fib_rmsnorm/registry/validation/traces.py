@@ -1,0 +1,124 @@
+"""Checks of Traces: do they point at things that exist, as they were?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
+from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.schema import EvaluationStatus, Solution, Trace, Workload, digest
+
+
+class TraceChecker:
+    """Knows what Traces may point at."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._layout = dataset.layout
+        self._solutions: dict[str, Solution] = {record.model.name: record.model for record in dataset.solutions}
+        self._digests = {name: digest(solution) for name, solution in self._solutions.items()}
+        self._definition_digests = {name: digest(d) for name, d in dataset.definition_of.items()}
+        self._workloads: dict[str, dict[str, Workload]] = {}
+        for record in dataset.workloads:
+            self._workloads.setdefault(record.model.definition, {})[record.model.workload.uuid] = record.model.workload
+
+    def check(self) -> Iterator[Finding]:
+        """Every Trace, then what only a file or an author as a whole can lack."""
+        for record in self._dataset.traces:
+            yield from self._check_trace(record)
+        yield from self._check_age()
+        yield from self._check_coverage()
+
+    def _check_trace(self, record: Record[Trace]) -> Iterator[Finding]:
+        trace = record.model
+        if trace.solution is None or trace.evaluation is None:
+            yield record.error("a Trace needs both solution and evaluation; Workloads belong in workloads/")
+        yield from self._check_definition(record)
+        yield from self._check_solution(record)
+        yield from self._check_workload(record)
+
+    def _check_definition(self, record: Record[Trace]) -> Iterator[Finding]:
+        name = record.model.definition
+        definition = self._dataset.definition_of.get(name)
+        if definition is not None:
+            yield from self._check_place(record, definition.op_type)
+        elif not self._dataset.may_hold(self._layout.definitions, name):
+            yield record.error(f"there is no Definition {name!r}")
+
+    def _check_place(self, record: Record[Trace], op_type: str) -> Iterator[Finding]:
+        trace = record.model
+        solution = self._solutions.get(trace.solution or "")
+        # Of a Solution that is not there, the file's place is the only word on its author.
+        folder = record.path.relative_to(self._layout.traces).parts[0]
+        author = solution.author if solution else folder
+        # flashinfer-bench 0.1.2 writes Traces without the author's folder; its HEAD and this tool with it.
+        yield from check_place(
+            record,
+            partial(self._layout.trace_file, author, op_type, trace.definition),
+            lambda: self._layout.traces / op_type / f"{trace.definition}.jsonl",
+        )
+
+    def _check_solution(self, record: Record[Trace]) -> Iterator[Finding]:
+        trace = record.model
+        if trace.solution is None:
+            return
+        solution = self._solutions.get(trace.solution)
+        if solution is None:
+            if not self._dataset.may_hold(self._layout.solutions, trace.solution):
+                yield record.error(f"there is no Solution {trace.solution!r}")
+        elif solution.definition != trace.definition:
+            yield record.error(f"its Solution {trace.solution!r} is of {solution.definition}, not {trace.definition}")
+
+    def _check_workload(self, record: Record[Trace]) -> Iterator[Finding]:
+        trace = record.model
+        known = self._workloads.get(trace.definition, {}).get(trace.workload.uuid)
+        if known is None:
+            if not self._dataset.may_hold(self._layout.workloads, trace.definition):
+                axes = ", ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
+                yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes})")
+        elif known != trace.workload:
+            yield record.error(f"its Workload {trace.workload.uuid} is not as in workloads/")
+
+    def _check_age(self) -> Iterator[Finding]:
+        """Traces of contents that have changed since: still facts, but not about what is there now."""
+        older: Counter[tuple[Path, str]] = Counter()
+        for record in self._dataset.traces:
+            trace, evaluation = record.model, record.model.evaluation
+            if evaluation is None or trace.solution is None:
+                continue
+            if evaluation.solution_sha256 not in (
+                None,
+                self._digests.get(trace.solution, evaluation.solution_sha256),
+            ):
+                older[record.path, f"Solution {trace.solution}"] += 1
+            now = self._definition_digests.get(trace.definition, evaluation.definition_sha256)
+            if evaluation.definition_sha256 not in (None, now):
+                older[record.path, f"Definition {trace.definition}"] += 1
+        for (path, what), count in older.items():
+            yield self._dataset.finding("note", path, f"{_traces(count)} older than the {what} as it is now")
+
+    def _check_coverage(self) -> Iterator[Finding]:
+        """What upstream's reports want of each file: every Workload, and of the baseline only successes."""
+        files: dict[Path, list[Trace]] = {}
+        for record in self._dataset.traces:
+            files.setdefault(record.path, []).append(record.model)
+        for path, traces in files.items():
+            wanted = self._workloads.get(traces[0].definition, {})
+            missing = wanted.keys() - {trace.workload.uuid for trace in traces}
+            if missing:
+                message = f"no Traces of {len(missing)} of {len(wanted)} Workloads; run: fib-rmsnorm bench --resume"
+                yield self._dataset.finding("warning", path, message)
+            failed = sum(not _passed(trace) for trace in traces)
+            if failed and path.is_relative_to(self._layout.traces / "baseline"):
+                yield self._dataset.finding("warning", path, f"{_traces(failed)} of the baseline did not pass")
+
+
+def _traces(count: int) -> str:
+    return f"{count} Trace{'s' * (count != 1)}"
+
+
+def _passed(trace: Trace) -> bool:
+    return trace.evaluation is not None and trace.evaluation.status is EvaluationStatus.PASSED

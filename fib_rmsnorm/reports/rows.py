@@ -1,0 +1,129 @@
+"""What a registry holds as rows: one thing a row, the same for JSON and for tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fib_rmsnorm.registry import bytes_moved
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
+
+Row = dict[str, Any]
+
+
+def definition_rows(catalogue: Catalogue) -> list[Row]:
+    """A row for each Definition."""
+    solutions = Counter(solution.definition for solution in catalogue.solutions.values())
+    workloads = Counter(record.definition for record in catalogue.workloads)
+    traces = Counter(trace.definition for trace in catalogue.traces)
+    return [
+        {
+            "name": name,
+            "op_type": definition.op_type,
+            "axes": {axis: definition.const_axes.get(axis) for axis in definition.axes},
+            "solutions": solutions[name],
+            "workloads": workloads[name],
+            "traces": traces[name],
+        }
+        for name, definition in catalogue.definitions.items()
+    ]
+
+
+def solution_rows(catalogue: Catalogue, here: Mapping[str, Row]) -> list[Row]:
+    """A row for each Solution; `here` says of each what can be done with it on this machine."""
+    traces = Counter(trace.solution for trace in catalogue.traces)
+    passes = Counter(trace.solution for trace in catalogue.traces if status_of(trace) == "PASSED")
+    return [
+        {
+            "name": name,
+            "language": solution.spec.language.value,
+            "author": solution.author,
+            "definition": solution.definition,
+            "here": here[name],
+            "traces": traces[name],
+            "passed": passes[name],
+        }
+        for name, solution in catalogue.solutions.items()
+    ]
+
+
+def workload_rows(catalogue: Catalogue) -> list[Row]:
+    """A row for each Workload."""
+    traces = Counter(trace.workload.uuid for trace in catalogue.traces)
+    return [
+        {
+            "uuid": record.workload.uuid,
+            "definition": record.definition,
+            "axes": record.workload.axes,
+            "scalars": scalars_of(record),
+            "bytes_moved": bytes_moved(catalogue.definitions[record.definition], record.workload),
+            "traces": traces[record.workload.uuid],
+        }
+        for record in catalogue.workloads
+    ]
+
+
+def trace_rows(traces: Iterable[Trace]) -> list[Row]:
+    """A row for each Solution on each device model, with what became of its evaluations."""
+    groups: dict[tuple[str, str, str], list[Trace]] = {}
+    for trace in traces:
+        groups.setdefault((trace.definition, trace.solution or "", hardware_of(trace)), []).append(trace)
+    return [
+        {
+            "definition": definition,
+            "solution": solution,
+            "hardware": hardware,
+            "traces": len(mine),
+            "statuses": dict(Counter(map(status_of, mine)).most_common()),
+            "workloads": len({trace.workload.uuid for trace in mine}),
+            "newest": max(map(timestamp_of, mine)),
+        }
+        for (definition, solution, hardware), mine in groups.items()
+    ]
+
+
+def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
+    """A row for each Trace, with the id by which `show` finds it."""
+    return [
+        {
+            "id": trace_id(trace),
+            "definition": trace.definition,
+            "solution": trace.solution,
+            "workload": trace.workload.uuid,
+            "axes": trace.workload.axes,
+            "hardware": hardware_of(trace),
+            "status": status_of(trace),
+            "latency_ms": latency_ms_of(trace),
+            "timestamp": timestamp_of(trace),
+        }
+        for trace in traces
+    ]
+
+
+def status_of(trace: Trace) -> str:
+    """A Trace's status."""
+    return trace.evaluation.status.value if trace.evaluation else ""
+
+
+def hardware_of(trace: Trace) -> str:
+    """The device model of a Trace."""
+    return trace.evaluation.environment.hardware if trace.evaluation else ""
+
+
+def timestamp_of(trace: Trace) -> str:
+    """When a Trace was made."""
+    return trace.evaluation.timestamp if trace.evaluation else ""
+
+
+def latency_ms_of(trace: Trace) -> float | None:
+    """The median latency of a Trace that passed."""
+    performance = trace.evaluation.performance if trace.evaluation else None
+    return performance.latency_ms if performance else None
+
+
+def scalars_of(record: Trace) -> dict[str, float]:
+    """The scalar inputs of a Workload."""
+    inputs = record.workload.inputs.items()
+    return {name: given.value for name, given in inputs if isinstance(given, ScalarInput)}

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from fib_rmsnorm.evaluation import capabilities, survey
+from fib_rmsnorm.evaluation.devices import Device
+
+GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch, tmp_path):
+    """A machine without GPUs whose tools and cache are what a test says."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(survey, "cuda_devices", list)
+    return monkeypatch
+
+
+def languages(record: dict, device: str) -> dict[str, str]:
+    (found,) = [each for each in record["devices"] if each["name"] == device]
+    return {language: ability["ability"] for language, ability in found["languages"].items()}
+
+
+def test_a_machine_without_gpu(fib, machine, tmp_path):
+    machine.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
+    outcome = fib("env")
+    assert outcome.code == 0
+    assert "cpu_clock" in outcome.row("cpu", "cpu_clock")
+    assert any(line.startswith("no GPU") for line in outcome.lines)
+    assert "compiles only" in outcome.row("cuda", "cpu")
+    assert "interpreted" in outcome.row("triton", "cpu")
+    assert outcome.row("python", "cpu").split()[:3] == ["python", "cpu", "run"]
+    assert "\x1b" not in outcome.out
+
+
+def test_gpus_that_are_alike_are_one_line(fib, machine):
+    machine.setattr(survey, "cuda_devices", lambda: GPUS)
+    machine.setattr(survey, "cupti_fault", lambda: "No module named 'cupti'")
+    machine.setattr(survey, "timer_name", lambda device: "cpu_clock" if device == "cpu" else "cuda_events")
+    outcome = fib("env")
+    row = outcome.row("cuda:0-2", "cuda_events")
+    assert "  Test GPU  " in row and "  80.0 GB  " in row
+    assert "No module named 'cupti'" in row and "pip install 'fib-rmsnorm[cupti]'" in row
+    assert "no GPU" not in outcome.out
+    assert "C++ solutions run on the CPU" in outcome.row("cpp", "cuda:0-2")
+    record = json.loads(fib("env", "--json").out)
+    assert [device["name"] for device in record["devices"]] == ["cuda:0", "cuda:1", "cuda:2", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "language", "said"),
+    [
+        ("find_cuda_home", "cuda", "install one that has nvcc and set CUDA_HOME"),
+        ("find_cxx", "cpp", "apt-get install g++"),
+        ("find_ninja", "cpp", "pip install ninja"),
+    ],
+)
+def test_what_is_missing_says_what_to_install(fib, machine, missing, language, said):
+    machine.setattr(capabilities, missing, lambda: None)
+    machine.setattr(survey, missing, lambda: None)
+    row = fib("env").row(language, "cpu")
+    assert row.split()[:3] == [language, "cpu", "no"]
+    assert said in row
+
+
+def test_a_compiler_named_by_the_environment_is_the_one(fib, machine, tmp_path):
+    compiler = tmp_path / "my-c++"
+    compiler.write_text("#!/bin/sh\necho 'my-c++ 9.8.7'\n")
+    compiler.chmod(0o755)
+    machine.setenv("CXX", str(compiler))
+    tools = {tool["name"]: tool for tool in json.loads(fib("env", "--json").out)["tools"]}
+    assert tools["C++ compiler"] == {"name": "C++ compiler", "path": str(compiler), "version": "9.8.7", "note": ""}
+    machine.setenv("CXX", "no-such-compiler")
+    record = json.loads(fib("env", "--json").out)
+    assert languages(record, "cpu")["cpp"] == "no"
+
+
+def test_a_tool_that_fails_is_still_listed(fib, machine, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    machine.setenv("CXX", str(broken))
+    outcome = fib("env")
+    assert outcome.code == 0
+    (row,) = [line for line in outcome.lines if line.startswith("C++ compiler")]
+    assert row.split()[2:] == ["unknown", str(broken)]
+
+
+def test_the_cache_is_measured(fib, tmp_path):
+    folder = tmp_path / "cache"
+    assert f"Builds: {folder} (0 files, 0 B)" in fib("env").lines
+    (folder / "native").mkdir(parents=True)
+    (folder / "native" / "a.so").write_bytes(b"x" * 1500)
+    (folder / "b").write_bytes(b"x" * 500)
+    assert f"Builds: {folder} (2 files, 2.00 kB)" in fib("env").lines
+
+
+def test_json(fib):
+    record = json.loads(fib("env", "--json").out)
+    assert record["python"] == sys.executable
+    assert record["libraries"]["torch"]
+    assert set(languages(record, "cpu")) == {"python", "triton", "cpp", "cuda", "tilelang"}
+    assert {tool["name"] for tool in record["tools"]} >= {"C++ compiler", "nvcc", "ninja", "NVIDIA driver"}
+
+
+def test_libraries_that_are_missing_are_named(fib, machine):
+    machine.setattr(survey, "library_versions", lambda: {"torch": "2.99"})
+    outcome = fib("env")
+    assert outcome.row("tilelang", "missing")
+    assert outcome.row("torch", "2.99")
+
+
+def test_it_needs_no_registry(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert fib("env").code == 0

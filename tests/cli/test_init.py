@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.registry import Registry, shipped
+
+
+@pytest.fixture(autouse=True)
+def source(stocked, tmp_path, monkeypatch) -> Path:
+    """What ships is the small registry; the working folder is an empty one."""
+    (stocked.layout.solutions / "__pycache__").mkdir()
+    (stocked.layout.solutions / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"")
+    (stocked.layout.solutions / ".hidden").write_text("")
+    monkeypatch.setattr(shipped, "shipped_registry", lambda: stocked.root)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return stocked.root
+
+
+def names(folder: str = ".") -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_fresh_registry_holds_everything_but_traces(fib, source):
+    outcome = fib("init", "demo")
+    assert outcome.code == 0
+    assert outcome.lines[:4] == [
+        "Made a registry in demo: 1 Definition, 2 Solutions, 2 Workloads",
+        "Next:",
+        "  cd demo",
+        "  fib-rmsnorm bench --batch-sizes 1,8    # evaluate every kernel that runs on this machine",
+    ]
+    unwanted = ("traces/", "solutions/.hidden", "solutions/__pycache__/")
+    assert files(Path("demo")) == {n: c for n, c in files(source).items() if not n.startswith(unwanted)}
+    assert list(Path("demo/traces").iterdir()) == []
+    assert names() == ["demo"]
+
+
+def test_it_is_valid_and_can_be_worked_in(fib):
+    fib("init", "demo")
+    assert fib("validate", "demo").code == 0
+    assert fib("list", "--root", "demo").code == 0
+
+
+def test_an_empty_folder_will_do_and_stays_the_same_folder(fib):
+    Path("demo").mkdir(mode=0o750)
+    inode = Path("demo").stat().st_ino
+    assert fib("init", "demo").code == 0
+    assert Path("demo").stat().st_ino == inode
+    assert names("demo") == ["definitions", "solutions", "traces", "workloads"]
+
+
+def test_here_is_a_place_too(fib):
+    outcome = fib("init", ".")
+    assert outcome.code == 0
+    assert "  cd ." not in outcome.lines
+    assert names() == ["definitions", "solutions", "traces", "workloads"]
+    assert fib("list").code == 0
+
+
+def test_folders_above_are_made(fib):
+    assert fib("init", "a/b c/demo").code == 0
+    assert Registry.find(Path("a/b c/demo")).definitions()
+
+
+def test_a_name_with_spaces_is_quoted(fib):
+    assert "  cd 'my demo'" in fib("init", "my demo").lines
+
+
+def test_it_is_as_open_as_any_new_folder(fib):
+    fib("init", "demo")
+    Path("other").mkdir()
+    assert Path("demo").stat().st_mode == Path("other").stat().st_mode
+
+
+def test_a_folder_in_use_is_left_alone(fib):
+    Path("demo").mkdir()
+    Path("demo/mine").write_text("x")
+    outcome = fib("init", "demo")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"fib-rmsnorm: {Path('demo').absolute()} exists and is not an empty folder\n"
+    assert files(Path()) == {"demo/mine": b"x"}
+
+
+def test_a_file_is_no_folder(fib):
+    Path("demo").write_text("x")
+    assert fib("init", "demo").code == 2
+    assert Path("demo").read_text() == "x"
+    below = fib("init", "demo/below")
+    assert (below.code, below.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("failing", ["copytree", "rename"])
+def test_a_failure_leaves_nothing_behind(fib, monkeypatch, exists, failing):
+    if exists:
+        Path("demo").mkdir()
+    calls = []
+
+    def fail_later(original):
+        def call(*arguments, **options):
+            calls.append(arguments)
+            if len(calls) >= (3 if exists or failing == "copytree" else 1):
+                raise OSError(28, "No space left on device")
+            return original(*arguments, **options)
+
+        return call
+
+    where, name = (shutil, "copytree") if failing == "copytree" else (Path, "rename")
+    monkeypatch.setattr(where, name, fail_later(getattr(where, name)))
+    outcome = fib("init", "demo")
+    assert outcome.code == 2
+    assert "No space left on device" in outcome.err
+    assert list(Path().rglob("*")) == ([Path("demo")] if exists else [])
+
+
+def test_json(fib):
+    found = json.loads(fib("init", "demo", "--json").out)
+    assert found == {"root": str(Path("demo").resolve()), "definitions": 1, "solutions": 2, "workloads": 2}
+
+
+def test_a_folder_must_be_named(fib):
+    assert fib("init").code == 2
+    assert names() == []
+
+
+def test_what_ships_in_a_checkout_is_the_repository(monkeypatch):
+    monkeypatch.undo()
+    repository = Path(__file__).resolve().parents[2]
+    assert shipped.shipped_registry() == repository

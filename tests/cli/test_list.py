@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from stock import CUDA, DEFINITION, HARDWARE, PYTHON, add_sources, make_trace, pack_all
+
+from fib_rmsnorm.evaluation import capabilities, devices
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.schema import trace_id
+
+
+@pytest.fixture(autouse=True)
+def toolkit(monkeypatch, tmp_path):
+    """A machine with a CUDA toolkit and no GPU."""
+    monkeypatch.setattr(devices, "cuda_devices", list)
+    monkeypatch.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
+    return monkeypatch
+
+
+def columns(line: str) -> list[str]:
+    """The cells of a row: they are at least two spaces apart."""
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def names(outcome) -> list[str]:
+    """The first column, without its header."""
+    return [line.split()[0] for line in outcome.lines[1:]]
+
+
+def test_the_overview_tells_what_there_is_of_everything(fib, stocked):
+    outcome = fib("list")
+    assert outcome.code == 0
+    assert outcome.lines[0] == f"Registry: {stocked.root}"
+    assert columns(outcome.row(DEFINITION)) == [
+        DEFINITION,
+        "2: 1 cuda, 1 python",
+        "2: batch=1 to batch=8",
+        "4: 1 INCORRECT_NUMERICAL, 3 PASSED",
+    ]
+    assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
+
+
+def test_definitions(fib, stocked):
+    outcome = fib("list", "definitions")
+    assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
+    assert len(outcome.lines) == 2
+
+
+def test_solutions_and_what_they_can_do_here(fib, stocked):
+    outcome = fib("list", "solutions")
+    assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
+    assert columns(outcome.row(CUDA)) == [
+        *(CUDA, "cuda", "ann", DEFINITION, "2", "1"),
+        "compiles only: needs an NVIDIA GPU to run; compiles here: fib-rmsnorm solve --build",
+    ]
+
+
+def test_solutions_on_a_machine_with_gpus(fib, stocked, toolkit):
+    gpus = [Device(f"cuda:{index}", "Test GPU", 1 << 36) for index in range(2)]
+    toolkit.setattr(devices, "cuda_devices", lambda: gpus)
+    outcome = fib("list", "solutions")
+    assert columns(outcome.row(CUDA))[-1] == "run on cuda"
+    assert columns(outcome.row(PYTHON))[-1] == "run on cpu"  # its target_hardware is the CPU alone
+
+
+def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, stocked, toolkit):
+    toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
+    here = columns(fib("list", "solutions").row(CUDA))[-1]
+    assert here == "no: no CUDA toolkit; install one that has nvcc and set CUDA_HOME"
+    assert "1 run, 1 no" in fib("list").out
+
+
+def test_the_reason_is_that_of_the_device_it_is_made_for(fib, stocked, toolkit):
+    toolkit.setattr(devices, "cuda_devices", lambda: [Device("cuda:0", "Test GPU", 1 << 36)])
+    toolkit.setattr(capabilities, "find_cxx", lambda: None)
+    add_sources(stocked, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
+    pack_all(stocked)
+    here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
+    assert here == "no: no C++ compiler; install one: apt-get install g++"
+
+
+def test_workloads(fib, stocked):
+    outcome = fib("list", "workloads")
+    first, second = stocked.workloads(DEFINITION)
+    cells = [columns(line) for line in outcome.lines[1:]]
+    assert cells == [
+        [first.uuid[:8], DEFINITION, "batch=1", "eps=1e-06", "768 B", "2"],
+        [second.uuid[:8], DEFINITION, "batch=8", "eps=1e-06", "4.35 kB", "2"],
+    ]
+
+
+def test_workloads_are_told_apart(fib, stocked):
+    workloads = stocked.workloads(DEFINITION)
+    alike = [workload.model_copy(update={"uuid": f"00000000-{n}"}) for n, workload in enumerate(workloads)]
+    stocked.write_workloads(stocked.definition(DEFINITION), alike)
+    assert names(fib("list", "workloads")) == ["00000000-0", "00000000-1"]
+
+
+def test_traces_are_counted_by_definition_solution_and_hardware(fib, stocked):
+    outcome = fib("list", "traces")
+    assert [columns(line) for line in outcome.lines[1:]] == [
+        [DEFINITION, CUDA, "Test GPU", "2", "2", "2026-01-02", "1 PASSED, 1 INCORRECT_NUMERICAL"],
+        [DEFINITION, PYTHON, HARDWARE, "2", "2", "2026-01-02", "2 PASSED"],
+    ]
+
+
+def test_the_same_solution_on_other_hardware_is_another_row(fib, stocked):
+    trace = make_trace(stocked.solutions()[PYTHON], stocked.workloads(DEFINITION)[0], hardware="Other")
+    stocked.append_trace(trace, "baseline", "norm")
+    rows = json.loads(fib("list", "traces", "--solutions", PYTHON, "--json").out)
+    assert [(row["hardware"], row["traces"]) for row in rows] == [(HARDWARE, 2), ("Other", 1)]
+
+
+def test_each_trace_has_an_id_that_show_takes(fib, stocked):
+    outcome = fib("list", "traces", "--each", "--solutions", PYTHON)
+    ids = [trace_id(trace) for trace in stocked.traces() if trace.solution == PYTHON]
+    assert names(outcome) == ids
+    cells = [PYTHON, "batch=1", HARDWARE, "2026-01-02 03:04:05", "PASSED", "12.5 us"]
+    assert columns(outcome.row(ids[0])) == [ids[0], *cells]
+    assert fib("show", ids[0]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("filters", "solutions"),
+    [
+        (("--languages", "python"), [PYTHON]),
+        (("--languages", "cuda,python"), [CUDA, PYTHON]),
+        (("--authors", "ann"), [CUDA]),
+        (("--solutions", "*python*"), [PYTHON]),
+        (("--definitions", "rmsnorm_d*"), [CUDA, PYTHON]),
+    ],
+)
+def test_filters_choose_solutions_and_their_traces(fib, stocked, filters, solutions):
+    assert names(fib("list", "solutions", *filters)) == solutions
+    traces = json.loads(fib("list", "traces", *filters, "--json").out)
+    assert [row["solution"] for row in traces] == solutions
+
+
+def test_filters_by_definition_choose_everything_of_it(fib, stocked):
+    stocked.write_definition(RmsNorm().define(256))
+    found = json.loads(fib("list", "--definitions", "rmsnorm_d256", "--json").out)
+    assert [row["name"] for row in found["definitions"]] == ["rmsnorm_d256"]
+    assert found["solutions"] == found["workloads"] == found["traces"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("solutoins",), "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
+        (("solutions", "--solutions", "x*"), f"no solution matches 'x*' (there: {CUDA}, {PYTHON})"),
+        (("--definitions", "y"), f"no definition matches 'y' (there: {DEFINITION})"),
+        (("--languages", "fortran"), "unknown language 'fortran'"),
+        (("--authors", "zoe"), "no author matches 'zoe' (there: ann, baseline)"),
+        (("workloads", "--authors", "ann"), "do not choose workloads"),
+        (("solutions", "--each"), "--each goes with: fib-rmsnorm list traces"),
+        (("--root", "nowhere"), "no such folder: nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(fib, stocked, arguments, said):
+    outcome = fib("list", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_nothing_to_list_says_what_makes_it(fib, stocked):
+    for path in stocked.layout.traces.rglob("*.jsonl"):
+        path.unlink()
+    outcome = fib("list", "traces")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == "No traces; make some: fib-rmsnorm bench\n"
+    assert json.loads(fib("list", "traces", "--json").out) == []
+
+
+def test_json_has_what_the_tables_have(fib, stocked):
+    found = json.loads(fib("list", "--json").out)
+    assert found["root"] == str(stocked.root)
+    assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
+    by_name = {row["name"]: row for row in found["solutions"]}
+    assert by_name[PYTHON]["here"] == {"ability": "run", "devices": ["cpu"], "note": ""}
+    assert by_name[CUDA]["here"]["ability"] == "compile"
+    assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in stocked.workloads(DEFINITION)]
+    assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}
+
+
+def test_piped_tables_are_plain_and_keep_whole_lines(fib, stocked):
+    outcome = fib("list", "solutions")
+    assert "\x1b" not in outcome.out
+    assert len(outcome.lines) == 3

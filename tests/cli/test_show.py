@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stock import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry.lookup import is_workload
+from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
+
+
+@pytest.fixture
+def workloads(stocked):
+    return stocked.workloads(DEFINITION)
+
+
+def test_a_definition(fib, stocked):
+    outcome = fib("show", DEFINITION)
+    assert outcome.code == 0
+    assert outcome.lines[:4] == [
+        f"Definition: {DEFINITION}",
+        "  Axes: batch (var), hidden (const: 128)",
+        "  Inputs: x [batch, 128] fp16, weight [128] fp16, eps scalar",
+        "  Outputs: out [batch, 128] fp16",
+    ]
+    assert "Constraints:      hidden % 128 == 0" in outcome.lines
+    assert "In this registry: 2 Solutions, 2 Workloads, 4 Traces" in outcome.lines
+    assert "float16 [batch, hidden]  Activations, contiguous by rows." in outcome.row("x", "input")
+    assert stocked.definition(DEFINITION).reference in outcome.out
+
+
+def test_a_solution_with_all_its_sources(fib, stocked):
+    outcome = fib("show", CUDA)
+    assert outcome.lines[0] == f"Solution: {CUDA}"
+    assert "A plain one." in outcome.lines
+    assert "Entry point:     kernel.cu::run" in outcome.lines
+    assert "Called:          with its outputs (destination passing)" in outcome.lines
+    assert "Traces:          2" in outcome.lines
+    assert "1 PASSED, 1 INCORRECT_NUMERICAL" in outcome.row("Test", "GPU")
+    assert outcome.out.index("kernel.cu\n\n// run\n") < outcome.out.index("rows/rows.cuh\n\n#define ROWS 4\n")
+
+
+def test_a_solution_without_traces_offers_none(fib, stocked):
+    add_sources(stocked, "ann", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
+    pack_all(stocked)
+    outcome = fib("show", "rmsnorm_python_new_v1")
+    assert "Traces:          0" in outcome.lines
+    assert "fib-rmsnorm show" not in outcome.out
+
+
+def test_the_name_that_a_solution_offers_is_one(fib, stocked):
+    (offer,) = [line for line in fib("show", PYTHON).lines if line.startswith("One of them: fib-rmsnorm ")]
+    outcome = fib(*offer.removeprefix("One of them: fib-rmsnorm ").split())
+    assert outcome.lines[0].startswith("Trace: ")
+    assert f"Solution:           {PYTHON}" in outcome.lines
+
+
+def test_a_workload_by_its_uuid_or_the_start_of_it(fib, stocked, workloads):
+    uuid = workloads[1].uuid
+    whole = fib("show", uuid)
+    assert whole.lines[0] == f"Workload: {uuid}"
+    assert "Axes:        batch=8" in whole.lines
+    assert "Inputs:      x random, weight random, eps=1e-06" in whole.lines
+    assert "Bytes moved: 4.35 kB (inputs and outputs, each once)" in whole.lines
+    assert "INCORRECT_NUMERICAL" in whole.row(CUDA)
+    assert fib("show", uuid[:4]).out == fib("show", uuid[:9].upper()).out == whole.out
+    assert fib("show", f"{DEFINITION}@batch=8").out == whole.out
+    assert fib("show", f"{DEFINITION}@{uuid[:6]}").out == whole.out
+
+
+def test_a_prefix_of_three_characters_is_too_short(fib, stocked, workloads):
+    assert fib("show", workloads[0].uuid[:3]).code == 2
+
+
+def test_a_prefix_of_several(fib, stocked, workloads):
+    alike = [workload.model_copy(update={"uuid": f"abcd-{n}"}) for n, workload in enumerate(workloads)]
+    stocked.write_workloads(stocked.definition(DEFINITION), alike)
+    outcome = fib("show", "abcd")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "fib-rmsnorm: 'abcd' is not unique: abcd-0, abcd-1\n"
+    assert fib("show", "abcd-1").code == 0
+
+
+def test_axes_come_in_any_order(workloads):
+    workload = workloads[0].model_copy(update={"axes": {"batch": 8, "length": 16}})
+    record = Trace(definition=DEFINITION, workload=workload)
+    for name in ("batch=8,length=16", "length=16,batch=8", "batch=8 length=16"):
+        assert is_workload(record, name)
+    for name in ("batch=8", "batch=8,length=1", ""):
+        assert not is_workload(record, name)
+
+
+def test_axes_of_several_workloads(fib, stocked):
+    definition = stocked.definition(DEFINITION)
+    both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], eps=0.01)]
+    stocked.write_workloads(definition, both)
+    outcome = fib("show", f"{DEFINITION}@batch=8")
+    assert outcome.code == 2
+    assert all(f"{DEFINITION}@{workload.uuid}" in outcome.err for workload in both)
+
+
+@pytest.mark.parametrize("by", ["id", "start of id", "axes", "uuid"])
+def test_a_trace_with_everything_in_its_record(fib, stocked, workloads, by):
+    trace = next(t for t in stocked.traces() if t.solution == PYTHON and t.workload.axes == {"batch": 1})
+    name = {
+        "id": trace_id(trace),
+        "start of id": trace_id(trace)[:5],
+        "axes": f"{PYTHON}@batch=1",
+        "uuid": f"{PYTHON}@{workloads[0].uuid[:4]}",
+    }[by]
+    outcome = fib("show", name)
+    assert outcome.lines[0] == f"Trace: {trace_id(trace)}  PASSED"
+    for line in (
+        f"Workload:           batch=1, x random, weight random, eps=1e-06 ({workloads[0].uuid})",
+        f"Hardware:           {HARDWARE}",
+        "Evaluated:          2026-01-02T03:04:05.678+00:00",
+        "Libraries:          torch 2.99",
+        "Settings:           rtol 0.5, atol of the dtype; 10 warm-up runs, 3 trials of 50 iterations",
+        f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
+        f"Definition SHA-256: {trace.evaluation.definition_sha256}",
+        "Latency:     12.5 us (median, 150 calls, 5% to 95%: 12.0 us to 14.0 us)",
+        "Reference:   25.0 us; the Solution is 2.00x as fast",
+        "Bandwidth:   0.3 GB/s",
+        "Bytes moved: 4.35 kB (inputs and outputs, each once)",
+        "Timer:       cpu_clock",
+        "Build:       1.50 s",
+        "Largest errors:   absolute 0.002, relative 0.0004 (on the Workload's own inputs)",
+        "Tolerance of out: |error| <= 0.001 * |expected| + 2.4e-07",
+    ):
+        assert line in outcome.lines
+    assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
+
+
+def test_a_failed_trace_shows_its_log(fib, stocked, workloads):
+    log = "building: kernel.cu(3): error\n\x1b[31m  red \x1b[0m\x1b]0;title\x07\n"
+    trace = make_trace(stocked.solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
+    stocked.append_trace(trace, "ann", "norm")
+    outcome = fib("show", trace_id(trace))
+    assert outcome.lines[0].endswith("  COMPILE_ERROR")
+    assert "\nLog\n\nbuilding: kernel.cu(3): error\n  red " in outcome.out
+    assert "\x1b" not in outcome.out and "\x07" not in outcome.out  # a log commands no terminal
+    assert "Performance" not in outcome.out and "Correctness" not in outcome.out
+
+
+def test_the_newest_of_several_and_the_ids_of_the_others(fib, stocked, workloads):
+    solution = stocked.solutions()[PYTHON]
+    old = make_trace(solution, workloads[0], timestamp="2025-01-01T00:00:00+00:00")
+    new = make_trace(solution, workloads[0], timestamp="2027-01-01T00:00:00+00:00", hardware="Other")
+    for trace in (new, old):
+        stocked.append_trace(trace, "baseline", "norm")
+    outcome = fib("show", f"{PYTHON}@batch=1")
+    assert outcome.lines[0] == f"Trace: {trace_id(new)}  PASSED"
+    others = outcome.out.partition("Other Traces of this Solution on this Workload")[2]
+    assert trace_id(old) in others and trace_id(new) not in others
+
+
+def test_a_trace_of_sources_that_changed(fib, stocked):
+    kernel = stocked.layout.solutions / "baseline" / "norm" / DEFINITION / PYTHON / "kernel.py"
+    kernel.write_text(PYTHON_SOURCE + "# faster\n")
+    pack_all(stocked)
+    assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
+
+
+def test_an_interpreted_time_is_no_speedup(fib, stocked, workloads):
+    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+    trace.evaluation.performance.interpreted = True
+    stocked.append_trace(trace, "baseline", "norm")
+    outcome = fib("show", trace_id(trace))
+    assert "interpreted: no measure of the kernel" in outcome.out
+    assert "as fast" not in outcome.out and "GB/s" not in outcome.out
+
+
+def test_a_trace_that_others_wrote(fib, stocked, workloads):
+    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+    record = json.loads(trace.model_dump_json())
+    for name in ("settings", "solution_sha256", "definition_sha256"):
+        del record["evaluation"][name]
+    record["evaluation"]["correctness"]["extra"] = {"cases": 3, "tolerance": "loose"}
+    record["evaluation"]["performance"] = {"latency_ms": 1, "reference_latency_ms": 2, "speedup_factor": 2}
+    with stocked.layout.trace_file("baseline", "norm", DEFINITION).open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    outcome = fib("show", trace_id(trace))
+    assert outcome.code == 0
+    assert 'tolerance:      "loose"' in outcome.lines
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (PYTHON.replace("plain", "plane"), f"(close: {PYTHON}, "),
+        ("rmsnorm_d129", f"(close: {DEFINITION}, "),
+        ("qqqq", "no Definition, Solution, Workload or Trace is named 'qqqq' (see: fib-rmsnorm list)"),
+        ("../../etc/passwd", "is named '../../etc/passwd'"),
+        ("", "is named ''"),
+        (f"{PYTHON}@batch=7", f"{PYTHON} has no trace at 'batch=7' (there: batch=1, batch=8)"),
+        (f"{DEFINITION}@batch=7", f"{DEFINITION} has no workload at 'batch=7' (there: batch=1, batch=8)"),
+        (f"{PYTHON[:-1]}@batch=1", f"is named '{PYTHON[:-1]}' (close: {PYTHON}"),
+        ("@", "is named ''"),
+    ],
+)
+def test_an_unknown_name_is_one_line_with_the_closest(fib, stocked, name, said):
+    outcome = fib("show", name)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_json_is_the_record(fib, stocked, workloads):
+    assert Definition.model_validate_json(fib("show", DEFINITION, "--json").out) == stocked.definition(DEFINITION)
+    solution = stocked.solutions()[CUDA]
+    assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
+    workload = json.loads(fib("show", workloads[0].uuid, "--json").out)
+    assert (workload["definition"], workload["solution"]) == (DEFINITION, None)
+    assert workload["workload"]["uuid"] == workloads[0].uuid
+    trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
+    assert trace in stocked.traces()
+
+
+def test_piped_sources_are_plain_and_whole(fib, stocked, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    outcome = fib("show", PYTHON)
+    assert "\x1b" not in outcome.out
+    assert f"\nkernel.py\n\n{PYTHON_SOURCE}" in outcome.out
+
+
+def test_no_color_is_respected_where_colour_is_forced(fib, stocked, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured = fib("show", PYTHON).out
+    assert "\x1b[" in coloured.partition("kernel.py")[2]
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = fib("show", PYTHON).out
+    assert f"\n{PYTHON_SOURCE}" in plain
+    assert "\x1b[3" not in plain and "\x1b[9" not in plain
+
+
+def test_a_source_commands_no_terminal(fib, stocked, monkeypatch):
+    add_sources(stocked, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
+    pack_all(stocked)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = fib("show", "rmsnorm_python_evil_v1").out
+    assert "title" in out
+    assert "\x1b]" not in out and "\x1b[2J" not in out and "\x07" not in out
+
+
+def test_sources_are_highlighted_on_a_terminal(stocked):
+    master, slave = pty.openpty()
+    repository = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": repository}
+    environment.pop("NO_COLOR", None)
+    with os.fdopen(slave, "wb") as terminal:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fib_rmsnorm", "show", PYTHON], stdout=terminal, stdin=terminal, env=environment
+        )
+    written = b""
+    while True:
+        try:
+            chunk = os.read(master, 1 << 16)
+        except OSError:  # the terminal's other end is closed
+            break
+        if not chunk:
+            break
+        written += chunk
+    os.close(master)
+    assert process.wait(60) == 0
+    source = written.decode().partition("kernel.py\x1b[0m")[2]
+    assert "\x1b[" in source
+    assert "rms_norm" in source
+
+
+def test_a_definition_that_is_not_ours(fib, stocked):
+    definition = RmsNorm().define(256)
+    stocked.write_definition(definition.model_copy(update={"tags": [], "constraints": [], "description": None}))
+    outcome = fib("show", definition.name)
+    assert outcome.code == 0
+    assert "Constraints" not in outcome.out
