@@ -39,8 +39,8 @@ SIMD_TARGET double SumSquares(const T* x, int64_t hidden) {
 
 // Meanwhile fetches next_x into L2, which keeps the memory reading while rows are written.
 template <bool STREAM, typename T>
-SIMD_TARGET void ScaleRow(const T* x, const T* next_x, const float* weight, T* out,
-                          int64_t hidden, float rstd) {
+SIMD_TARGET void ScaleRow(const T* x, const T* next_x, const T* weight, T* out, int64_t hidden,
+                          float rstd) {
   int64_t col = 0;
   for (; col + PACK <= hidden; col += PACK) {
     Prefetch<2>(next_x, col);
@@ -51,45 +51,22 @@ SIMD_TARGET void ScaleRow(const T* x, const T* next_x, const float* weight, T* o
       Store(out + col, result);
     }
   }
-  for (; col < hidden; ++col) out[col] = FromFloat<T>(ToFloat(x[col]) * rstd * weight[col]);
-}
-
-// The weight in float32, so that rows do not convert it again and again.
-template <typename T>
-class FloatWeight {
- public:
-  SIMD_TARGET FloatWeight(const T* weight, int64_t hidden) : values_(new float[hidden]) {
-    int64_t col = 0;
-    for (; col + PACK <= hidden; col += PACK) Store(&values_[col], Load(weight + col));
-    for (; col < hidden; ++col) values_[col] = ToFloat(weight[col]);
+  for (; col < hidden; ++col) {
+    out[col] = FromFloat<T>(ToFloat(x[col]) * rstd * ToFloat(weight[col]));
   }
-  const float* data() const { return values_.get(); }
-
- private:
-  std::unique_ptr<float[]> values_;
-};
-
-template <>
-class FloatWeight<float> {
- public:
-  FloatWeight(const float* weight, int64_t) : values_(weight) {}
-  const float* data() const { return values_; }
-
- private:
-  const float* values_;
-};
+}
 
 template <bool STREAM, typename T>
 SIMD_TARGET void NormalizeRows(const RowTask& task, int64_t begin, int64_t end) {
   const int64_t hidden = task.hidden;
-  const FloatWeight<T> weight(static_cast<const T*>(task.weight), hidden);
+  const T* weight = static_cast<const T*>(task.weight);
   for (int64_t row = begin; row < end; ++row) {
     const T* x = static_cast<const T*>(task.x) + row * hidden;
     const T* next_x = row + 1 < end ? x + hidden : x;
     T* out = static_cast<T*>(task.out) + row * hidden;
     const double mean_square = SumSquares(x, hidden) / static_cast<double>(hidden);
     const float rstd = static_cast<float>(1.0 / std::sqrt(mean_square + task.eps));
-    ScaleRow<STREAM>(x, next_x, weight.data(), out, hidden, rstd);
+    ScaleRow<STREAM>(x, next_x, weight, out, hidden, rstd);
   }
   if (STREAM) StreamFence();
 }

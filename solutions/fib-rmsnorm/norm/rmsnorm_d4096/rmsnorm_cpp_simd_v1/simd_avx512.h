@@ -4,7 +4,6 @@
 #include <immintrin.h>
 
 #include <cmath>
-#include <memory>
 #include <type_traits>
 
 #include "half.h"

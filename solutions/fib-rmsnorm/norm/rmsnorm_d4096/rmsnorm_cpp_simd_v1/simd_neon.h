@@ -4,7 +4,6 @@
 #include <arm_neon.h>
 
 #include <cmath>
-#include <memory>
 #include <type_traits>
 
 #include "half.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <memory>
 #include <type_traits>
 
 #include "half.h"
