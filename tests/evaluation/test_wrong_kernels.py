@@ -90,7 +90,7 @@ def outcome_on_cuda(tmp_path_factory) -> Outcome:
 
 
 def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
-    """All of them in one run for each timeout, with the innocent evaluated after each."""
+    """All of them in one run for each timeout, each in a group with the innocent."""
     registry = make_registry(root, 4096, BATCH_SIZES)
     definition = registry.definition("rmsnorm_d4096")
     wrong = copy_kernels(registry, FOLDER)
