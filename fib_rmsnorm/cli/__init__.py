@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 _INTERRUPTED = 130
 
@@ -30,8 +33,16 @@ def main() -> None:
             raise
         sys.exit(_complain(f"{describe()} (see fib-rmsnorm --help)"))
     if code == _INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
-        print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
+        _end_interrupted()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end_interrupted() -> NoReturn:
+    print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
+    with suppress(OSError):
+        sys.stdout.flush()
+    # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
+    os._exit(_INTERRUPTED)
 
 
 def _complain(message: str) -> int:
