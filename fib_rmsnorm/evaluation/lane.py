@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.performance import describe_performance, find_suspic
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.race import Entrant, Race
 from fib_rmsnorm.evaluation.surroundings import CeilingGauge, ClockWatch
-from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, WorkerPool
+from fib_rmsnorm.evaluation.workers import MOST_WORKERS, Allowance, FailedError, Terms, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import (
     BuildSpec,
@@ -59,21 +59,24 @@ class Lane:
 
         Raises ReferenceFailedError if the Definition's reference is what fails.
         """
-        entrants: list[Entrant] = []
-        for solution in solutions:
-            admitted = self._admit(definition, workload, solution)
-            if isinstance(admitted, Entrant):
-                entrants.append(admitted)
-            else:
-                yield self._make_trace(definition, workload, solution, failure=admitted)
+        waiting = list(solutions)
         size = self._most_at_once(definition, workload)
-        for start in range(0, len(entrants), size):
-            yield from self._race(definition, workload, entrants[start : start + size])
+        for start in range(0, len(waiting), size):
+            entrants: list[Entrant] = []
+            for solution in waiting[start : start + size]:
+                admitted = self._admit(definition, workload, solution)
+                if isinstance(admitted, Entrant):
+                    entrants.append(admitted)
+                else:
+                    yield self._make_trace(definition, workload, solution, failure=admitted)
+            if entrants:
+                yield from self._race(definition, workload, entrants)
 
     def _most_at_once(self, definition: Definition, workload: Workload) -> int:
-        """How many solutions' inputs and outputs the device can hold side by side."""
+        """How many solutions race side by side: the device must hold their inputs and outputs, we their workers."""
         each = _STAGE_FACTOR * bytes_moved(definition, workload)
-        return max(1, int(_STAGE_SHARE * self.device.memory_bytes / each) - 1)
+        fitting = int(_STAGE_SHARE * self.device.memory_bytes / each) - 1  # the reference races too
+        return max(1, min(fitting, MOST_WORKERS - 1))
 
     def _admit(self, definition: Definition, workload: Workload, solution: Solution) -> Entrant | FailedError:
         """Build and judge a Solution; only one that is right is timed."""

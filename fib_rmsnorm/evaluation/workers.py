@@ -29,7 +29,7 @@ from fib_rmsnorm.evaluation.process import (
 from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Settings, Solution, digest
 
 # Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
-_MOST_WORKERS = 24
+MOST_WORKERS = 24
 _MEMORY_SHARE = 0.75
 
 
@@ -93,7 +93,7 @@ class WorkerPool:
                 self.find(*job)
 
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for _ in pool.map(build, list(jobs)[:_MOST_WORKERS]):
+            for _ in pool.map(build, list(jobs)[:MOST_WORKERS]):
                 pass
 
     def find(self, definition: Definition, solution: Solution) -> Worker:
@@ -110,7 +110,7 @@ class WorkerPool:
         except FailedError as failure:
             self._unbuildable[key] = (failure.status, str(failure))
             raise
-        while len(self._workers) > _MOST_WORKERS:
+        while len(self._workers) > MOST_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
         return self._workers[key]
 

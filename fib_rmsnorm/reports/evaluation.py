@@ -79,7 +79,8 @@ def _settings_text(settings: Settings) -> str:
         for name, value in (("rtol", settings.rtol), ("atol", settings.atol))
     ]
     runs = f"{count(settings.warmup_runs, 'warm-up run')}, {count(settings.num_trials, 'trial')}"
-    return f"{', '.join(tolerances)}; {runs} of {count(settings.iterations, 'iteration')}"
+    calls = count(settings.iterations, "call") if settings.iterations else "as many calls as the median needs"
+    return f"{', '.join(tolerances)}; {runs} of {calls}; L2 {settings.l2}"
 
 
 def _performance_fields(performance: Performance) -> dict[str, str]:

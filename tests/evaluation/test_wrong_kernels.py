@@ -98,8 +98,8 @@ def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
     found = Outcome({}, {}, [])
     for timeout_s in sorted({EXPECTED[name].timeout_s for name in folders}):
         names = [name for name in folders if EXPECTED[name].timeout_s == timeout_s]
-        solutions = tuple(solution for name in names for solution in (wrong[name], innocent))
-        plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
+        workloads = registry.workloads(definition.name)
+        plan = Plan([Group(definition, w, (wrong[name], innocent)) for w in workloads for name in names])
         with Zygote() as zygote:
             terms = Terms(QUICK, timeout_s, memory_limit_bytes=MEMORY_LIMIT if device == "cpu" else 16 * MEMORY_LIMIT)
             scheduler = Scheduler(zygote, choose_devices(device), terms)
