@@ -72,16 +72,6 @@ def test_what_is_only_read_is_read():
 
 
 @needs_compiler
-@pytest.mark.parametrize("size", [16 << 10, 1 << 20, 8 << 20])
-def test_the_cpu_copy_is_no_slower_than_torchs(size):
-    found = gauge.Gauge().measure(request(read=size, written=size))
-    buffers, timer = Buffers("cpu", size, size), choose_timer("cpu")
-    (way,) = TorchCopy("cpu").ways(size, size)
-    timed = timer.measure(partial(buffers.bind_fresh, way), 100, cold=False, budget_s=1)
-    assert found["copy_ms"] < 1.25 * median(sample.span_ms for sample in timed)  # other tests run beside it
-
-
-@needs_compiler
 def test_an_answer_says_all_and_is_json():
     found = gauge.Gauge().measure(request())
     json.dumps(found, allow_nan=False)
