@@ -84,11 +84,11 @@ class Gauge:
     def measure(self, message: Message) -> Message:
         """Measure an empty call and a copy that reads `bytes_read` and writes `bytes_written` on `device`."""
         device: str = message["device"]
+        if device not in self._benches:
+            self._benches[device] = Bench(device, Path(message["cache"]))
         key = (device, message["bytes_read"], message["bytes_written"], message["cold"])
         if key not in self._measured:
             try:
-                if device not in self._benches:
-                    self._benches[device] = Bench(device, Path(message["cache"]))
                 self._measured[key] = self._benches[device].measure(key[1], key[2], cold=key[3])
             except MeasurementError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None

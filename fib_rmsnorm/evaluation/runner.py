@@ -45,18 +45,19 @@ class Runner:
                 raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
         return found
 
-    def run_checked(self, inputs: dict[str, Any], buffers: OutputBuffers) -> list[torch.Tensor]:
+    def run_checked(self, inputs: dict[str, Any], buffers: OutputBuffers, *, settle: bool) -> list[torch.Tensor]:
         """Call once, and return the outputs as whoever uses them next on the current stream sees them.
 
-        Raises WrongOutputError if they still change afterwards: work left to a stream nobody joined, or to a
-        thread.
+        With `settle`, also wait a little, and raise WrongOutputError if they still change: work was left to a
+        stream that nobody joined, or to a thread.
         """
         if self._device == "cpu":
             found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
             seen = [_clone(tensor) for tensor in found]
         else:
             found, seen = self._run_behind_a_spin(inputs, buffers)
-        sleep(_SETTLE_S)
+        if settle:
+            sleep(_SETTLE_S)
         self.synchronize()
         for name, now, then in zip(self._names, found, seen, strict=True):
             if not same_bits(now, then):

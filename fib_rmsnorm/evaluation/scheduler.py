@@ -133,11 +133,11 @@ class Scheduler:
             self._events.put(None)
 
     def _prepare(self, lane: Lane, plan: Plan) -> None:
-        needed: dict[str, tuple[Definition, Solution]] = {}
+        needed: dict[str, tuple[Definition, Solution, Workload]] = {}
         for group in plan.groups:
             for solution in group.solutions:
                 if self._result_of(lane, group, solution) is None:
-                    needed.setdefault(solution.name, (group.definition, solution))
+                    needed.setdefault(solution.name, (group.definition, solution, group.workload))
         if needed:
             self._events.put(Building(lane.device, len(needed)))
             lane.prepare(list(needed.values()))

@@ -14,7 +14,7 @@ class L2Eviction:
 
     def __init__(self, device: str) -> None:
         size: int = torch.cuda.get_device_properties(device).L2_cache_size
-        self._buffer = torch.zeros(4 * max(size, 1 << 20) // 4, dtype=torch.int32, device=device)
+        self._buffer = torch.zeros(2 * max(size, 1 << 20) // 4, dtype=torch.int32, device=device)
         self._sink = torch.empty((), dtype=torch.int32, device=device)
 
     def __call__(self) -> None:

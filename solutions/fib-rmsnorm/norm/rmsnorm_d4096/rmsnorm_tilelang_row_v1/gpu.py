@@ -28,11 +28,13 @@ def plan(batch: int, hidden: int, itemsize: int) -> Launch:
 
     A small batch is bound by latency and wants one load per thread, a large one by
     memory traffic and wants fewer threads with more loads in flight each. The limits
-    are bytes of x, from measurements of all launches at hidden 4096.
+    are bytes of x, from measurements of all launches at hidden 4096; the first is
+    where blocks of 512 threads no longer fit an H200 all at once, and a few would run
+    alone at the end.
     """
     lanes = min(16 // itemsize, hidden // WARP)
     x_mib = batch * hidden * itemsize >> 20
-    loads = 1 if x_mib < 8 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
+    loads = 1 if x_mib < 3 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
     warps = min(MAX_WARPS, math.ceil(hidden / (loads * WARP * lanes)))
     vectors = math.ceil(hidden / (warps * WARP * lanes))
     chunks = 1 if vectors * lanes <= MAX_ELEMENTS else math.ceil(2 * vectors * lanes / MAX_ELEMENTS)
