@@ -1,4 +1,4 @@
-"""Generate docs/cli.md from `--help`; with --check, say whether it is up to date instead."""
+"""Generate docs/cli.md from `--help`, and the README's table from traces/; with --check, compare instead."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "cli.md"
+README = ROOT / "README.md"
+TABLE_BEGINS, TABLE_ENDS = "<!-- table: H200 -->", "<!-- end -->"
+TABLE_HARDWARE = "NVIDIA H200"
 HEADER = """\
 # Command line
 
@@ -43,16 +46,30 @@ def make_page() -> str:
     return "\n".join(parts)
 
 
+def make_readme() -> str:
+    """The README with the table between its markers made anew from the committed traces."""
+    sys.path.insert(0, str(ROOT))
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.reports.markdown import results_markdown
+
+    text = README.read_text(encoding="utf-8")
+    before, _, rest = text.partition(TABLE_BEGINS)
+    _, _, after = rest.partition(TABLE_ENDS)
+    table = results_markdown(Registry(ROOT).traces(), TABLE_HARDWARE)
+    return f"{before}{TABLE_BEGINS}\n{table}\n{TABLE_ENDS}{after}"
+
+
 def main() -> int:
-    """Write the page, or compare it."""
-    page = make_page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
-        return 0
-    print("docs/cli.md is out of date; run: make fix")
-    return 1
+    """Write the pages, or compare them."""
+    stale = []
+    for page, text in ((PAGE, make_page()), (README, make_readme())):
+        if "--check" not in sys.argv:
+            page.write_text(text, encoding="utf-8")
+        elif not page.exists() or page.read_text(encoding="utf-8") != text:
+            stale.append(str(page.relative_to(ROOT)))
+    if stale:
+        print(f"{', '.join(stale)}: out of date; run: make fix")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Staged(BaseModel):
 
     ok: Literal[True]
     timer: str
+    tick_ms: Latency
 
 
 class Timed(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median, quantiles
 
 from fib_rmsnorm.evaluation.race import Entrant
-from fib_rmsnorm.evaluation.statistics import a_a_difference, median_interval, trial_ratios
+from fib_rmsnorm.evaluation.statistics import a_a_difference, median_interval, middle, trial_ratios
 from fib_rmsnorm.schema import Performance, Settings
 
 _MOST_A_A_DIFFERENCE = 0.03
@@ -17,15 +17,16 @@ _LEAST_OF_COPY = 0.95
 def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int, settings: Settings) -> Performance:
     """Sum up the trials of an entrant beside those of the reference."""
     samples = entrant.samples
-    latency_ms = median(samples)
+    tick = entrant.tick_ms
+    latency_ms = middle(samples, tick)
     interval = median_interval(samples)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     shared = min(len(entrant.trials), len(reference.trials))
-    speedups = trial_ratios(reference.trials[:shared], entrant.trials[:shared])
-    difference = a_a_difference(entrant.trials)
+    speedups = trial_ratios(reference.trials[:shared], entrant.trials[:shared], tick)
+    difference = a_a_difference(entrant.trials, tick)
     performance = Performance(
         latency_ms=latency_ms,
-        reference_latency_ms=median(reference.samples),
+        reference_latency_ms=middle(reference.samples, tick),
         speedup_factor=median(speedups) if speedups else 0.0,
         speedup_low=min(speedups, default=None),
         speedup_high=max(speedups, default=None),
@@ -38,9 +39,9 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
         latency_high_ms=interval.high,
         latency_p5_ms=p5,
         latency_p95_ms=p95,
-        busy_ms=median(entrant.busy_ms),
+        busy_ms=middle(entrant.busy_ms, tick),
         pieces=round(median(entrant.pieces)),
-        hot_latency_ms=median(entrant.hot_ms) if entrant.hot_ms else None,
+        hot_latency_ms=middle(entrant.hot_ms, tick) if entrant.hot_ms else None,
         a_a_difference=difference,
         bytes_moved=bytes_moved,
         bandwidth_gb_per_s=bytes_moved / latency_ms / 1e6 if latency_ms else None,

@@ -38,6 +38,7 @@ class Entrant:
     correctness: Correctness | None = None
     first_call_ms: float | None = None
     timer: str = ""
+    tick_ms: float = 0.0
     trials: list[list[float]] = field(default_factory=list)
     """Spans in milliseconds, by trial."""
     busy_ms: list[float] = field(default_factory=list)
@@ -119,7 +120,8 @@ class Race:
             "warmup_runs": self._settings.warmup_runs,
             "budget_s": _TRIAL_BUDGET_S,
         }
-        entrant.timer = entrant.worker.ask(request, Staged, entrant.allowance).timer
+        staged = entrant.worker.ask(request, Staged, entrant.allowance)
+        entrant.timer, entrant.tick_ms = staged.timer, staged.tick_ms
 
     def _run_trial(self, entrant: Entrant) -> None:
         # An interval that is still wide after the usual trials needs many more calls, not a few.

@@ -105,7 +105,7 @@ class Worker:
         workload = Workload.model_validate(message["workload"])
         self._stage = Stage(self._definition, workload, self._runner, self._device, self._dataset)
         self._stage.warm_up(message["warmup_runs"], message["budget_s"])
-        return {"timer": self._timer.name}
+        return {"timer": self._timer.name, "tick_ms": self._timer.tick_ms}
 
     def time(self, message: Message) -> Message:
         """Time one trial: a span, a busy time and a number of pieces for each call."""

@@ -11,6 +11,7 @@ class CpuClock:
     """Wall-clock time of synchronous calls; caches are as warm as the calls before left them."""
 
     name = "cpu_clock"
+    tick_ms = 0.0
 
     def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
         """Time each call by itself; `cold` means nothing here."""

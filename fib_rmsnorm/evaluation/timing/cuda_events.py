@@ -16,6 +16,7 @@ class CudaEvents:
     """Time between two events around each call."""
 
     name = "cuda_events"
+    tick_ms = 0.0
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)

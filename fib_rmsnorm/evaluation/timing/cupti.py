@@ -42,6 +42,7 @@ class Cupti:
     """
 
     name = "cupti"
+    tick_ms = 32e-6  # the GPU's clock, seen on an H200
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)

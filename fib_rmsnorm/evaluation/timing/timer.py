@@ -39,6 +39,11 @@ class Timer(Protocol):
         """`cupti`, `cuda_events` or `cpu_clock`: recorded with every number."""
         ...
 
+    @property
+    def tick_ms(self) -> float:
+        """What its clock rounds to; 0 if that is far below anything timed."""
+        ...
+
     def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
         """Time up to `calls` calls, fewer if the budget is spent before.
 
