@@ -10,7 +10,7 @@ from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
 from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.results import axes_text, result_line, results_table
+from fib_rmsnorm.reports.results import axes_text, result_line, results_footnote, results_table
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
@@ -90,6 +90,8 @@ class BenchPrinter:
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print(results_table(mine, title), soft_wrap=False)
+            if footnote := results_footnote(mine):
+                stdout().print(footnote, style="yellow")
 
     def _print_skips(self) -> None:
         for skip in self._skips:

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import check_name
@@ -26,6 +25,19 @@ MANIFEST = "solution.toml"
 _LEFT_OUT = {"__pycache__"}
 
 
+class NoDefinitionError(InputError):
+    """Sources serve none of the Definitions that are there; `wanted` are the globs of those they would serve."""
+
+    def __init__(self, message: str, wanted: list[str]) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+
+
+class _Spec(BuildSpec):
+    # Upstream's model passes over what it does not know: a mistyped key would leave its default in force.
+    model_config = ConfigDict(extra="forbid")
+
+
 class Manifest(BaseModel):
     """What `solution.toml` says of the sources beside it."""
 
@@ -35,16 +47,12 @@ class Manifest(BaseModel):
     description: str | None = None
     definitions: list[str] = Field(default_factory=list)
     """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
-    spec: BuildSpec
+    checked_spec: _Spec = Field(alias="spec")
 
-    @field_validator("spec", mode="before")
-    @classmethod
-    def _know_every_key(cls, spec: Any) -> Any:
-        # Upstream's model passes over what it does not know: a mistyped key would leave its default in force.
-        unknown = [key for key in spec if key not in BuildSpec.model_fields] if isinstance(spec, dict) else []
-        if unknown:
-            raise ValueError(f"unknown key {unknown[0]!r}")
-        return spec
+    @property
+    def spec(self) -> BuildSpec:
+        """As upstream's own model: instances of different models are never equal."""
+        return BuildSpec.model_validate(self.checked_spec.model_dump())
 
 
 def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solution]:
@@ -87,9 +95,8 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     wanted = manifest.definitions or [home]
     served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
     if not served:
-        raise InputError(
-            f"{folder}: no Definition matches {', '.join(wanted)} (there: {', '.join(definitions) or 'none'})"
-        )
+        there = ", ".join(definitions) or "none"
+        raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (there: {there})", wanted)
     return [
         _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else sister_suffix(name))
         for name in served
@@ -121,11 +128,17 @@ def _make_solution(
 def read_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises InputError that names the file and what is wrong."""
     try:
+        return parse_manifest(path)
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
+
+
+def parse_manifest(path: Path) -> Manifest:
+    """Read a solution.toml. Raises ValidationError with everything that is wrong in it, InputError if it is no TOML."""
+    try:
         return Manifest.model_validate(tomllib.loads(read_text(path)))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: {error}") from None
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
 
 
 def read_sources(folder: Path) -> list[SourceFile]:

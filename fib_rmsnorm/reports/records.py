@@ -137,6 +137,11 @@ def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     return [f"{name + ':':<{width + 1}} {harmless(value)}" for name, value in told.items()]
 
 
+def joined(*parts: str) -> str:
+    """The parts that are not empty, as one value."""
+    return ", ".join(filter(None, parts))
+
+
 def heading(text: str) -> Text:
     """The title of a part, after an empty line."""
     return Text.assemble("\n", (harmless(text), "bold"), "\n")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 
 from rich.table import Table
 from rich.text import Text
 
-from fib_rmsnorm.reports.units import format_latency
+from fib_rmsnorm.reports.units import format_bandwidth, format_latency, format_percent, format_ratio
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
+
+_LINE_WIDTH = 120
+_SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
 def axes_text(trace: Trace) -> str:
@@ -22,9 +26,11 @@ def result_line(trace: Trace, name_width: int) -> Text:
     if evaluation is None:
         raise ValueError("a workload trace has no result")
     passed = evaluation.status is EvaluationStatus.PASSED
-    line = Text(f"{axes_text(trace):<12}  {trace.solution or '':<{name_width}}  ")
-    line.append(f"{evaluation.status.value:<9}", style="green" if passed else "bold red")
+    line = Text(f"{axes_text(trace):<11}  {trace.solution or '':<{name_width}}  ")
+    line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
     line.append(f"  {_details(evaluation)}")
+    if reasons := suspicions(trace):
+        _append_doubt(line, reasons[0])
     return line
 
 
@@ -32,10 +38,31 @@ def _details(evaluation: Evaluation) -> str:
     performance = evaluation.performance
     if performance is None:
         return evaluation.log.strip().partition("\n")[0][:160]
+    latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
-        return f"{format_latency(performance.latency_ms):>8}  interpreted: no measure of the kernel"
-    bandwidth = f"{performance.bandwidth_gb_per_s:7.1f} GB/s" if performance.bandwidth_gb_per_s else ""
-    return f"{format_latency(performance.latency_ms):>8}  {bandwidth}  {performance.speedup_factor:6.2f}x reference"
+        return f"{latency}  interpreted: no measure of the kernel"
+    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+    parts = [
+        latency,
+        f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
+        f"{format_percent(percent):>4} of copy" if percent is not None else "",
+        f"{format_ratio(performance.speedup_factor):>5} reference",
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def suspicions(trace: Trace) -> list[str]:
+    """The reasons not to trust a Trace's latency."""
+    performance = trace.evaluation.performance if trace.evaluation else None
+    return performance.suspect if performance else []
+
+
+def _append_doubt(line: Text, reason: str) -> None:
+    """Mark a line, with as much of the reason as fits it; `show` and the verdict of `try` have all of them."""
+    line.append("  SUSPECT", style="yellow")
+    room = _LINE_WIDTH - len(line) - 1
+    if room >= _SHORTEST_REASON:
+        line.append(f" {shorten(reason, room, placeholder=' …')}")
 
 
 def results_table(traces: Sequence[Trace], title: str) -> Table:
@@ -69,4 +96,14 @@ def _cell(trace: Trace) -> str:
         return evaluation.status.value
     if performance.interpreted:
         return "interpreted"
-    return f"{format_latency(performance.latency_ms)} ({performance.speedup_factor:.2f}x)"
+    doubt = "*" if performance.suspect else ""
+    return f"{doubt}{format_latency(performance.latency_ms)} ({format_ratio(performance.speedup_factor)})"
+
+
+def results_footnote(traces: Sequence[Trace]) -> str | None:
+    """What the table's `*` stands for, if there is one."""
+    doubted = [trace for trace in traces if suspicions(trace)]
+    if not doubted:
+        return None
+    example = f"{doubted[0].solution}@{axes_text(doubted[0]).replace(' ', ',')}"
+    return f"* SUSPECT, a number not to trust; the reasons: fib-rmsnorm show {example}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from fib_rmsnorm.reports.results import axes_text
+from fib_rmsnorm.reports.results import axes_text, suspicions
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
@@ -39,6 +39,9 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
             low, high = min(ratios), max(ratios)
             span = f"{low:.2f}x" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}x to {high:.2f}x"
             text.append(f"\n  {span} the speed of {rival}", style="default")
+    for trace in (*drafts, *rivals):
+        for reason in suspicions(trace):
+            text.append(f"\n  SUSPECT: {trace.solution} at {axes_text(trace)}: {reason}", style="yellow")
     return text
 
 

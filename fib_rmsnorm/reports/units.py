@@ -26,6 +26,23 @@ def format_bytes(number: float) -> str:
     return f"{number:.0f} B" if unit == "B" else f"{_three_digits(number)} {unit}"
 
 
+def format_bandwidth(gb_per_s: float) -> str:
+    """A bandwidth with three significant digits: `15.1 GB/s`, `3352 GB/s`."""
+    return f"{_three_digits(gb_per_s)} GB/s"
+
+
+def format_ratio(ratio: float) -> str:
+    """How many times as fast, with three significant digits: `0.97x`, `2.00x`, `45.8x`."""
+    return f"{_three_digits(ratio)}x"
+
+
+def format_percent(percent: float) -> str:
+    """A percentage: `0.45%`, `7.2%`, `72%`."""
+    if percent >= 9.95:
+        return f"{percent:.0f}%"
+    return f"{percent:.1f}%" if percent >= 0.995 else f"{percent:.2f}%"
+
+
 def count(number: int, noun: str) -> str:
     """A number and its noun: `1 Trace`, `2 Traces`."""
     return f"{number} {noun}{'s' * (number != 1)}"

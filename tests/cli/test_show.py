@@ -122,12 +122,14 @@ def test_a_trace_with_everything_in_its_record(fib, stocked, workloads, by):
         f"Hardware:           {HARDWARE}",
         "Evaluated:          2026-01-02T03:04:05.678+00:00",
         "Libraries:          torch 2.99",
-        "Settings:           rtol 0.5, atol of the dtype; 10 warm-up runs, 3 trials of 50 iterations",
+        "Settings:           rtol 0.5, atol of the dtype; 10 warm-up runs, 4 trials of 50 calls; L2 cold",
         f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
         f"Definition SHA-256: {trace.evaluation.definition_sha256}",
-        "Latency:     12.5 us (median, 150 calls, 5% to 95%: 12.0 us to 14.0 us)",
+        "Latency:     12.5 us (median)",
+        "Spread:      5% to 95%: 12.0 us to 14.0 us",
+        "Samples:     150 calls",
         "Reference:   25.0 us; the Solution is 2.00x as fast",
-        "Bandwidth:   0.3 GB/s",
+        "Bandwidth:   0.35 GB/s",
         "Bytes moved: 4.35 kB (inputs and outputs, each once)",
         "Timer:       cpu_clock",
         "Build:       1.50 s",
@@ -189,6 +191,14 @@ def test_a_trace_that_others_wrote(fib, stocked, workloads):
     outcome = fib("show", trace_id(trace))
     assert outcome.code == 0
     assert 'tolerance:      "loose"' in outcome.lines
+    shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
+    assert shown.split("\n") == [
+        "",
+        "Latency:   1.00 ms",
+        "Reference: 2.00 ms; the Solution is 2.00x as fast",
+        "Timer:     not recorded",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(

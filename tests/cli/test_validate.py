@@ -324,11 +324,12 @@ def test_faulty_manifests(fib, stocked):
     errors = errors_of(fib("validate"))
     assert [error.split(": error: ")[0] for error in errors] == [
         f"{CUDA_FOLDER}/solution.toml",
-        f"{PYTHON_FOLDER}/solution.toml",
-        f"{PYTHON_FOLDER}/solution.toml",
+        *[f"{PYTHON_FOLDER}/solution.toml"] * 3,
     ]
-    assert "spec.language: Input should be" in errors[1] + errors[2]
-    assert "extra: Extra inputs are not permitted" in errors[1] + errors[2]
+    said = "\n".join(errors)
+    assert "spec.language: Input should be" in said
+    assert "spec.fast: Extra inputs are not permitted" in said
+    assert "error: extra: Extra inputs are not permitted" in said
 
 
 def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, stocked):
@@ -354,10 +355,26 @@ def test_two_folders_that_pack_the_same_name(fib, stocked):
     assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
 
 
-def test_source_files_may_be_json(fib, stocked):
+def test_sources_are_never_json(fib, stocked):
     Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
-    fib("solve")
-    assert errors_of(fib("validate")) == []
+    assert errors_of(fib("validate")) == [
+        f"{CUDA_FOLDER}/tuning.json: error: no JSON among the sources: flashinfer-bench would read it as a Solution"
+    ]
+
+
+def test_sources_that_serve_no_definition(fib, stocked):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())
+    said = f"no Definition matches rmsnorm_d99* (there: {DEFINITION})"
+    assert errors_of(fib("validate")) == [f"{CUDA_FOLDER}/solution.toml: error: {said}"]
+
+
+def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, stocked):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d*"]\n' + manifest.read_text())
+    Path(DEFINITION_FILE).write_text("{")
+    (error,) = errors_of(fib("validate"))
+    assert error.startswith(f"{DEFINITION_FILE}:1: error: Invalid JSON: ")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_json_among_the_sources_is_refused(registry):
 
 FAULTS = {
     "unknown key": ("name =", "nmae = 1\nname =", "nmae: "),
-    "unknown key of the spec": ("language =", "langauge = 1\nlanguage =", "unknown key 'langauge'"),
+    "unknown key of the spec": ("language =", "langauge = 1\nlanguage =", "spec.langauge: "),
     "unknown language": ('"python"', '"fortran"', "spec.language: "),
     "no name": ('name = "one_v1"\n', "", "name: "),
     "unsafe name": ("one_v1", "../one_v1", "not a safe name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -120,8 +121,8 @@ class Dataset:
         return Finding(level, path.relative_to(self.layout.root).as_posix(), line, message)
 
     def may_hold(self, folder: Path, name: str) -> bool:
-        """Whether something called `name` may be in `folder` unread: there is no such folder, or a damaged file."""
-        return not folder.is_dir() or any(p.is_relative_to(folder) and p.stem == name for p in self.damaged)
+        """Whether something whose name matches `name` may be unread: there is no `folder`, or a damaged file in it."""
+        return not folder.is_dir() or any(p.is_relative_to(folder) and fnmatch(p.stem, name) for p in self.damaged)
 
     @cached_property
     def definition_of(self) -> dict[str, Definition]:

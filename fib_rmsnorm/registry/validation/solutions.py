@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,18 +9,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.packing import MANIFEST, Manifest, pack_folder
+from fib_rmsnorm.registry.packing import MANIFEST, NoDefinitionError, pack_folder, parse_manifest
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place, check_unique
 from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding
 from fib_rmsnorm.schema import Solution
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _REPACK = "run: fib-rmsnorm solve"
 _PARTS = 4  # author, op_type, definition, solution
@@ -62,8 +55,12 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
             continue
         try:
             made = _pack(dataset, manifest.parent)
+        except NoDefinitionError as error:
+            if not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in error.wanted):
+                yield _packing_finding(dataset, manifest, error)
+            continue
         except InputError as error:
-            yield dataset.finding("error", manifest, _without_path(str(error), manifest))
+            yield _packing_finding(dataset, manifest, error)
             continue
         for solution in made:
             if solution.name in sources:
@@ -79,12 +76,12 @@ def _pack(dataset: Dataset, folder: Path) -> list[Solution]:
 
 def _check_manifest(dataset: Dataset, path: Path) -> Iterator[Finding]:
     try:
-        Manifest.model_validate(tomllib.loads(read_text(path)))
+        parse_manifest(path)
     except ValidationError as error:
         for fault in list_faults(error):
             yield dataset.finding("error", path, str(fault))
-    except (InputError, tomllib.TOMLDecodeError) as error:
-        yield dataset.finding("error", path, _without_path(str(error), path))
+    except InputError as error:
+        yield _packing_finding(dataset, path, error)
 
 
 def _compare(
@@ -100,7 +97,11 @@ def _compare(
         yield packed.error(f"{', '.join(fields)}: not what its sources in {where} say; {_REPACK}", fields[0])
 
 
-def _without_path(message: str, manifest: Path) -> str:
-    for path in (manifest, manifest.parent):
-        message = message.removeprefix(f"{path}: ")
-    return message
+def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:
+    """What packing complains of, at the file it names; about a folder as a whole, at its manifest."""
+    message = str(error)
+    for path in (manifest.parent, *manifest.parent.rglob("*")):
+        if message.startswith(f"{path}: "):
+            message = message.removeprefix(f"{path}: ")
+            return dataset.finding("error", manifest if path.is_dir() else path, message)
+    return dataset.finding("error", manifest, message)

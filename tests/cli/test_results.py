@@ -1,0 +1,71 @@
+"""The bench's line and table, and the verdict of `try`."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+from stock import CUDA, make_trace
+
+from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.reports.results import result_line, results_footnote, results_table
+from fib_rmsnorm.reports.trial import verdict
+
+REASON = "it takes 60% of a copy"
+
+
+@pytest.fixture
+def make(stocked):
+    """A Trace with what is given changed in its Performance."""
+
+    def run(**changes):
+        trace = make_trace(stocked.solutions()[CUDA], stocked.workloads("rmsnorm_d128")[0])
+        trace.evaluation.performance = trace.evaluation.performance.model_copy(update=changes)
+        return trace
+
+    return run
+
+
+def test_a_line_says_how_near_the_copy_it_comes(make):
+    line = result_line(make(percent_of_copy=71.6, speedup_factor=45.83, bandwidth_gb_per_s=15.1), 0).plain
+    assert " ".join(line.split()).endswith(" PASSED 12.5 us 15.1 GB/s 72% of copy 45.8x reference")
+
+
+def test_without_a_ceiling_nothing_is_said_of_it(make):
+    assert "copy" not in result_line(make(), 0).plain
+
+
+def test_a_long_line_fits_a_terminal(make):
+    trace = make(percent_of_copy=100.4, speedup_factor=1234.5, bandwidth_gb_per_s=13421.7, latency_ms=123.4)
+    trace.workload.axes["batch"] = 65536
+    width = len("rmsnorm_python_torch_compile_v1")
+    assert len(result_line(trace, width).plain) <= 120
+    trace.evaluation.performance.suspect = [REASON]
+    line = result_line(trace, width).plain
+    assert len(line) <= 120
+    assert line.endswith("reference  SUSPECT")
+
+
+def test_a_suspect_result_ends_with_its_first_reason(make):
+    line = result_line(make(suspect=[REASON, "another"]), len(CUDA))
+    assert line.plain.endswith(f"reference  SUSPECT {REASON}")
+    assert "yellow" in {
+        str(span.style) for span in line.spans if line.plain[span.start : span.end].strip() == "SUSPECT"
+    }
+
+
+def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
+    trace = make(suspect=[REASON])
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(results_table([trace], "Results"))
+    assert "*12.5 us (2.00x)" in capture.get()
+    note = results_footnote([make(), trace])
+    assert note is not None and note.startswith("* SUSPECT")
+    assert f"show {CUDA}@{axes_name(trace)}" in note
+    assert results_footnote([make()]) is None
+
+
+def test_a_verdict_names_every_doubt(make):
+    said = verdict(CUDA, [make(suspect=[REASON, "another"])], []).plain
+    assert f"SUSPECT: {CUDA} at batch=1: {REASON}" in said
+    assert "batch=1: another" in said
