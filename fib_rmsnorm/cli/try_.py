@@ -47,7 +47,7 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.schema import Settings
 
-        registry = Registry.find(root)
+        registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
         draft = draft_solution(kernel, wanted, entry)
         trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import Layout, find_root
+from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root
+from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -20,6 +22,19 @@ class Registry:
     def find(cls, root: Path | None = None) -> Registry:
         """Open the registry at `root`, or the one around the working folder. Raises InputError if there is none."""
         return cls(find_root(root))
+
+    @classmethod
+    def find_or_shipped(cls, root: Path | None = None) -> Registry:
+        """Like `find`, but without a `root` and outside any registry, the one that ships with the package.
+
+        It is for reading: what is written there would be lost with the next installation.
+        """
+        try:
+            return cls.find(root)
+        except InputError:
+            if root is not None or os.environ.get(ROOT_VARIABLE):
+                raise
+            return cls(shipped_registry())
 
     @property
     def root(self) -> Path:
