@@ -95,10 +95,10 @@ def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> li
     faults = []
     for name, output in zip(names, verdict["outputs"], strict=True):
         if output["mismatched"]:
-            kinds = f"; wrong on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""
+            kinds = f" on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""
             faults.append(
-                f"{verdict['case']}: {name}: {output['mismatched']} of {output['elements']} elements wrong"
-                f" (rtol {output['rtol']:g}, atol {output['atol']:.2g}); worst at {output['worst']}{kinds}"
+                f"{verdict['case']}: {name}: {output['mismatched']} of {output['elements']} elements wrong{kinds};"
+                f" worst at {output['worst']} (rtol {output['rtol']:g}, atol {output['atol']:.2g})"
             )
     faults += [f"{verdict['case']}: the call changed its input {name!r}" for name in effects.changed_inputs]
     faults += [f"{verdict['case']}: the call wrote beyond its output {name!r}" for name in effects.overrun]

@@ -59,19 +59,19 @@ def find_suspicions(performance: Performance) -> None:
     suspect = performance.suspect
     difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
-        suspect.append(f"its first and last trial differ by {difference:.1%}")
+        suspect.append(f"first and last trial {difference:.1%} apart")
     if ceiling and performance.latency_ms:
         performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms
         if (performance.latency_high_ms or performance.latency_ms) < _LEAST_OF_COPY * ceiling.copy_low_ms:
-            suspect.append(f"it takes {performance.latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes")
+            suspect.append(f"{performance.latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes")
         if performance.latency_ms < ceiling.empty_ms:
-            suspect.append("it is faster than an empty kernel")
+            suspect.append("faster than an empty kernel")
     if clocks:
         if clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
             moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
             if performance.timer != "cpu_clock" and moved > _MOST_CLOCK_MOVE:
                 suspect.append(
-                    f"the clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
+                    f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
                 )
         if clocks.other_processes:
             suspect.append(f"{clocks.other_processes} other process(es) on the device")

@@ -49,7 +49,7 @@ def plan_trial(
 
 
 def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
-    """The plain Python baseline, and the Solution that traces of this device show to be the fastest.
+    """The plainest Python baseline, and the Solution that traces of this device show to be the fastest.
 
     Without such traces it is the first registered Solution that the device runs natively.
     """
@@ -72,7 +72,8 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
         and trace.evaluation.environment.hardware == device.hardware
     )
     best = [others[ranked[-1][1]]] if ranked else list(others.values())[:1]
-    return tuple(baselines[:1] + best)
+    plainest = sorted(baselines, key=lambda solution: sum(len(source.content) for source in solution.sources))
+    return tuple(plainest[:1] + best)
 
 
 def run_trial(zygote: Zygote, trial: Trial, terms: Terms) -> Generator[Event]:
