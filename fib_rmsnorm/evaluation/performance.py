@@ -56,6 +56,8 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
 
 def find_suspicions(performance: Performance) -> None:
     """Fill in `percent_of_copy`, and the reasons not to trust this number."""
+    if performance.interpreted:
+        return  # it is no measure of the kernel, and says so
     suspect = performance.suspect
     difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
