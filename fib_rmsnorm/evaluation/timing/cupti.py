@@ -10,7 +10,7 @@ import torch
 from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 
 _BUFFER_BYTES = 8 << 20
 _API_KINDS = (cupti.ActivityKind.RUNTIME, cupti.ActivityKind.DRIVER)
@@ -58,7 +58,9 @@ class Cupti:
             elif activity.kind in _WORK_KINDS:
                 self._work.append(_Work(activity.start, activity.end, activity.correlation_id))
 
-    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+    def measure(
+        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: None
+    ) -> list[Sample]:
         """Time each call by itself."""
         self._launches.clear()
         self._work.clear()
@@ -74,6 +76,7 @@ class Cupti:
                 begin_ns = cupti.get_timestamp()
                 call()
                 end_ns = cupti.get_timestamp()
+                after()
                 torch.cuda.synchronize()
                 windows.append(_Window(begin_ns, end_ns))
             cupti.activity_flush_all(_FORCED_FLUSH)

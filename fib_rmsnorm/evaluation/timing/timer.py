@@ -10,6 +10,8 @@ from typing import Protocol
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
 """Sets the stage for call `i`, untimed, and returns what is to be timed."""
+After = Callable[[], None]
+"""Looks at what a call left, untimed, as soon as it has returned and before anything waits for the device."""
 
 # However slow a call is, a trial has at least this many.
 _FEWEST_CALLS = 1
@@ -39,7 +41,9 @@ class Timer(Protocol):
         """`cupti`, `cuda_events` or `cpu_clock`: recorded with every number."""
         ...
 
-    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+    def measure(
+        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: None
+    ) -> list[Sample]:
         """Time up to `calls` calls, fewer if the budget is spent before.
 
         `cold` evicts the GPU's L2 cache before each; a CPU timer ignores it. Raises MeasurementError if the
