@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def copy_kernels(registry: Registry, folder: Path) -> dict[str, Solution]:
         if not path.is_dir():
             continue
         prefix = folder.name.partition("_")[0]
-        found[path.name] = next(s for n, s in by_name.items() if n.startswith(prefix) and n.endswith(f"_{path.name}"))
+        found[path.name] = next(s for n, s in by_name.items() if re.fullmatch(f"{prefix}_[a-z]+_{path.name}", n))
     return found
 
 

@@ -66,6 +66,7 @@ class Staged(BaseModel):
     ok: Literal[True]
     timer: str
     tick_ms: Latency
+    library_calls: list[str] | None
 
 
 class Timed(BaseModel):
@@ -78,10 +79,11 @@ class Timed(BaseModel):
 
 
 class Revealed(Effects):
-    """The outputs of a timed call are handed over, and which window of the pools its inputs were."""
+    """The outputs of a timed call are handed over, with the numbers of its inputs and of some before it."""
 
     ok: Literal[True]
-    shift: int = Field(ge=0)
+    number: int = Field(ge=0, lt=1 << 63)
+    earlier: list[Annotated[int, Field(ge=0, lt=1 << 63)]] = Field(max_length=4)
 
 
 class Costs(BaseModel):

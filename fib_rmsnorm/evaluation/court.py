@@ -52,11 +52,15 @@ class Court:
         return correctness, first_call_ms
 
     def judge_timed_call(
-        self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance, back: int
+        self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance
     ) -> None:
-        """Judge the timed call that was `back` calls before the last. Raises FailedError if it was wrong."""
-        revealed = worker.ask({"do": "reveal", "back": back}, Revealed, allowance)
-        request = {"workload": workload.model_dump(mode="json"), "shift": revealed.shift}
+        """Judge one of the timed calls since this was last asked. Raises FailedError if it was wrong."""
+        revealed = worker.ask({"do": "reveal"}, Revealed, allowance)
+        request = {
+            "workload": workload.model_dump(mode="json"),
+            "number": revealed.number,
+            "earlier": revealed.earlier,
+        }
         verdict = self._compare(definition, worker, request)
         faults = _describe_faults(verdict, revealed, list(definition.outputs))
         if faults:
@@ -92,7 +96,8 @@ class Court:
 
 
 def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> list[str]:
-    faults = []
+    wrong = f"{verdict['case']}: the call"
+    faults = [f"{verdict['case']}: {verdict['hint']}"] if verdict["hint"] else []
     for name, output in zip(names, verdict["outputs"], strict=True):
         if output["mismatched"]:
             kinds = f" on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""
@@ -100,8 +105,8 @@ def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> li
                 f"{verdict['case']}: {name}: {output['mismatched']} of {output['elements']} elements wrong{kinds};"
                 f" worst at {output['worst']} (rtol {output['rtol']:g}, atol {output['atol']:.2g})"
             )
-    faults += [f"{verdict['case']}: the call changed its input {name!r}" for name in effects.changed_inputs]
-    faults += [f"{verdict['case']}: the call wrote beyond its output {name!r}" for name in effects.overrun]
+    faults += [f"{wrong} changed its input {name!r}" for name in effects.changed_inputs]
+    faults += [f"{wrong} wrote beyond its output {name!r}" for name in effects.overrun]
     return faults
 
 

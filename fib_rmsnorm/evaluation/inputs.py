@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +41,9 @@ def generate_inputs(
 
 
 def generate_input(
-    definition: Definition,
-    workload: Workload,
-    name: str,
-    device: str,
-    dataset: Path | None = None,
-    extra_elements: int = 0,
+    definition: Definition, workload: Workload, name: str, device: str, dataset: Path | None = None
 ) -> Any:
-    """Make one input. With `extra_elements` a random one is a flat pool that is longer by so many."""
+    """Make one input, as `generate_inputs` does."""
     given = workload.inputs.get(name)
     if isinstance(given, ScalarInput):
         return given.value
@@ -58,10 +52,7 @@ def generate_input(
     shape = shape_of(definition, workload, name)
     if shape is None:
         raise InputError(f"workload {workload.uuid}: its scalar input {name!r} has no value")
-    seed = workload.uuid + name
-    if extra_elements:
-        shape, seed = [prod(shape) + extra_elements], f"{seed}/pool"
-    return _random_tensor(shape, torch_dtype(definition.inputs[name].dtype.value), device, seed)
+    return _random_tensor(shape, torch_dtype(definition.inputs[name].dtype.value), device, workload.uuid + name)
 
 
 def _random_tensor(shape: list[int], dtype: torch.dtype, device: str, seed: str) -> torch.Tensor:

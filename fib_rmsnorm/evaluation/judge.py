@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fib_rmsnorm.evaluation.bits import as_bytes
 from fib_rmsnorm.evaluation.channel import Channel, serve
 from fib_rmsnorm.evaluation.comparison import compare
 from fib_rmsnorm.evaluation.handover import HandoverError, read_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
-from fib_rmsnorm.evaluation.pool import InputPool
+from fib_rmsnorm.evaluation.outputs import POISON
 from fib_rmsnorm.evaluation.results import normalize_outputs
+from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
 from fib_rmsnorm.evaluation.ulp import measure_ulp
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.schema import Definition, Settings, Workload
+
+_MOST_EXPLAINED_BYTES = 64 << 20
 
 
 @dataclass
 class _Expected:
     name: str
     row_kinds: tuple[str, ...]
+    inputs: dict[str, Any]
     outputs: list[torch.Tensor]
     reference: list[torch.Tensor] | None = None
     """What the Definition's reference gives, where `outputs` are exacter."""
@@ -34,13 +40,13 @@ class Judge:
     def __init__(self) -> None:
         self._current: tuple[str, str] | None = None
         self._cases: dict[int, _Expected] = {}
-        self._pool: InputPool | None = None
+        self._timed_inputs: TimedInputs | None = None
 
     def compare(self, message: dict[str, Any]) -> dict[str, Any]:
         """Compare the outputs handed over with the expected ones: one record for each output.
 
-        They belong to a `case`, or to the timed call whose inputs were the window `shift` of the pools. Without
-        outputs there is no record but why.
+        They belong to a `case`, or to the timed call whose inputs are those of a `number`. Without outputs there
+        is no record but why. Wrong ones have a `hint` if they tell how they came about.
         """
         expected = self._expect(message)
         settings = Settings.model_validate(message["settings"])
@@ -50,13 +56,22 @@ class Judge:
         except HandoverError as error:
             return {"case": expected.name, "missing": str(error)}
         found = []
-        for index, (actual, right) in enumerate(zip(handed_over, expected.outputs, strict=True)):
-            record = compare(actual.to(right.device), right, settings.rtol, settings.atol, expected.row_kinds).to_dict()
-            record["ulp"] = _describe_ulp(actual.to(right.device), right)
+        actuals = [actual.to(right.device) for actual, right in zip(handed_over, expected.outputs, strict=True)]
+        for index, (actual, right) in enumerate(zip(actuals, expected.outputs, strict=True)):
+            record = compare(actual, right, settings.rtol, settings.atol, expected.row_kinds).to_dict()
+            record["ulp"] = _describe_ulp(actual, right)
             if expected.reference:
                 record["reference_ulp"] = _describe_ulp(expected.reference[index], right)
             found.append(record)
-        return {"case": expected.name, "outputs": found}
+        hint = None
+        if any(record["mismatched"] for record in found):
+
+            def is_right(outputs: list[torch.Tensor]) -> bool:
+                pairs = zip(actuals, outputs, strict=True)
+                return not any(compare(a, right, settings.rtol, settings.atol).mismatched for a, right in pairs)
+
+            hint = describe_unwritten(actuals, expected.outputs) or self._explain(message, expected, is_right)
+        return {"case": expected.name, "outputs": found, "hint": hint}
 
     def _expect(self, message: dict[str, Any]) -> _Expected:
         definition = Definition.model_validate(message["definition"])
@@ -66,18 +81,47 @@ class Judge:
         if self._current != (definition.name, workload.uuid):
             self._current = (definition.name, workload.uuid)
             self._cases.clear()
-            self._pool = None
-        if "shift" in message:
-            self._pool = self._pool or InputPool(definition, workload, device, dataset)
-            outputs, _ = _compute(definition, self._pool.inputs(message["shift"]))
-            return _Expected("timed call", (), outputs)
+            self._timed_inputs = None
+        if "number" in message:
+            self._timed_inputs = self._timed_inputs or TimedInputs(definition, workload, device, dataset)
+            inputs = self._timed_inputs.set(message["number"])
+            return _Expected("timed call", (), inputs, _compute(definition, inputs)[0])
         case: int = message["case"]
         if case not in self._cases:
             name, inputs, row_kinds = make_case(definition, workload, case, device, dataset)
             outputs, is_exact = _compute(definition, inputs)
             reference = _run_reference(definition, inputs) if is_exact and case == 0 else None
-            self._cases[case] = _Expected(name, row_kinds, outputs, reference)
+            self._cases[case] = _Expected(name, row_kinds, inputs, outputs, reference)
         return self._cases[case]
+
+    def _explain(
+        self, message: dict[str, Any], expected: _Expected, is_right: Callable[[list[torch.Tensor]], bool]
+    ) -> str | None:
+        """Whether wrong outputs would have been right with one input of an earlier call, or with all of them."""
+        definition = Definition.model_validate(message["definition"])
+        if sum(output.nbytes for output in expected.outputs) > _MOST_EXPLAINED_BYTES:
+            return None
+        earlier = [case for index, case in self._cases.items() if index < message.get("case", len(self._cases))]
+        for case in {id(case): case for case in (*earlier[:1], *earlier[-1:])}.values():
+            for name, value in case.inputs.items():
+                if is_right(_compute(definition, {**expected.inputs, name: value})[0]):
+                    return f"this would be right with the {name!r} of an earlier call: {case.name}"
+        for case in earlier:
+            if is_right(case.outputs):
+                return f"this is the answer to an earlier call: {case.name}"
+        for number in message.get("earlier", []):
+            if self._timed_inputs and is_right(_compute(definition, self._timed_inputs.set(number))[0]):
+                return "this is the answer to an earlier call"
+        return None
+
+
+def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:
+    """How many elements of the outputs are still what they were before the call."""
+    count = 0
+    for actual, right in zip(actuals, expected, strict=True):
+        elements = [as_bytes(tensor).view(-1, tensor.element_size()) == POISON for tensor in (actual, right)]
+        count += int((elements[0].all(dim=1) & ~elements[1].all(dim=1)).sum().item())
+    return f"{count} elements were never written" if count else None
 
 
 def _compute(definition: Definition, inputs: dict[str, Any]) -> tuple[list[torch.Tensor], bool]:

@@ -104,10 +104,13 @@ class Lane:
         except FailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
         reference = Entrant(reference_solution(definition), worker, Allowance(self._terms.timeout_s))
+        everyone = [reference, *entrants]
+        self._expose_strays(everyone)  # now, because they would disturb the others
         ceiling = self._gauge.measure(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
             Race(definition, workload, self._court, self._terms.settings).run(entrants, unjudged=reference)
         clocks = watch.summary()
+        self._expose_strays(everyone)  # and now, because they may have waited until they were timed
         if reference.failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {reference.failure}")
         for entrant in entrants:
@@ -130,6 +133,13 @@ class Lane:
                 performance=performance,
                 log=log,
             )
+
+    def _expose_strays(self, entrants: Iterable[Entrant]) -> None:
+        """Fail the entrants whose workers go on working while nobody asks them to, and end those of others too."""
+        found = self._workers.expose_strays()
+        for entrant in entrants:
+            if entrant.failure is None and entrant.worker.process in found:
+                entrant.failure = FailedError("RUNTIME_ERROR", found[entrant.worker.process])
 
     def _make_trace(
         self,

@@ -7,34 +7,41 @@ import torch
 from fib_rmsnorm.evaluation.inputs import shape_of, torch_dtype
 from fib_rmsnorm.schema import Definition, Workload
 
-_RED_ZONE_BYTES = 4096
 # All ones: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
 POISON = 255
+# An index that is off by one is mostly off by one row: the zones are a few rows wide.
+_RED_ZONE_ROWS = 4
+_LEAST_RED_ZONE_BYTES = 4096
+_ALIGNMENT = 512
 
 
 class OutputBuffers:
     """One set of a Definition's outputs."""
 
     def __init__(self, definition: Definition, workload: Workload, device: str) -> None:
-        self._raw: dict[str, torch.Tensor] = {}
+        self._zones: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._insides: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []
         for name, spec in definition.outputs.items():
             dtype = torch_dtype(spec.dtype.value)
-            shape = shape_of(definition, workload, name) or []
-            size = torch.Size(shape).numel() * dtype.itemsize
-            raw = torch.full((size + 2 * _RED_ZONE_BYTES,), POISON, dtype=torch.uint8, device=device)
-            self._raw[name] = raw
-            self.tensors.append(raw[_RED_ZONE_BYTES : _RED_ZONE_BYTES + size].view(dtype).view(shape))
+            shape = torch.Size(shape_of(definition, workload, name) or [])
+            zone = _zone_bytes(shape, dtype)
+            raw = torch.full((shape.numel() * dtype.itemsize + 2 * zone,), POISON, dtype=torch.uint8, device=device)
+            inside = raw[zone : raw.numel() - zone]
+            self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
+            self._insides.append(inside)
+            self.tensors.append(inside.view(dtype).view(shape))
 
     def poison(self) -> None:
-        """Make every element one that the kernel has yet to write."""
-        for raw in self._raw.values():
-            raw.fill_(POISON)
+        """Make every element one that the kernel has yet to write. The red zones keep what any call did to them."""
+        for inside in self._insides:
+            inside.fill_(POISON)
 
     def overrun(self) -> list[str]:
         """Names of the outputs beyond whose ends something was written."""
-        return [
-            name
-            for name, raw in self._raw.items()
-            if bool((raw[:_RED_ZONE_BYTES] != POISON).any() | (raw[-_RED_ZONE_BYTES:] != POISON).any())
-        ]
+        return [name for name, zones in self._zones.items() if any(bool((zone != POISON).any()) for zone in zones)]
+
+
+def _zone_bytes(shape: torch.Size, dtype: torch.dtype) -> int:
+    row = (shape[-1] if shape else 1) * dtype.itemsize
+    return -(-max(_LEAST_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT

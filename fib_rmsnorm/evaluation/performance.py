@@ -47,6 +47,7 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
         bandwidth_gb_per_s=bytes_moved / latency_ms / 1e6 if latency_ms else None,
         first_call_ms=entrant.first_call_ms,
         build_s=entrant.worker.build_s,
+        library_calls=entrant.library_calls,
     )
     if entrant.costs:
         performance.host_overhead_us = entrant.costs.host_overhead_us

@@ -15,9 +15,9 @@ from typing import Literal
 
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
 from fib_rmsnorm.evaluation.court import Court
-from fib_rmsnorm.evaluation.stage import KEPT_CALLS
 from fib_rmsnorm.evaluation.statistics import median_interval
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Worker
+from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Workload
 
 INTERVAL_GOAL = 0.01
@@ -26,6 +26,7 @@ _MOST_TRIALS = 12
 _TRIAL_BUDGET_S = 0.15
 _BUDGET_S = 0.6  # of trials, for each solution
 _HOT_CALLS = 50
+_QUICKLY_JUDGED_BYTES = 4 << 20
 
 
 @dataclass
@@ -47,6 +48,9 @@ class Entrant:
     """Time that its trials took, all included."""
     hot_ms: list[float] = field(default_factory=list)
     costs: Costs | None = None
+    library_calls: list[str] | None = None
+    judged_trials: int = 0
+    """Trials whose calls have been judged, that is, one of them."""
     stopped_by: Literal["interval", "budget", "iterations"] = "iterations"
     failure: FailedError | None = None
 
@@ -80,17 +84,22 @@ class Race:
         everyone = [unjudged, *entrants]
         for entrant in everyone:
             self._attempt(entrant, self._set_stage)
-        # Whether calls were right is judged after trials that nobody can foresee.
-        judged_trials = {self._random.randrange(self._settings.num_trials), self._settings.num_trials - 1}
+        # One call in each trial is judged; if that takes long, one of the first trials and one of all others.
+        judged_early = self._random.randrange(self._settings.num_trials)
         trial = 0
         while running := [e for e in everyone if e.failure is None and not self._is_done(e)]:
             for entrant in running if trial % 2 == 0 else reversed(running):
                 self._attempt(entrant, self._run_trial)
-                if trial in judged_trials and entrant is not unjudged:
+                if entrant is not unjudged and (self._is_quickly_judged() or trial == judged_early):
                     self._attempt(entrant, self._judge)
             trial += 1
         for entrant in everyone:
+            if entrant is not unjudged and entrant.judged_trials < len(entrant.trials):
+                self._attempt(entrant, self._judge)
             self._attempt(entrant, self._finish)
+
+    def _is_quickly_judged(self) -> bool:
+        return bytes_moved(self._definition, self._workload) <= _QUICKLY_JUDGED_BYTES
 
     def _attempt(self, entrant: Entrant, step: Callable[[Entrant], None]) -> None:
         if entrant.failure is None:
@@ -122,6 +131,7 @@ class Race:
         }
         staged = entrant.worker.ask(request, Staged, entrant.allowance)
         entrant.timer, entrant.tick_ms = staged.timer, staged.tick_ms
+        entrant.timer, entrant.library_calls = staged.timer, staged.library_calls
 
     def _run_trial(self, entrant: Entrant) -> None:
         # An interval that is still wide after the usual trials needs many more calls, not a few.
@@ -141,15 +151,12 @@ class Race:
             "calls": calls,
             "budget_s": entrant.allowance.left_s if fixed else _TRIAL_BUDGET_S,
             "cold": not hot,
-            "fresh": not hot,
         }
         return entrant.worker.ask(request, Timed, entrant.allowance)
 
     def _judge(self, entrant: Entrant) -> None:
-        if self._settings.l2 == "hot":
-            return  # calls on the same inputs leave nothing to choose from
-        back = self._random.randrange(min(KEPT_CALLS // 2, len(entrant.trials[-1])))
-        self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance, back)
+        self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance)
+        entrant.judged_trials = len(entrant.trials)
 
     def _finish(self, entrant: Entrant) -> None:
         if self._settings.l2 == "both":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import sleep
 from typing import Any
 
 import torch
+from torch.utils._device import DeviceContext
 
+from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.outputs import OutputBuffers
-from fib_rmsnorm.evaluation.pool import same_bits
 from fib_rmsnorm.evaluation.results import WrongOutputError, normalize_outputs
 from fib_rmsnorm.schema import Definition, Solution
 
@@ -36,20 +37,25 @@ class Runner:
         return partial(self._entry, *inputs.values(), *outputs)
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
-        """A call's outputs in the Definition's order. Raises WrongOutputError if it returned no such thing."""
+        """A call's outputs in the Definition's order. Raises WrongOutputError if it left no such thing."""
         found = buffers.tensors if self.destination_passing else normalize_outputs(returned, self._names)
         for name, tensor in zip(self._names, found, strict=True):
             if type(tensor) is not torch.Tensor:
                 raise WrongOutputError(f"the output {name!r} is a {type(tensor).__name__}: only plain tensors count")
             if tensor.device != torch.device(self._device):
                 raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
+        if modes := _active_modes():
+            # What we do to look at an output would go through it first.
+            raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
         return found
 
-    def run_checked(self, inputs: dict[str, Any], buffers: OutputBuffers, *, settle: bool) -> list[torch.Tensor]:
+    def run_checked(
+        self, inputs: dict[str, Any], buffers: OutputBuffers, *, settle: bool = False
+    ) -> list[torch.Tensor]:
         """Call once, and return the outputs as whoever uses them next on the current stream sees them.
 
-        With `settle`, also wait a little, and raise WrongOutputError if they still change: work was left to a
-        stream that nobody joined, or to a thread.
+        What is written later is missing from them. To `settle` is to wait for it, so that it can be named: raises
+        WrongOutputError if the outputs still change, by work left to a stream nobody joined or to a thread.
         """
         if self._device == "cpu":
             found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
@@ -59,10 +65,14 @@ class Runner:
         if settle:
             sleep(_SETTLE_S)
         self.synchronize()
-        for name, now, then in zip(self._names, found, seen, strict=True):
-            if not same_bits(now, then):
-                raise WrongOutputError(f"the output {name!r} changed after the call had returned")
+        self.require_same(found, seen)
         return seen
+
+    def require_same(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> None:
+        """Raise WrongOutputError if outputs are no longer what was seen when their call returned."""
+        for name, after, then in zip(self._names, now, seen, strict=False):
+            if not same_bits(after, then):
+                raise WrongOutputError(f"the output {name!r} changed after the call had returned")
 
     def _run_behind_a_spin(
         self, inputs: dict[str, Any], buffers: OutputBuffers
@@ -85,6 +95,13 @@ class Runner:
         """Wait for the device."""
         if self._device != "cpu":
             torch.cuda.synchronize(self._device)
+
+
+def _active_modes() -> list[str]:
+    """Names of the torch modes that stand between a caller and torch; a default device is one without harm."""
+    stacked = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
+    stacked += [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
+    return [type(mode).__name__ for mode in stacked if type(mode) is not DeviceContext]
 
 
 def _late(value: Any) -> Any:

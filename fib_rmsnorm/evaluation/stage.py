@@ -1,8 +1,10 @@
-"""Everything a timed call needs: fresh inputs, poisoned outputs, and a memory of the last few calls."""
+"""Everything a timed call needs: inputs that no call has seen, poisoned outputs, and a look at what it left."""
 
 from __future__ import annotations
 
 import random
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -10,21 +12,35 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.outputs import OutputBuffers
-from fib_rmsnorm.evaluation.pool import SHIFTS, InputPool
+from fib_rmsnorm.evaluation.results import WrongOutputError
 from fib_rmsnorm.evaluation.runner import Runner
+from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
 from fib_rmsnorm.evaluation.timing.timer import Call, repeat
 from fib_rmsnorm.schema import Definition, Workload
 
 KEPT_CALLS = 4
-"""Outputs of so many of the last calls are kept; which of them is judged is chosen afterwards."""
+"""Outputs of so many of the last calls are kept."""
 _FEWER_KEPT_BYTES = 256 << 20
+_NUMBER_BITS = 62
 _OVERHEAD_CALLS = 50
 _OVERHEAD_TRIALS = 10
+
+_clone = torch.Tensor.clone
 
 
 def count_kept_calls(output_bytes: int) -> int:
     """Of how many calls the outputs are kept: fewer if they are large."""
     return KEPT_CALLS if output_bytes < _FEWER_KEPT_BYTES else KEPT_CALLS // 2
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A timed call that was chosen to be judged: the number of its inputs, and its outputs as it returned."""
+
+    number: int
+    outputs: list[torch.Tensor]
+    returned: list[torch.Tensor]
+    """What it returned; nobody may write to it as long as we hold it."""
 
 
 class Stage:
@@ -35,59 +51,83 @@ class Stage:
     ) -> None:
         self._runner = runner
         self._device = device
-        self._pool = InputPool(definition, workload, device, dataset)
+        self._inputs = TimedInputs(definition, workload, device, dataset)
         first = OutputBuffers(definition, workload, device)
-        size = sum(tensor.nbytes for tensor in first.tensors)
-        kept = count_kept_calls(size)
-        self._ring = [first, *(OutputBuffers(definition, workload, device) for _ in range(kept - 1))]
-        # Another order in every process, so that no call knows which window will come.
-        self._shifts = random.SystemRandom().sample(range(SHIFTS), SHIFTS)
-        self._calls = 0
-        self._recent: list[tuple[int, Any]] = [(0, None)] * kept
+        kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
+        self._ring = deque([first, *(OutputBuffers(definition, workload, device) for _ in range(kept - 1))])
+        self._random = random.SystemRandom()
+        self._numbers: list[int] = []
+        self._returned: deque[Any] = deque(maxlen=kept)
+        self._timed = 0
+        self._sighting: Sighting | None = None
 
     @property
     def buffers(self) -> OutputBuffers:
-        """Buffers of the form that outputs must have."""
+        """The outputs of the last call."""
         return self._ring[0]
 
-    def prepare_fresh(self, _: int = 0) -> Call:
+    def prepare(self, _: int = 0) -> Call:
         """A call on inputs that no call has seen, into poisoned outputs."""
-        shift = self._shifts[self._calls % SHIFTS]
-        slot = self._calls % len(self._ring)
-        self._calls += 1
-        buffers = self._ring[slot]
-        buffers.poison()
-        call = self._runner.bind(self._pool.inputs(shift), buffers)
+        self._numbers.append(self._random.getrandbits(_NUMBER_BITS))
+        inputs = self._inputs.set(self._numbers[-1])
+        self._ring.rotate()
+        self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
+        call = self._runner.bind(inputs, self.buffers)
         if self._runner.destination_passing:
-            self._recent[slot] = (shift, None)
             return call
-        recent = self._recent
+        self._returned.append(None)  # lets go of an old one now, while nothing is timed
+        returned = self._returned
 
         def keep() -> None:
-            recent[slot] = (shift, call())
+            returned[-1] = call()
 
         return keep
 
-    def prepare_same(self, _: int = 0) -> Call:
-        """A call on the same inputs and outputs as the one before, which caches may hold."""
-        return self._runner.bind(self._pool.inputs(0), self._ring[0])
+    def look(self) -> int:
+        """Keep what the timed call that has just returned left, or not: each since the last recall is as likely.
+
+        Returns how many copies it has launched. Raises WrongOutputError if the call left no outputs.
+        """
+        self._timed += 1
+        if self._random.randrange(self._timed):
+            return 0
+        found = self._outputs()
+        seen = [_clone(tensor) for tensor in found]
+        held = [] if self._runner.destination_passing else found
+        self._sighting = Sighting(self._numbers[-1], seen, held)
+        return len(seen)
+
+    def _outputs(self) -> list[torch.Tensor]:
+        returned = None if self._runner.destination_passing else self._returned[-1]
+        return self._runner.outputs_of(returned, self.buffers)
+
+    def recall(self) -> Sighting:
+        """The call that was chosen since the last recall.
+
+        Raises WrongOutputError if what it returned has changed since: an output belongs to the caller.
+        """
+        if self._sighting is None:
+            raise WrongOutputError("none was seen")
+        sighting, self._sighting, self._timed = self._sighting, None, 0
+        self.prepare()()  # another, in case the one chosen was the last
+        self._runner.synchronize()
+        self._runner.require_same(sighting.returned, sighting.outputs[: len(sighting.returned)])
+        return sighting
+
+    def earlier_numbers(self, number: int) -> list[int]:
+        """The numbers of the first call and of the one before `number`: what caches keep is mostly of one of these."""
+        index = self._numbers.index(number)
+        return [self._numbers[i] for i in sorted({0, index - 1}) if 0 <= i < index]
 
     def warm_up(self, calls: int, budget_s: float) -> None:
         """Call as often, without timing."""
         for _ in repeat(calls, budget_s):
-            self.prepare_fresh()()
+            self.prepare()()
             self._runner.synchronize()
-
-    def recall(self, back: int) -> tuple[int, list[torch.Tensor]]:
-        """The window and outputs of the call that was `back` before the last fresh one."""
-        self._runner.synchronize()
-        slot = (self._calls - 1 - back) % len(self._ring)
-        shift, returned = self._recent[slot]
-        return shift, self._runner.outputs_of(returned, self._ring[slot])
 
     def changed_inputs(self) -> list[str]:
         """Names of inputs that timed calls have changed."""
-        return self._pool.changed()
+        return self._inputs.changed()
 
     def overrun(self) -> list[str]:
         """Names of outputs that timed calls have written beyond."""
@@ -97,7 +137,7 @@ class Stage:
         """Host microseconds to issue a call without waiting for it; None on CPU, where a call is its work."""
         if self._device == "cpu":
             return None
-        call = self.prepare_same()
+        call = self.prepare()
         best = float("inf")
         for _ in range(_OVERHEAD_TRIALS):
             self._runner.synchronize()
@@ -112,12 +152,12 @@ class Stage:
         """Device memory that a call allocates through torch beyond its outputs; None on CPU."""
         if self._device == "cpu":
             return None
-        call = self.prepare_same()
+        call = self.prepare()
         self._runner.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
-        returned = call()
+        call()
         self._runner.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
-        outputs = [] if self._runner.destination_passing else self._runner.outputs_of(returned, self.buffers)
+        outputs = [] if self._runner.destination_passing else self._outputs()
         return max(0, peak - sum(tensor.nbytes for tensor in outputs))

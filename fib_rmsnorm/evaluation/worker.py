@@ -8,19 +8,21 @@ from typing import Any
 
 import torch
 
+from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.building import BuildError, build_entry, is_compile_error
 from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.handover import write_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
+from fib_rmsnorm.evaluation.keepsakes import Keepsakes
+from fib_rmsnorm.evaluation.library_calls import LibraryCalls
 from fib_rmsnorm.evaluation.outputs import OutputBuffers
-from fib_rmsnorm.evaluation.pool import same_bits
 from fib_rmsnorm.evaluation.results import WrongOutputError
 from fib_rmsnorm.evaluation.runner import Runner
 from fib_rmsnorm.evaluation.stage import Stage
 from fib_rmsnorm.evaluation.tampering import Watch
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
-from fib_rmsnorm.schema import Definition, Solution, Workload
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
 
 class Worker:
@@ -39,13 +41,15 @@ class Worker:
         if self._device != "cpu":
             torch.cuda.set_device(self._device)
         self._timer = choose_timer(self._device)
-        self._watch = Watch()
+        self._keepsakes = Keepsakes()
+        self._replaced = Watch().replaced  # as it is now, whatever becomes of the class
         started = perf_counter()
         try:
             entry = build_entry(solution, self._device, Path(message["cache"]))
         except BuildError as error:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
         self._runner = Runner(entry, self._definition, solution, self._device)
+        self._is_python = solution.spec.language is SupportedLanguages.PYTHON
         return {"build_s": perf_counter() - started}
 
     def compile(self, message: Message) -> Message:
@@ -73,6 +77,7 @@ class Worker:
         elapsed_ms = (perf_counter() - started) * 1e3
         self._check_form(found, outputs.tensors)
         write_outputs(self._handover, found)
+        self._keepsakes.remember(found)
         changed = [name for name, value in before.items() if not same_bits(inputs[name], value)]
         self._check_tampering()
         return {"call_ms": elapsed_ms, "changed_inputs": changed, "overrun": outputs.overrun()}
@@ -97,23 +102,35 @@ class Worker:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
     def _check_tampering(self) -> None:
-        if replaced := self._watch.replaced():
+        objects = [self, self._runner, self._timer, self._keepsakes, *([self._stage] if self._stage else [])]
+        if replaced := self._replaced(*objects):
             raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(replaced[:5])}", fatal=True)
 
     def set_stage(self, message: Message) -> Message:
         """Make ready to time a Workload."""
         workload = Workload.model_validate(message["workload"])
         self._stage = Stage(self._definition, workload, self._runner, self._device, self._dataset)
+        library_calls = None if self._is_python else self._list_library_calls(self._stage)
         self._stage.warm_up(message["warmup_runs"], message["budget_s"])
-        return {"timer": self._timer.name, "tick_ms": self._timer.tick_ms}
+        return {"timer": self._timer.name, "tick_ms": self._timer.tick_ms, "library_calls": library_calls}
+
+    def _list_library_calls(self, stage: Stage) -> list[str]:
+        library_calls = LibraryCalls()
+        call = stage.prepare()
+        with library_calls:
+            call()
+        self._runner.synchronize()
+        return library_calls.names
 
     def time(self, message: Message) -> Message:
         """Time one trial: a span, a busy time and a number of pieces for each call."""
         stage = self._require_stage()
-        prepare = stage.prepare_fresh if message["fresh"] else stage.prepare_same
+        self._check_tampering()
         try:
-            samples = self._timer.measure(prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"])
-        except MeasurementError as error:
+            samples = self._timer.measure(
+                stage.prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"], after=stage.look
+            )
+        except (MeasurementError, WrongOutputError) as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._check_tampering()
         return {
@@ -122,16 +139,22 @@ class Worker:
             "pieces": [sample.pieces for sample in samples],
         }
 
-    def reveal(self, message: Message) -> Message:
-        """Hand over the outputs of one of the last timed calls: `back` calls before the last."""
+    def reveal(self, _: Message) -> Message:
+        """Hand over the outputs of one of the timed calls since this was last asked, and the number of its inputs."""
         stage = self._require_stage()
         try:
-            shift, found = stage.recall(message["back"])
+            sighting = stage.recall()
         except WrongOutputError as error:
-            raise RefusalError("RUNTIME_ERROR", f"in a timed call: {error}") from None
-        self._check_form(found, stage.buffers.tensors)
-        write_outputs(self._handover, found)
-        return {"shift": shift, "changed_inputs": stage.changed_inputs(), "overrun": stage.overrun()}
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        self._check_form(sighting.outputs, stage.buffers.tensors)
+        write_outputs(self._handover, sighting.outputs)
+        self._keepsakes.remember(sighting.outputs)
+        return {
+            "number": sighting.number,
+            "earlier": stage.earlier_numbers(sighting.number),
+            "changed_inputs": stage.changed_inputs(),
+            "overrun": stage.overrun(),
+        }
 
     def count_costs(self, _: Message) -> Message:
         """What else a call costs: the host's time to issue it, and extra device memory."""
@@ -141,6 +164,8 @@ class Worker:
     def strike_stage(self, _: Message) -> Message:
         """Release what timing needed."""
         self._stage = None
+        if kept := self._keepsakes.find_kept():
+            raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
         if self._device != "cpu":
             torch.cuda.empty_cache()
         return {}

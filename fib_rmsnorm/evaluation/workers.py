@@ -26,6 +26,7 @@ from fib_rmsnorm.evaluation.process import (
     ProcessTimeoutError,
     Zygote,
 )
+from fib_rmsnorm.evaluation.strays import find_strays
 from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Settings, Solution, digest
 
 # Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
@@ -113,6 +114,14 @@ class WorkerPool:
         while len(self._workers) > MOST_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
         return self._workers[key]
+
+    def expose_strays(self) -> dict[Process, str]:
+        """End the workers that go on working, or left a process, while all of them should be idle; and say how."""
+        processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
+        found = {processes[pid]: what for pid, what in find_strays(processes).items()}
+        for process in found:
+            process.kill()
+        return found
 
     def _start(self, definition: Definition, solution: Solution) -> Worker:
         interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"

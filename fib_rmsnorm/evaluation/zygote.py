@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -43,6 +44,8 @@ def main(descriptor: int, scheduler: int) -> None:
     import fib_rmsnorm.evaluation.judge
     import fib_rmsnorm.evaluation.worker  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # what the children have in common is neither searched nor copied by their collectors
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
         if not data:
@@ -86,6 +89,8 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, schedule
         channel_fd, log_fd, handover_fd = fds
         _redirect(log_fd)
         _limit()
+        if request["role"] == "worker":
+            become_subreaper()  # so that it keeps the descendants whose parents end
         environment = request["environment"]
         assert isinstance(environment, dict)
         os.environ.update(environment)

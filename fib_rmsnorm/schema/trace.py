@@ -122,6 +122,10 @@ class Performance(UpstreamPerformance):
     peak_memory_bytes: int | None = None
     """Device memory that a call allocates beyond its outputs."""
 
+    library_calls: list[str] | None = None
+    """Operators of torch that a call of a solution in another language than Python ran, other than to make and
+    move tensors."""
+
     clocks: Clocks | None = None
     suspect: list[str] = Field(default_factory=list)
     """Reasons not to trust this number; empty if none was found."""

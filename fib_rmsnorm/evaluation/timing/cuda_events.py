@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, repeat
 
 # Long enough for the host to issue a call's launches while the GPU spins, so that the events enclose only
 # the device's work. The events' own floor stays in the number; who records it subtracts an empty kernel's.
@@ -21,7 +21,9 @@ class CudaEvents:
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)
 
-    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+    def measure(
+        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+    ) -> list[Sample]:
         """Time each call by itself."""
         samples = []
         for index in repeat(calls, budget_s):
@@ -33,6 +35,7 @@ class CudaEvents:
             start.record()
             call()
             end.record()
+            after()
             torch.cuda.synchronize()
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))

@@ -10,7 +10,7 @@ import torch
 from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 
 _BUFFER_BYTES = 8 << 20
 _KINDS = (cupti.ActivityKind.CONCURRENT_KERNEL, cupti.ActivityKind.MEMCPY, cupti.ActivityKind.MEMSET)
@@ -23,13 +23,18 @@ class _Window:
 
     begin_ns: int
     end_ns: int
+    extra: int
+    """Pieces at its end that are ours: a look at the outputs, behind the call on its stream."""
     work: list[tuple[int, int]] = field(default_factory=list)
 
+    def own_work(self) -> list[tuple[int, int]]:
+        return sorted(self.work)[: len(self.work) - self.extra]
+
     def to_sample(self) -> Sample:
-        first = min(start for start, _ in self.work)
-        last = max(end for _, end in self.work)
-        busy = sum(end - start for start, end in self.work)
-        return Sample((last - first) / 1e6, busy / 1e6, len(self.work))
+        work = self.own_work()
+        last = max(end for _, end in work)
+        busy = sum(end - start for start, end in work)
+        return Sample((last - work[0][0]) / 1e6, busy / 1e6, len(work))
 
 
 class Cupti:
@@ -52,7 +57,9 @@ class Cupti:
     def _collect(self, activities: list[Any]) -> None:
         self._work += [(activity.start, activity.end) for activity in activities if activity.kind in _KINDS]
 
-    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+    def measure(
+        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+    ) -> list[Sample]:
         """Time each call by itself."""
         self._work.clear()
         windows = []
@@ -66,8 +73,9 @@ class Cupti:
                 torch.cuda.synchronize()
                 begin_ns = cupti.get_timestamp()
                 call()
+                extra = after()
                 torch.cuda.synchronize()
-                windows.append(_Window(begin_ns, cupti.get_timestamp()))
+                windows.append(_Window(begin_ns, cupti.get_timestamp(), extra))
             cupti.activity_flush_all(_FORCED_FLUSH)
         finally:
             for kind in _KINDS:
@@ -83,6 +91,6 @@ class Cupti:
             index = bisect_right(begins, middle) - 1
             if index >= 0 and middle <= windows[index].end_ns:  # else the stage's setting, not the call
                 windows[index].work.append((start, end))
-        idle = sum(not window.work for window in windows)
+        idle = sum(not window.own_work() for window in windows)
         if idle:
             raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(windows)} timed calls")

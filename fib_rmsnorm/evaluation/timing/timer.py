@@ -10,6 +10,8 @@ from typing import Protocol
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
 """Sets the stage for call `i`, untimed, and returns what is to be timed."""
+After = Callable[[], int]
+"""Follows each call at once, untimed; returns how many pieces of device work it has launched."""
 
 # However slow a call is, a trial has at least this many.
 _FEWEST_CALLS = 1
@@ -44,7 +46,9 @@ class Timer(Protocol):
         """What its clock rounds to; 0 if that is far below anything timed."""
         ...
 
-    def measure(self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float) -> list[Sample]:
+    def measure(
+        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+    ) -> list[Sample]:
         """Time up to `calls` calls, fewer if the budget is spent before.
 
         `cold` evicts the GPU's L2 cache before each; a CPU timer ignores it. Raises MeasurementError if the

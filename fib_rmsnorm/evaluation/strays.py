@@ -1,0 +1,70 @@
+"""What a worker does while nobody asks it for anything: threads that run on, processes that it left.
+
+Seen from outside, so that nothing in the worker can hide it. The CPU time that a process takes while it should
+be idle does not depend on how loaded the machine is: an honest one takes none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from contextlib import suppress
+
+import psutil
+
+# Threads of OpenMP spin after a parallel region before they sleep: some milliseconds, or 200 (LLVM's and
+# Intel's runtimes). Whoever still takes time after this long does not wait for anything.
+_PATIENCE_S = 0.35
+_LOOK_S = 0.015
+_QUIET_LOOKS = 2  # in a row: on a loaded machine, a thread that never waits may not run during one of them
+_IDLE_SHARE = 0.05
+_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
+# Helpers that libraries start once and leave asleep.
+_HELPERS = ("torch/_inductor/compile_worker", "torch._inductor.compile_worker", "multiprocessing.resource_tracker")
+
+
+def find_strays(pids: Collection[int]) -> dict[int, str]:
+    """What is wrong with those of some idle processes that are not idle, or not alone: 30 ms if all are honest."""
+    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid))}
+    for pid, share in _find_busy([pid for pid in pids if pid not in found]).items():
+        found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
+    return found
+
+
+def _find_busy(pids: Collection[int]) -> dict[int, float]:
+    """The processes that go on taking CPU time, and how much: the share of a core."""
+    started = time.monotonic()
+    first = {pid: _cpu_seconds(pid) for pid in pids}
+    quiet = dict.fromkeys(pids, 0)
+    while quiet and time.monotonic() - started < _PATIENCE_S:
+        before, at = {pid: _cpu_seconds(pid) for pid in quiet}, time.monotonic()
+        time.sleep(_LOOK_S)
+        allowed = _IDLE_SHARE * (time.monotonic() - at)
+        looks = {pid: looks + 1 if _cpu_seconds(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
+        quiet = {pid: count for pid, count in looks.items() if count < _QUIET_LOOKS}
+    elapsed = time.monotonic() - started
+    return {pid: (_cpu_seconds(pid) - first[pid]) / elapsed for pid in quiet}
+
+
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process, to the nanosecond where the system tells."""
+    try:
+        return time.clock_gettime((~pid << 3) | _CLOCK_OF_PROCESS)
+    except OSError:
+        with suppress(psutil.Error):
+            return float(sum(psutil.Process(pid).cpu_times()[:2]))  # user and system
+        return 0.0
+
+
+def _describe_left_behind(pid: int) -> str | None:
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for child in process.children(recursive=True):
+            with suppress(psutil.Error):
+                command = child.cmdline()
+                if command == process.cmdline():
+                    return "a fork of itself"
+                # A zombie has no command any more.
+                if command and not any(helper in word for helper in _HELPERS for word in command):
+                    return " ".join(command)[:200]
+    return None

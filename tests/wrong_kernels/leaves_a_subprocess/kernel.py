@@ -1,0 +1,16 @@
+import subprocess
+
+import torch
+
+CHILDREN = []
+
+
+def _normalize(x, weight, eps):
+    x_fp32 = x.float()
+    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+
+def run(x, weight, eps):
+    if not CHILDREN:
+        CHILDREN.append(subprocess.Popen(["sleep", "600"]))
+    return _normalize(x, weight, eps)

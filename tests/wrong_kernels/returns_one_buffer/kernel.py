@@ -1,0 +1,13 @@
+import torch
+
+BUFFERS = {}
+
+
+def _normalize(x, weight, eps):
+    x_fp32 = x.float()
+    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+
+def run(x, weight, eps):
+    out = BUFFERS.setdefault(x.shape, torch.empty_like(x))
+    return out.copy_(_normalize(x, weight, eps))
