@@ -121,7 +121,7 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
     for actual, right in zip(actuals, expected, strict=True):
         elements = [as_bytes(tensor).view(-1, tensor.element_size()) == POISON for tensor in (actual, right)]
         count += int((elements[0].all(dim=1) & ~elements[1].all(dim=1)).sum().item())
-    return f"{count} elements were never written" if count else None
+    return f"{count} elements were never written, or computed from what was there before" if count else None
 
 
 def _compute(definition: Definition, inputs: dict[str, Any]) -> tuple[list[torch.Tensor], bool]:

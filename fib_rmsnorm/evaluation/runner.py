@@ -74,6 +74,15 @@ class Runner:
             if not same_bits(after, then):
                 raise WrongOutputError(f"the output {name!r} changed after the call had returned")
 
+    def require_apart(self, returned: Sequence[Any]) -> None:
+        """Raise WrongOutputError if what several calls returned, all of which we hold, lies in the same memory."""
+        taken: set[int] = set()
+        for outputs in (normalize_outputs(one, self._names) for one in returned):
+            addresses = {tensor.data_ptr() for tensor in outputs if tensor.numel()}
+            if addresses & taken:
+                raise WrongOutputError("a call returned the buffer of an earlier one, and so overwrote its output")
+            taken |= addresses
+
     def _run_behind_a_spin(
         self, inputs: dict[str, Any], buffers: OutputBuffers
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -86,13 +87,15 @@ class Stage:
     def look(self) -> int:
         """Keep what the timed call that has just returned left, or not: each since the last recall is as likely.
 
-        Returns how many copies it has launched. Raises WrongOutputError if the call left no outputs.
+        Returns how many copies it has launched. Raises WrongOutputError if the call left no outputs, or put them
+        where those of an earlier call are that we hold.
         """
         self._timed += 1
         if self._random.randrange(self._timed):
             return 0
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
+        self._runner.require_apart([returned for returned in self._returned if returned is not None])
         held = [] if self._runner.destination_passing else found
         self._sighting = Sighting(self._numbers[-1], seen, held)
         return len(seen)
@@ -109,7 +112,6 @@ class Stage:
         if self._sighting is None:
             raise WrongOutputError("none was seen")
         sighting, self._sighting, self._timed = self._sighting, None, 0
-        self.prepare()()  # another, in case the one chosen was the last
         self._runner.synchronize()
         self._runner.require_same(sighting.returned, sighting.outputs[: len(sighting.returned)])
         return sighting
@@ -119,10 +121,12 @@ class Stage:
         index = self._numbers.index(number)
         return [self._numbers[i] for i in sorted({0, index - 1}) if 0 <= i < index]
 
-    def warm_up(self, calls: int, budget_s: float) -> None:
-        """Call as often, without timing."""
-        for _ in repeat(calls, budget_s):
-            self.prepare()()
+    def warm_up(self, calls: int, budget_s: float, watched_by: AbstractContextManager[object]) -> None:
+        """Call as often, without timing; the first call within a context."""
+        for index in repeat(calls, budget_s):
+            call = self.prepare()
+            with watched_by if index == 0 else nullcontext():
+                call()
             self._runner.synchronize()
 
     def changed_inputs(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -110,17 +111,15 @@ class Worker:
         """Make ready to time a Workload."""
         workload = Workload.model_validate(message["workload"])
         self._stage = Stage(self._definition, workload, self._runner, self._device, self._dataset)
-        library_calls = None if self._is_python else self._list_library_calls(self._stage)
-        self._stage.warm_up(message["warmup_runs"], message["budget_s"])
-        return {"timer": self._timer.name, "tick_ms": self._timer.tick_ms, "library_calls": library_calls}
-
-    def _list_library_calls(self, stage: Stage) -> list[str]:
         library_calls = LibraryCalls()
-        call = stage.prepare()
-        with library_calls:
-            call()
-        self._runner.synchronize()
-        return library_calls.names
+        watched_by = nullcontext() if self._is_python else library_calls
+        self._stage.warm_up(message["warmup_runs"], message["budget_s"], watched_by)
+        is_known = message["warmup_runs"] and not self._is_python
+        return {
+            "timer": self._timer.name,
+            "tick_ms": self._timer.tick_ms,
+            "library_calls": library_calls.names if is_known else None,
+        }
 
     def time(self, message: Message) -> Message:
         """Time one trial: a span, a busy time and a number of pieces for each call."""

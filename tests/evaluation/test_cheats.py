@@ -1,0 +1,266 @@
+"""What the folders of tests/wrong_kernels/ do not cover: cheats that depend on how they are timed, and the guards by
+themselves.
+"""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from registries import QUICK, add_kernel, add_sources, pack_all, python_manifest
+
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.keepsakes import Keepsakes
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.runner import Runner
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.strays import find_strays
+from fib_rmsnorm.evaluation.tampering import Watch
+from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Definition, Settings, Workload
+
+SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
+WRONG_AFTER_60_CALLS = """\
+CALLS = []
+
+
+def run(x, weight, eps):
+    CALLS.append(1)
+    if len(CALLS) > 60:
+        return x * weight
+    x_fp32 = x.float()
+    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+"""
+RIGHT_UNLESS_TIMED = """\
+import sys
+
+
+def run(x, weight, eps, out):
+    frame = sys._getframe()
+    while frame:
+        if frame.f_code.co_name == "measure":
+            return
+        frame = frame.f_back
+    x_fp32 = x.float()
+    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
+    out.copy_(x_fp32 * rstd * weight.float())
+"""
+CALLS_TORCH = """\
+import torch
+
+
+def run(x, weight, eps):
+    return torch.nn.functional.rms_norm(x.float(), (x.shape[-1],), weight.float(), eps).to(x.dtype)
+"""
+TORCH_BINDING = """\
+#include <torch/extension.h>
+
+torch::Tensor Run(torch::Tensor x, torch::Tensor weight, double eps) {
+  const auto x_fp32 = x.to(torch::kFloat32);
+  const auto rstd = (x_fp32.pow(2).mean(-1, true) + eps).rsqrt();
+  return (x_fp32 * rstd * weight.to(torch::kFloat32)).to(x.scalar_type());
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("run", &Run); }
+"""
+
+
+def evaluate(registry, settings=QUICK):
+    """The only evaluation of the registry's only solution on its first workload."""
+    events = bench(registry, BenchOptions(settings=settings, device="cpu"))
+    return next(event.trace.evaluation for event in events if isinstance(event, Evaluated))
+
+
+def add_in_language(registry, language, source, file="kernel.py", extra="", destination_passing=False):
+    manifest = python_manifest("cheat_v1").replace('"python"', f'"{language}"').replace("kernel.py", file) + extra
+    manifest = manifest.replace("passing_style = false", f"passing_style = {str(destination_passing).lower()}")
+    add_sources(registry, "cheat_v1", {file: source}, manifest)
+    pack_all(registry)
+
+
+def test_a_kernel_that_goes_wrong_after_many_calls_fails(registry):
+    add_kernel(registry, "cheat_v1", WRONG_AFTER_60_CALLS)
+    evaluation = evaluate(registry, SEVERAL_TRIALS)
+    assert evaluation.status.value == "INCORRECT_NUMERICAL"
+    assert "timed call" in evaluation.log
+
+
+def test_calls_with_a_hot_cache_are_judged_too(registry):
+    add_in_language(registry, "python", RIGHT_UNLESS_TIMED, destination_passing=True)
+    evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))
+    assert evaluation.status.value == "INCORRECT_NUMERICAL"
+    assert "timed call: 128 elements were never written" in evaluation.log
+
+
+def test_library_calls_of_what_is_not_python_are_reported(registry):
+    add_in_language(registry, "triton", CALLS_TORCH)
+    evaluation = evaluate(registry)
+    assert evaluation.status.value == "PASSED", evaluation.log
+    assert any("rms_norm" in name or "rsqrt" in name for name in evaluation.performance.library_calls)
+
+
+def test_library_calls_of_python_are_nobodys_business(registry):
+    add_kernel(registry, "right_v1", CALLS_TORCH)
+    assert evaluate(registry).performance.library_calls is None
+
+
+@pytest.mark.slow
+def test_a_torch_binding_passes_and_its_library_calls_are_reported(registry):
+    add_in_language(registry, "cpp", TORCH_BINDING, "kernel.cpp", 'binding = "torch"\n')
+    evaluation = evaluate(registry)
+    assert evaluation.status.value == "PASSED", evaluation.log
+    assert "aten::rsqrt" in evaluation.performance.library_calls
+
+
+class TestTimedInputs:
+    @staticmethod
+    def make(hidden=4096, batch=3, dtype="float16") -> tuple[Definition, Workload, TimedInputs]:
+        definition = RmsNorm().define(hidden, dtype)
+        (workload,) = generate_workloads(definition, [batch])
+        return definition, workload, TimedInputs(definition, workload, "cpu", None)
+
+    def test_every_row_differs_from_call_to_call_in_place(self):
+        _, _, inputs = self.make()
+        first = inputs.set(1)
+        x, weight = first["x"].clone(), first["weight"].clone()
+        second = inputs.set(2)
+        assert second["x"].data_ptr() == first["x"].data_ptr()
+        assert ((second["x"] != x).sum(dim=1) == 2).all()  # the one that was large and the one that is
+        assert (second["weight"] != weight).sum() == 2
+        assert second["eps"] == first["eps"]
+
+    def test_another_process_makes_the_same_of_a_number(self):
+        one, other = self.make()[2], self.make()[2]
+        one.set(5)
+        assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
+
+    @pytest.mark.parametrize(("hidden", "dtype"), [(128, "float16"), (4096, "float16"), (32768, "float16")])
+    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden, dtype):
+        _, _, inputs = self.make(hidden, 8, dtype)
+        rstd = [inputs.set(n)["x"].float().pow(2).mean(dim=1).rsqrt() for n in (1, 2)]
+        original = self.make(hidden, 8, dtype)[2]._values["x"].float().pow(2).mean(dim=1).rsqrt()
+        for changed in rstd:
+            assert ((changed / original - 1).abs() > 2e-3).all()
+
+    def test_what_calls_changed_is_found_and_nothing_else(self):
+        _, _, inputs = self.make()
+        inputs.set(1)
+        assert inputs.changed() == []
+        inputs.set(2)["weight"][7] += 1
+        assert inputs.changed() == ["weight"]
+
+    @pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
+    def test_other_dtypes(self, dtype):
+        definition = RmsNorm().define(128)
+        x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
+        definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
+        (workload,) = generate_workloads(definition, [4])
+        inputs = TimedInputs(definition, workload, "cpu", None)
+        for number in range(8):
+            inputs.set(number)
+        assert inputs.changed() == []
+
+
+class TestOutputBuffers:
+    def test_what_any_call_wrote_beyond_stays_visible(self):
+        definition = RmsNorm().define(4096)
+        (workload,) = generate_workloads(definition, [2])
+        buffers = OutputBuffers(definition, workload, "cpu")
+        (out,) = buffers.tensors
+        torch.as_strided(out, (4096,), (1,), out.storage_offset() + 3 * 4096).zero_()  # leaves a row out
+        buffers.poison()
+        assert buffers.overrun() == ["out"]
+        assert out.isnan().all()
+
+
+class TestStrays:
+    @staticmethod
+    def look_at(code: str) -> str | None:
+        started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
+        with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            found = find_strays([process.pid]).get(process.pid)
+            process.kill()
+        return found
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "",
+            "threading.Thread(target=lambda: [time.sleep(0.002) for _ in range(10**6)], daemon=True).start()",
+            "threading.Thread(target=lambda: sum(range(3_000_000)), daemon=True).start()",
+            "subprocess.run(['true'])",
+            "subprocess.Popen(['true'])\ntime.sleep(0.2)",
+        ],
+        ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
+    )
+    def test_an_honest_process_is_left_alone(self, code):
+        assert self.look_at(code) is None
+
+    def test_a_thread_that_runs_on_is_found(self):
+        code = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
+        assert "of a core while nobody called it" in self.look_at(code)
+
+    def test_a_fork_is_found(self):
+        assert self.look_at("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
+            "left a process running: a fork of itself"
+        )
+
+    def test_a_program_left_running_is_found(self):
+        assert self.look_at("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+
+    def test_it_takes_honest_ones_little_time(self):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            started = time.monotonic()
+            assert find_strays([process.pid]) == {}
+            assert time.monotonic() - started < 0.25
+            process.kill()
+
+
+class TestKeepsakes:
+    def test_a_few_kept_outputs_are_no_cache_and_many_are(self):
+        keepsakes = Keepsakes()
+        outputs = [torch.randn(4, 32) for _ in range(5)]
+        for output in outputs:
+            keepsakes.remember([output])
+        kept = [output.clone() for output in outputs]
+        del outputs, output
+        assert keepsakes.find_kept() == 5
+        del kept[2:]
+        assert keepsakes.find_kept() == 0
+
+    def test_equal_elements_say_nothing(self):
+        keepsakes = Keepsakes()
+        kept = [torch.full((4, 32), float(value)) for value in range(5)]
+        for output in kept:
+            keepsakes.remember([output])
+        assert keepsakes.find_kept() == 0
+
+
+class TestWatch:
+    def test_nothing_is_found_where_nothing_is_replaced(self, monkeypatch):
+        watch = Watch()
+        monkeypatch.setattr(torch.Tensor, "rms", lambda x: x, raising=False)
+        monkeypatch.setattr(builtins, "print", lambda *_: None)
+        assert watch.replaced(watch) == []
+
+    def test_replaced_functions_are_found_by_name(self, monkeypatch):
+        watch = Watch()
+        monkeypatch.setattr(torch, "equal", lambda *_: True)
+        monkeypatch.setattr(Runner, "bind", lambda *_: None)
+        found = watch.replaced()
+        assert "torch.equal" in found
+        assert "fib_rmsnorm.evaluation.runner.Runner.bind" in found
+
+    def test_a_method_of_an_objects_own_is_found(self):
+        watch, other = Watch(), Watch()
+        other.replaced = list
+        assert watch.replaced(other) == ["Watch.replaced"]
