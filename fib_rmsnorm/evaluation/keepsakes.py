@@ -11,18 +11,23 @@ from collections.abc import Sequence
 
 import torch
 
-# A workspace that happens to hold the last output is no cache, nor is a pair of them.
-_SUSPICIOUS = 3
+# A workspace that happens to hold the last output is no cache, nor are a few (a CUDA graph's for each eps, say);
+# what keeps every output keeps at least four on each Workload.
+_SUSPICIOUS = 4
 _SAMPLED_ELEMENTS = 4096
 
 _Mark = tuple[int, torch.dtype, bytes]
 
 
 class Keepsakes:
-    """Marks of the outputs of judged calls."""
+    """Marks of the outputs of judged calls on one Workload."""
 
     def __init__(self) -> None:
         self._marks: set[_Mark] = set()
+
+    def forget(self) -> None:
+        """Begin another Workload: its shapes may have workspaces of their own."""
+        self._marks.clear()
 
     def remember(self, outputs: Sequence[torch.Tensor]) -> None:
         """Mark the outputs of a call."""

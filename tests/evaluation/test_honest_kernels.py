@@ -23,7 +23,9 @@ SPECS = {path.parent.name: tomllib.loads(path.read_text())["spec"] for path in s
 NAMES = [
     name
     for name, spec in SPECS.items()
-    if "cpu" in spec["target_hardware"] and (HAS_TILELANG or spec["language"] != "tilelang")
+    if "cpu" in spec["target_hardware"]
+    and spec["language"] != "cuda"
+    and (HAS_TILELANG or spec["language"] != "tilelang")
 ]
 NAMES_ON_CUDA = [name for name, spec in SPECS.items() if "cuda" in spec["target_hardware"]]
 

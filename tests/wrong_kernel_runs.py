@@ -1,0 +1,135 @@
+"""Evaluate the wrong kernels, for the tests which say that each gets its status and harms no other.
+
+A folder of tests/wrong_kernels/ holds sources and a solution.toml as any other, and what must come of them
+in expected.toml: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`, and `device`
+where that is not the CPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
+
+from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.schema import Evaluation, EvaluationStatus
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = TESTS / "wrong_kernels"
+BATCH_SIZES = (1, 32)
+GROUP_SIZE = 8
+PATIENCE_S = 60.0  # for compilers on a loaded machine; kernels that must run into a timeout name theirs
+MEMORY_LIMIT = 1 << 30
+SLEEP_MS = 2.0
+
+# It sleeps, so its number tells whether it is its own; the bound from above is for a loaded machine.
+INNOCENT = f"""\
+import time
+
+import torch
+
+torch.set_num_threads(1)
+
+
+def run(x, weight, eps):
+    time.sleep({SLEEP_MS / 1000})
+    x_fp32 = x.float()
+    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+"""
+
+
+@dataclass(frozen=True)
+class Expected:
+    status: str
+    log_contains: list[str] = field(default_factory=list)
+    timeout_s: float = PATIENCE_S
+    device: str = "cpu"
+
+
+EXPECTED = {
+    path.parent.name: Expected(**tomllib.loads(path.read_text())) for path in sorted(FOLDER.glob("*/expected.toml"))
+}
+HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
+ON_CPU = [
+    name
+    for name, expected in EXPECTED.items()
+    if expected.device == "cpu" and (HAS_TILELANG or not name.startswith("tilelang_"))
+]
+ON_CUDA = [name for name, expected in EXPECTED.items() if expected.device == "cuda" or name.startswith("triton_")]
+
+
+@dataclass
+class Outcome:
+    evaluations: dict[tuple[str, int], Evaluation]
+    innocents: dict[tuple[str, int], Evaluation]
+    left_behind: list[psutil.Process]
+
+
+def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
+    """All of them in one run for each timeout, a few in a group with the innocent, which is timed after them."""
+    registry = make_registry(root, 4096, BATCH_SIZES)
+    definition = registry.definition("rmsnorm_d4096")
+    wrong = copy_kernels(registry, FOLDER)
+    innocent = add_kernel(registry, "innocent", INNOCENT)
+    found = Outcome({}, {}, [])
+    for timeout_s in sorted({EXPECTED[name].timeout_s for name in folders}):
+        names = [name for name in folders if EXPECTED[name].timeout_s == timeout_s]
+        workloads = registry.workloads(definition.name)
+        groups = [names[start : start + GROUP_SIZE] for start in range(0, len(names), GROUP_SIZE)]
+        plan = Plan(
+            [Group(definition, w, (*(wrong[name] for name in group), innocent)) for w in workloads for group in groups]
+        )
+        with Zygote() as zygote:
+            terms = Terms(QUICK, timeout_s, memory_limit_bytes=MEMORY_LIMIT if device == "cpu" else 16 * MEMORY_LIMIT)
+            scheduler = Scheduler(zygote, choose_devices(device), terms)
+            traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
+        folder_of = {wrong[name].name: name for name in names}
+        innocents = iter(trace.evaluation for trace in traces if trace.solution == innocent.name)
+        for batch in BATCH_SIZES:
+            for group in groups:
+                evaluation = next(innocents)
+                found.innocents |= {(name, batch): evaluation for name in group}
+        found.evaluations |= {
+            (folder_of[trace.solution], trace.workload.axes["batch"]): trace.evaluation
+            for trace in traces
+            if trace.solution != innocent.name
+        }
+        found.left_behind += processes_of_run(zygote.run)
+    return found
+
+
+def processes_of_run(run: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("FIB_RMSNORM_RUN") == run:
+                found.append(process)
+    return found
+
+
+def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
+    assert evaluation.status.value == expected.status, evaluation.log
+    for part in expected.log_contains:
+        assert part in evaluation.log
+    assert len(evaluation.log) < 200_000
+    assert evaluation.performance is None
+    assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")
+
+
+def assert_unharmed(evaluation: Evaluation) -> None:
+    assert evaluation.status is EvaluationStatus.PASSED, evaluation.log
+    assert evaluation.log == ""
