@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 
 from fib_rmsnorm.evaluation.capabilities import capability
@@ -50,14 +49,11 @@ class Lane:
         self._clocks_at_start = read_clocks(device.name)
 
     def prepare(self, jobs: Iterable[tuple[Definition, Solution, Workload]]) -> None:
-        """Build Solutions, references and the gauge side by side, ahead of their use."""
+        """Build Solutions and references side by side, ahead of their use."""
         wanted = list(jobs)
         references = {definition.name: (definition, workload) for definition, _, workload in wanted}.values()
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            gauge = pool.submit(lambda: [self._gauge.measure(d, workload) for d, workload in references])
-            references_first = [(definition, reference_solution(definition)) for definition, _ in references]
-            self._workers.prepare([*references_first, *((d, solution) for d, solution, _ in wanted)])
-            gauge.result()
+        references_first = [(definition, reference_solution(definition)) for definition, _ in references]
+        self._workers.prepare([*references_first, *((d, solution) for d, solution, _ in wanted)])
 
     def evaluate(self, definition: Definition, workload: Workload, solutions: Iterable[Solution]) -> Iterator[Trace]:
         """Judge Solutions on one Workload and race those that are right. A failure is a Trace too.
