@@ -21,6 +21,7 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions
+    from fib_rmsnorm.evaluation.process import Zygote
 
 
 def command(
@@ -48,31 +49,34 @@ def command(
     json: Json = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails."""
-    from fib_rmsnorm.evaluation.bench import BenchOptions
-    from fib_rmsnorm.evaluation.plan import Selection
-    from fib_rmsnorm.registry.packing import check_languages
-    from fib_rmsnorm.schema import Settings
+    from fib_rmsnorm.evaluation.process import Zygote
 
-    options = BenchOptions(
-        selection=Selection(
-            definitions=split_names(definitions),
-            solutions=split_names(solutions),
-            languages=tuple(check_languages(split_names(languages))),
-            authors=split_names(authors),
-            batch_sizes=split_batch_sizes(batch_sizes),
-        ),
-        settings=Settings(
-            rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value
-        ),
-        device=device,
-        timeout_s=timeout,
-        resume=resume,
-        output=output,
-    )
-    return _run(options, root, as_json=json)
+    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+        from fib_rmsnorm.evaluation.bench import BenchOptions
+        from fib_rmsnorm.evaluation.plan import Selection
+        from fib_rmsnorm.registry.packing import check_languages
+        from fib_rmsnorm.schema import Settings
+
+        options = BenchOptions(
+            selection=Selection(
+                definitions=split_names(definitions),
+                solutions=split_names(solutions),
+                languages=tuple(check_languages(split_names(languages))),
+                authors=split_names(authors),
+                batch_sizes=split_batch_sizes(batch_sizes),
+            ),
+            settings=Settings(
+                rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value
+            ),
+            device=device,
+            timeout_s=timeout,
+            resume=resume,
+            output=output,
+        )
+        return _run(zygote, options, root, as_json=json)
 
 
-def _run(options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
+def _run(zygote: Zygote, options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import BenchPrinter
@@ -80,7 +84,7 @@ def _run(options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
     from fib_rmsnorm.registry import Registry
 
     registry = Registry.find(root)
-    with BenchPrinter(registry.root, as_json=as_json) as printer, closing(bench(registry, options)) as events:
+    with BenchPrinter(registry.root, as_json=as_json) as printer, closing(bench(registry, options, zygote)) as events:
         for event in events:
             printer.show(event)
     return printer.finish(options.output)

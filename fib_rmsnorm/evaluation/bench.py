@@ -48,14 +48,15 @@ class Started:
     devices: list[str]
 
 
-def bench(registry: Registry, options: BenchOptions) -> Generator[Event | Made | Started]:
+def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = None) -> Generator[Event | Made | Started]:
     """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
 
     Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.
-    Closing the iterator ends every process of the run. Raises InputError before anything is evaluated.
+    Closing the iterator ends every process of the run. A `zygote` that was started earlier has imported torch
+    meanwhile. Raises InputError before anything is evaluated.
     """
     output = OutputFile(options.output) if options.output else None
-    with Zygote() as zygote:  # first, because it imports torch while we read the registry
+    with zygote or Zygote() as source:
         yield from complete(registry)
         devices = choose_devices(options.device)
         plan = make_plan(registry, options.selection, devices[0])
@@ -64,7 +65,7 @@ def bench(registry: Registry, options: BenchOptions) -> Generator[Event | Made |
         if options.resume:
             done = {key: trace for trace in registry.traces() if (key := key_of_trace(trace)) is not None}
         scheduler = Scheduler(
-            zygote,
+            source,
             devices,
             Terms(options.settings, options.timeout_s, registry.root),
             record=Recorder(registry, output),

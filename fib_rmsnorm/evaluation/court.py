@@ -28,28 +28,29 @@ class Court:
         self._terms = terms
         self._judge: Process | None = None
 
+    def call(self, workload: Workload, case: int, worker: Worker, allowance: Allowance) -> Called:
+        """Have the Solution called on a case, and its outputs handed over. Raises FailedError if that fails."""
+        return worker.ask({"do": "call", **_describe(workload, case)}, Called, allowance)
+
     def judge(
-        self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance
-    ) -> tuple[Correctness, float]:
-        """Call the Solution on every case and compare its outputs; also returns the first call's milliseconds.
+        self, definition: Definition, workload: Workload, worker: Worker, first: Called, allowance: Allowance
+    ) -> Correctness:
+        """Compare the outputs of the Solution's call on the first case, and call it on all others.
 
         Raises FailedError if a call fails or any output is wrong, ReferenceFailedError if there is nothing
         to compare with.
         """
         verdicts: list[Message] = []
         faults: list[str] = []
-        first_call_ms = 0.0
         for case in range(count_cases(definition, workload)):
-            request = {"workload": workload.model_dump(mode="json"), "case": case}
-            called = worker.ask({"do": "call", **request}, Called, allowance)
-            first_call_ms = first_call_ms or called.call_ms
-            verdict = self._compare(definition, worker, request)
+            called = self.call(workload, case, worker, allowance) if case else first
+            verdict = self._compare(definition, worker, _describe(workload, case))
             verdicts.append(verdict)
             faults += _describe_faults(verdict, called, list(definition.outputs))
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
-        return correctness, first_call_ms
+        return correctness
 
     def judge_timed_call(
         self, definition: Definition, workload: Workload, worker: Worker, allowance: Allowance
@@ -93,6 +94,10 @@ class Court:
             worker.process.kill()
             raise FailedError("RUNTIME_ERROR", f"calling: {answer['missing']}")
         return answer
+
+
+def _describe(workload: Workload, case: int) -> Message:
+    return {"workload": workload.model_dump(mode="json"), "case": case}
 
 
 def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> list[str]:

@@ -81,18 +81,27 @@ class Gauge:
         self._benches: dict[str, Bench] = {}
         self._measured: dict[tuple[str, int, int, bool], Message] = {}
 
+    def build(self, message: Message) -> Message:
+        """Compile the copy for `device`."""
+        self._find_bench(message)
+        return {}
+
     def measure(self, message: Message) -> Message:
         """Measure an empty call and a copy that reads `bytes_read` and writes `bytes_written` on `device`."""
-        device: str = message["device"]
-        if device not in self._benches:
-            self._benches[device] = Bench(device, Path(message["cache"]))
-        key = (device, message["bytes_read"], message["bytes_written"], message["cold"])
+        bench = self._find_bench(message)
+        key = (message["device"], message["bytes_read"], message["bytes_written"], message["cold"])
         if key not in self._measured:
             try:
-                self._measured[key] = self._benches[device].measure(key[1], key[2], cold=key[3])
+                self._measured[key] = bench.measure(key[1], key[2], cold=key[3])
             except MeasurementError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None
         return self._measured[key]
+
+    def _find_bench(self, message: Message) -> Bench:
+        device: str = message["device"]
+        if device not in self._benches:
+            self._benches[device] = Bench(device, Path(message["cache"]))
+        return self._benches[device]
 
 
 @contextmanager
@@ -109,4 +118,5 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
 
 def main(channel: Channel) -> None:
     """Serve until the channel closes."""
-    serve(channel, {"measure": Gauge().measure})
+    gauge = Gauge()
+    serve(channel, {"build": gauge.build, "measure": gauge.measure})

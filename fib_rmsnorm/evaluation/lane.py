@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
+from functools import partial
 
+from fib_rmsnorm.evaluation.admission import Admission
 from fib_rmsnorm.evaluation.capabilities import capability
 from fib_rmsnorm.evaluation.clocks import read_clocks
 from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
@@ -45,31 +47,30 @@ class Lane:
         self._terms = terms
         self._court = Court(zygote, device, terms)
         self._workers = WorkerPool(zygote, device, terms)
+        self._admission = Admission(self._workers, self._court, terms.timeout_s)
         self._gauge = CeilingGauge(zygote, device, terms)
         self._clocks_at_start = read_clocks(device.name)
 
-    def prepare(self, jobs: Iterable[tuple[Definition, Solution, Workload]]) -> None:
-        """Build Solutions and references side by side, ahead of their use."""
-        wanted = list(jobs)
-        references = {definition.name: (definition, workload) for definition, _, workload in wanted}.values()
-        references_first = [(definition, reference_solution(definition)) for definition, _ in references]
-        self._workers.prepare([*references_first, *((d, solution) for d, solution, _ in wanted)])
+    def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
+        """How many of the Solutions an evaluation has to build first."""
+        return sum(not self._workers.holds(solution) for solution in solutions)
 
-    def evaluate(self, definition: Definition, workload: Workload, solutions: Iterable[Solution]) -> Iterator[Trace]:
+    def evaluate(self, definition: Definition, workload: Workload, solutions: Sequence[Solution]) -> Iterator[Trace]:
         """Judge Solutions on one Workload and race those that are right. A failure is a Trace too.
 
         Raises ReferenceFailedError if the Definition's reference is what fails.
         """
-        waiting = list(solutions)
         size = self._most_at_once(definition, workload)
-        for start in range(0, len(waiting), size):
+        for start in range(0, len(solutions), size):
             entrants: list[Entrant] = []
-            for solution in waiting[start : start + size]:
-                admitted = self._admit(definition, workload, solution)
-                if isinstance(admitted, Entrant):
-                    entrants.append(admitted)
+            # The reference and the copy are for the race, and take as long to build as a solution does.
+            meanwhile = (partial(self._find_reference, definition), self._gauge.build)
+            some = solutions[start : start + size]
+            for solution, verdict in self._admission.admit(definition, workload, some, meanwhile):
+                if isinstance(verdict, Entrant):
+                    entrants.append(verdict)
                 else:
-                    yield self._make_trace(definition, workload, solution, failure=admitted)
+                    yield self._make_trace(definition, workload, solution, failure=verdict)
             if entrants:
                 yield from self._race(definition, workload, entrants)
 
@@ -79,27 +80,16 @@ class Lane:
         fitting = int(_STAGE_SHARE * self.device.memory_bytes / each) - 1  # the reference races too
         return max(1, min(fitting, MOST_WORKERS - 1))
 
-    def _admit(self, definition: Definition, workload: Workload, solution: Solution) -> Entrant | FailedError:
-        """Build and judge a Solution; only one that is right is timed."""
-        allowance = Allowance(self._terms.timeout_s)
+    def _find_reference(self, definition: Definition) -> Entrant:
+        solution = reference_solution(definition)
         try:
             worker = self._workers.find(definition, solution)
         except FailedError as failure:
-            return failure
-        entrant = Entrant(solution, worker, allowance)
-        try:
-            judged = self._court.judge(definition, workload, worker, allowance)
-        except FailedError as failure:
-            return _with_log(failure, worker.process.take_log())
-        entrant.correctness, entrant.first_call_ms = judged
-        return entrant
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
+        return Entrant(solution, worker, Allowance(self._terms.timeout_s))
 
     def _race(self, definition: Definition, workload: Workload, entrants: list[Entrant]) -> Iterator[Trace]:
-        try:
-            worker = self._workers.find(definition, reference_solution(definition))
-        except FailedError as failure:
-            raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-        reference = Entrant(reference_solution(definition), worker, Allowance(self._terms.timeout_s))
+        reference = self._find_reference(definition)
         everyone = [reference, *entrants]
         self._expose_strays(everyone)  # now, because they would disturb the others
         ceiling = self._gauge.measure(definition, workload)
@@ -112,7 +102,7 @@ class Lane:
         for entrant in entrants:
             log = entrant.worker.process.take_log()
             if entrant.failure:
-                yield self._make_trace(definition, workload, entrant.solution, failure=_with_log(entrant.failure, log))
+                yield self._make_trace(definition, workload, entrant.solution, failure=entrant.failure.with_log(log))
                 continue
             performance = describe_performance(
                 entrant, reference, bytes_moved(definition, workload), self._terms.settings
@@ -164,11 +154,6 @@ class Lane:
                 solution_sha256=digest(solution),
             ),
         )
-
-
-def _with_log(failure: FailedError, log: str) -> FailedError:
-    text = "\n".join(part for part in (str(failure), log.strip()) if part)
-    return FailedError(failure.status, text, failure.correctness)
 
 
 def reference_solution(definition: Definition) -> Solution:

@@ -93,10 +93,12 @@ class Race:
                 if entrant is not unjudged and (self._is_quickly_judged() or trial == judged_early):
                     self._attempt(entrant, self._judge)
             trial += 1
-        for entrant in everyone:
-            if entrant is not unjudged and entrant.judged_trials < len(entrant.trials):
+        for entrant in entrants:
+            if entrant.judged_trials < len(entrant.trials):
                 self._attempt(entrant, self._judge)
-            self._attempt(entrant, self._finish)
+            self._attempt(entrant, self._count_costs)
+        for entrant in everyone:
+            self._attempt(entrant, self._strike_stage)
 
     def _is_quickly_judged(self) -> bool:
         return bytes_moved(self._definition, self._workload) <= _QUICKLY_JUDGED_BYTES
@@ -130,8 +132,7 @@ class Race:
             "budget_s": _TRIAL_BUDGET_S,
         }
         staged = entrant.worker.ask(request, Staged, entrant.allowance)
-        entrant.timer, entrant.tick_ms = staged.timer, staged.tick_ms
-        entrant.timer, entrant.library_calls = staged.timer, staged.library_calls
+        entrant.timer, entrant.tick_ms, entrant.library_calls = staged.timer, staged.tick_ms, staged.library_calls
 
     def _run_trial(self, entrant: Entrant) -> None:
         # An interval that is still wide after the usual trials needs many more calls, not a few.
@@ -158,8 +159,10 @@ class Race:
         self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance)
         entrant.judged_trials = len(entrant.trials)
 
-    def _finish(self, entrant: Entrant) -> None:
+    def _count_costs(self, entrant: Entrant) -> None:
         if self._settings.l2 == "both":
             entrant.hot_ms = self._time(entrant, _HOT_CALLS, hot=True).span_ms
         entrant.costs = entrant.worker.ask({"do": "count_costs"}, Costs, entrant.allowance)
+
+    def _strike_stage(self, entrant: Entrant) -> None:
         entrant.worker.ask({"do": "strike_stage"}, Done, entrant.allowance)

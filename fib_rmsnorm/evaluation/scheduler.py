@@ -78,14 +78,12 @@ class Scheduler:
         *,
         record: Callable[[Evaluated | Resumed], None] = lambda _: None,
         done: dict[ResultKey, Trace] | None = None,
-        build_ahead: bool = True,
     ) -> None:
         self._zygote = zygote
         self._settings = terms.settings
         self._record = record
         self._record_lock = threading.Lock()
         self._done = done or {}
-        self._build_ahead = build_ahead
         self._lanes = [Lane(zygote, device, terms) for device in devices]
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
@@ -96,7 +94,7 @@ class Scheduler:
         for group in plan.groups:
             groups.put(group)
         lanes = self._lanes[: max(1, len(plan.groups))]
-        threads = [threading.Thread(target=self._run_lane, args=(lane, groups, plan), daemon=True) for lane in lanes]
+        threads = [threading.Thread(target=self._run_lane, args=(lane, groups), daemon=True) for lane in lanes]
         for thread in threads:
             thread.start()
         try:
@@ -115,10 +113,8 @@ class Scheduler:
             for thread in threads:
                 thread.join()
 
-    def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group], plan: Plan) -> None:
+    def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group]) -> None:
         try:
-            if self._build_ahead:
-                self._prepare(lane, plan)
             while True:
                 try:
                     group = groups.get_nowait()
@@ -132,16 +128,6 @@ class Scheduler:
         finally:
             self._events.put(None)
 
-    def _prepare(self, lane: Lane, plan: Plan) -> None:
-        needed: dict[str, tuple[Definition, Solution, Workload]] = {}
-        for group in plan.groups:
-            for solution in group.solutions:
-                if self._result_of(lane, group, solution) is None:
-                    needed.setdefault(solution.name, (group.definition, solution, group.workload))
-        if needed:
-            self._events.put(Building(lane.device, len(needed)))
-            lane.prepare(list(needed.values()))
-
     def _run_group(self, lane: Lane, group: Group) -> None:
         missing = []
         for solution in group.solutions:
@@ -152,6 +138,8 @@ class Scheduler:
                 self._emit(Resumed(earlier))
         if not missing:
             return
+        if unbuilt := lane.count_unbuilt(missing):
+            self._events.put(Building(lane.device, unbuilt))
         try:
             for trace in lane.evaluate(group.definition, group.workload, missing):
                 self._emit(Evaluated(trace))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.clocks import ClockMonitor, ClockReading, count_strangers, our_pids, read_clocks
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.nvml import find_gpu
@@ -31,23 +32,33 @@ class CeilingGauge:
         self._terms = terms
         self._process: Process | None = None
 
+    def build(self) -> None:
+        """Have the copy compiled, if it is not yet."""
+        self._ask({"do": "build"})
+
     def measure(self, definition: Definition, workload: Workload) -> Ceiling | None:
         """Measure an empty kernel and a copy of the Workload's bytes; None if that does not work here."""
         sizes = tensor_bytes(definition, workload)
-        request = {
-            "do": "measure",
-            "device": self._device.name,
-            "bytes_read": sum(sizes.get(name, 0) for name in definition.inputs),
-            "bytes_written": sum(sizes.get(name, 0) for name in definition.outputs),
-            "cold": self._terms.settings.l2 != "hot",
-            "cache": str(cache_folder()),
-        }
+        answer = self._ask(
+            {
+                "do": "measure",
+                "bytes_read": sum(sizes.get(name, 0) for name in definition.inputs),
+                "bytes_written": sum(sizes.get(name, 0) for name in definition.outputs),
+                "cold": self._terms.settings.l2 != "hot",
+            }
+        )
+        with suppress(ValidationError):
+            return self._with_peak(_Measured.model_validate(answer))
+        return None
+
+    def _ask(self, request: Message) -> Message | None:
+        """The gauge's answer; None if it has died or could not do it."""
         if self._process is None or not self._process.alive:
             self._process = self._zygote.spawn("gauge")
-        with suppress(ProcessDiedError, ProcessTimeoutError, ValidationError):
+        request = {**request, "device": self._device.name, "cache": str(cache_folder())}
+        with suppress(ProcessDiedError, ProcessTimeoutError):
             answer = self._process.request(request, time.monotonic() + self._terms.timeout_s)
-            if answer["ok"]:
-                return self._with_peak(_Measured.model_validate(answer))
+            return answer if answer["ok"] else None
         return None
 
     def _with_peak(self, measured: BaseModel) -> Ceiling:

@@ -80,5 +80,5 @@ def run_trial(zygote: Zygote, trial: Trial, terms: Terms) -> Generator[Event]:
     """Evaluate the draft on every workload first, then its rivals; nothing is recorded."""
     plan = Plan([Group(trial.definition, workload, (trial.draft,)) for workload in trial.workloads])
     plan.groups += [Group(trial.definition, workload, trial.rivals) for workload in trial.workloads if trial.rivals]
-    scheduler = Scheduler(zygote, [trial.device], terms, build_ahead=False)
+    scheduler = Scheduler(zygote, [trial.device], terms)
     yield from scheduler.run(plan)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +58,11 @@ class FailedError(Exception):
         self.status = EvaluationStatus(status)
         self.correctness = correctness
 
+    def with_log(self, log: str) -> FailedError:
+        """The same failure, with what the process wrote below its message."""
+        text = "\n".join(part for part in (str(self), log.strip()) if part)
+        return FailedError(self.status, text, self.correctness)
+
 
 @dataclass(frozen=True)
 class Worker:
@@ -86,17 +87,6 @@ class WorkerPool:
         self._workers: OrderedDict[str, Worker] = OrderedDict()
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
 
-    def prepare(self, jobs: Iterable[tuple[Definition, Solution]]) -> None:
-        """Build Solutions side by side, ahead of their evaluation; failures show when they are evaluated."""
-
-        def build(job: tuple[Definition, Solution]) -> None:
-            with suppress(FailedError):
-                self.find(*job)
-
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for _ in pool.map(build, list(jobs)[:MOST_WORKERS]):
-                pass
-
     def find(self, definition: Definition, solution: Solution) -> Worker:
         """The worker that holds the built Solution. Raises FailedError if it does not build."""
         key = digest(solution)
@@ -114,6 +104,11 @@ class WorkerPool:
         while len(self._workers) > MOST_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
         return self._workers[key]
+
+    def holds(self, solution: Solution) -> bool:
+        """Whether a worker that lives holds the Solution, or it is known not to build."""
+        key = digest(solution)
+        return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
 
     def expose_strays(self) -> dict[Process, str]:
         """End the workers that go on working, or left a process, while all of them should be idle; and say how."""
@@ -140,8 +135,7 @@ class WorkerPool:
             built = ask_process(process, request, Built, Allowance(self._terms.timeout_s), self._terms)
         except FailedError as failure:
             process.kill()
-            log = process.take_log().strip()
-            raise FailedError(failure.status, "\n".join(filter(None, [str(failure), log]))) from None
+            raise failure.with_log(process.take_log()) from None
         return Worker(process, built.build_s, self._terms)
 
 
