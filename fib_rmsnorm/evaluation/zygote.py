@@ -39,11 +39,17 @@ def become_subreaper() -> None:
 def main(descriptor: int, scheduler: int) -> None:
     """Serve spawn requests on the inherited socket until the process `scheduler` closes its end."""
     server = socket.socket(fileno=descriptor)
+    # While we import, nothing else would tell us that the scheduler has died. (Afterwards the socket does, and
+    # does not mind which of the scheduler's threads started us.)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != scheduler:
+        return
     # Imported for the children's sake; with its modules loaded a fork is ready to work.
     import fib_rmsnorm.evaluation.gauge
     import fib_rmsnorm.evaluation.judge
     import fib_rmsnorm.evaluation.worker  # noqa: F401
 
+    prctl(_PR_SET_PDEATHSIG, 0)
     gc.collect()
     gc.freeze()  # what the children have in common is neither searched nor copied by their collectors
     while True:
