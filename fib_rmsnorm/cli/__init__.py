@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import suppress
-from typing import NoReturn
 
-_INTERRUPTED = 130
+from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted
 
 
 def main() -> None:
@@ -21,7 +18,7 @@ def main() -> None:
     except FibRmsnormError as error:
         sys.exit(_complain(str(error)))
     except KeyboardInterrupt:
-        code = _INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone: nobody is left to tell.
         sys.stderr.close()
@@ -32,17 +29,9 @@ def main() -> None:
         if describe is None:
             raise
         sys.exit(_complain(f"{describe()} (see fib-rmsnorm --help)"))
-    if code == _INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
-        _end_interrupted()
+    if code == INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
+        end_interrupted()
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _end_interrupted() -> NoReturn:
-    print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
-    with suppress(OSError):
-        sys.stdout.flush()
-    # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
-    os._exit(_INTERRUPTED)
 
 
 def _complain(message: str) -> int:

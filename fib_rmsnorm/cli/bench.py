@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     L2,
     BatchSizes,
@@ -52,10 +53,11 @@ def command(
     from fib_rmsnorm.evaluation.process import Zygote
 
     with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
-        from fib_rmsnorm.evaluation.bench import BenchOptions
-        from fib_rmsnorm.evaluation.plan import Selection
-        from fib_rmsnorm.registry.packing import check_languages
-        from fib_rmsnorm.schema import Settings
+        with importing():
+            from fib_rmsnorm.evaluation.bench import BenchOptions
+            from fib_rmsnorm.evaluation.plan import Selection
+            from fib_rmsnorm.registry.packing import check_languages
+            from fib_rmsnorm.schema import Settings
 
         options = BenchOptions(
             selection=Selection(

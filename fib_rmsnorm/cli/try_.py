@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ def command(
 
         raise InputError(f"no such file: {kernel}")
     with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
-        from fib_rmsnorm.evaluation.devices import choose_devices
-        from fib_rmsnorm.evaluation.draft import draft_solution
-        from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
-        from fib_rmsnorm.evaluation.workers import Terms
-        from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.schema import Settings
+        with importing():
+            from fib_rmsnorm.evaluation.devices import choose_devices
+            from fib_rmsnorm.evaluation.draft import draft_solution
+            from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
+            from fib_rmsnorm.evaluation.workers import Terms
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)

@@ -1,0 +1,35 @@
+"""Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+INTERRUPTED = 130
+
+
+def end_interrupted() -> NoReturn:
+    """Say so and end the process."""
+    print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
+    with suppress(OSError):
+        sys.stdout.flush()
+    # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
+    os._exit(INTERRUPTED)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Let Ctrl-C end the process at once while it imports what takes seconds.
+
+    A KeyboardInterrupt would be lost there if it met one of the import system's callbacks, which ignore exceptions.
+    Nothing is written yet, and the process that forks workers ends with this one.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: end_interrupted())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
