@@ -87,7 +87,9 @@ class Race:
         # One call in each trial is judged; if that takes long, one of the first trials and one of all others.
         judged_early = self._random.randrange(self._settings.num_trials)
         trial = 0
-        while running := [e for e in everyone if e.failure is None and not self._is_done(e)]:
+        while running := [e for e in entrants if e.failure is None and not self._is_done(e)]:
+            if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
+                running.insert(0, unjudged)  # only what others are compared with, and the slowest of all
             for entrant in running if trial % 2 == 0 else reversed(running):
                 self._attempt(entrant, self._run_trial)
                 if entrant is not unjudged and (self._is_quickly_judged() or trial == judged_early):

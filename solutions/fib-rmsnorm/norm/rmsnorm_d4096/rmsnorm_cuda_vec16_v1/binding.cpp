@@ -1,0 +1,72 @@
+// RMSNorm: out = x * rsqrt(mean(x^2) + eps) * weight. The way in: checks what it is given.
+
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "launch.h"
+
+namespace {
+
+using tvm::ffi::TensorView;
+
+void* data(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset(); }
+
+void check_matches_x(const char* name, const TensorView& tensor, const TensorView& x,
+                     std::initializer_list<int64_t> shape) {
+  if (tensor.ndim() != static_cast<int>(shape.size()))
+    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got "
+                              << tensor.ndim();
+  for (int axis = 0; axis < tensor.ndim(); ++axis) {
+    const int64_t expected = shape.begin()[axis];
+    if (tensor.size(axis) != expected)
+      TVM_FFI_THROW(ValueError) << name << ": expected size " << expected << " on axis " << axis << ", got "
+                                << tensor.size(axis);
+  }
+  if (tensor.dtype() != x.dtype())
+    TVM_FFI_THROW(TypeError) << name << ": expected dtype " << x.dtype() << " as x, got " << tensor.dtype();
+  const DLDevice expected = x.device(), got = tensor.device();
+  if (got.device_type != expected.device_type || got.device_id != expected.device_id)
+    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id
+                              << " as x, got DLPack device " << got.device_type << ":" << got.device_id;
+  if (!tensor.IsContiguous())
+    TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
+}
+
+ElementType element_type(const TensorView& tensor) {
+  const DLDataType dtype = tensor.dtype();
+  if (dtype == DLDataType{kDLFloat, 16, 1}) return ElementType::FLOAT16;
+  if (dtype == DLDataType{kDLBfloat, 16, 1}) return ElementType::BFLOAT16;
+  if (dtype == DLDataType{kDLFloat, 32, 1}) return ElementType::FLOAT32;
+  TVM_FFI_THROW(TypeError) << "x: expected dtype float16, bfloat16 or float32, got " << dtype;
+  TVM_FFI_UNREACHABLE();
+}
+
+void run(TensorView x, TensorView weight, double eps, TensorView out) {
+  const DLDevice device = x.device();
+  if (device.device_type != kDLCUDA)
+    TVM_FFI_THROW(ValueError) << "x: expected a CUDA tensor, got DLPack device type " << device.device_type;
+  if (x.ndim() != 2)
+    TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
+  const int64_t batch = x.size(0), hidden = x.size(1);
+  check_matches_x("x", x, x, {batch, hidden});
+  check_matches_x("weight", weight, x, {hidden});
+  check_matches_x("out", out, x, {batch, hidden});
+  if (batch > INT32_MAX)
+    TVM_FFI_THROW(ValueError) << "x: expected a batch of at most " << INT32_MAX << " rows, got " << batch;
+  const ElementType type = element_type(x);
+  if (batch == 0 || hidden == 0) return;
+
+  const Rows rows{data(x), data(weight), data(out), batch, hidden, type, static_cast<float>(eps)};
+  void* const stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
+  const char* const error = launch_rmsnorm(rows, device.device_id, stream);
+  if (error != nullptr) TVM_FFI_THROW(RuntimeError) << "CUDA: " << error;
+}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
