@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import bench, define, env, init, report, show, solve, try_, validate, workload
+from fib_rmsnorm.cli import analyze, bench, define, env, init, report, show, solve, try_, validate, workload
 from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("try")(try_.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)
+app.command("analyze")(analyze.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("init")(init.command)

@@ -42,3 +42,17 @@ def read_traces(
     found.records = choose("Trace's Solution", found.records, lambda r: r.solution, split_names(solutions))
     count_bytes(found.records, found.roots)
     return found
+
+
+def write_or_print(text: str, output: Path | None) -> None:
+    """Print `text`, or write it whole or not at all. Raises InputError if it cannot be written."""
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    from fib_rmsnorm.registry.store import write_atomic
+
+    try:
+        write_atomic(output, text)
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror or error}") from None
+    typer.echo(f"Wrote {output}", err=True)

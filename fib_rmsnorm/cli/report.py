@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import Json, Names, Root
-from fib_rmsnorm.cli.reading import Traces, read_traces
+from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.analysis.results import SectionResults
 
 
@@ -55,32 +54,21 @@ def command(
     found = read_traces(traces, root, definitions, solutions)
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
-    _write(chosen, output, found, results, sections.superseded)
+    _write(chosen, output, results, sections.superseded)
 
 
-def _write(
-    chosen: Format, output: Path | None, found: TraceSet, results: list[SectionResults], superseded: int
-) -> None:
-    from fib_rmsnorm.reports import formats
+def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
     from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
+    from fib_rmsnorm.reports.report import as_csv, as_json, describe_results
 
-    if chosen is Format.TABLE and output is None and stdout().is_terminal:
-        formats.print_tables(results, superseded, stdout())
+    if chosen is Format.TABLE and output is None:
+        print_parts(describe_results(results, superseded), stdout())
         return
-    write = {
-        Format.TABLE: formats.as_text,
-        Format.MARKDOWN: formats.as_markdown,
-        Format.CSV: formats.as_csv,
-        Format.JSON: formats.as_json,
-    }[chosen]
-    text = write(results, superseded)
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    from fib_rmsnorm.registry.store import write_atomic
-
-    try:
-        write_atomic(output, text)
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror or error}") from None
-    typer.echo(f"Wrote {output}", err=True)
+    if chosen is Format.CSV:
+        text = as_csv(results)
+    elif chosen is Format.JSON:
+        text = as_json(results, superseded)
+    else:
+        text = (as_markdown if chosen is Format.MARKDOWN else as_text)(describe_results(results, superseded))
+    write_or_print(text, output)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
+from fib_rmsnorm.reports.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.tables import Grid
 from fib_rmsnorm.reports.units import (
@@ -32,37 +36,39 @@ _COLUMNS = (
 )
 
 
+def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
+    """A table for each Workload, section by section, and what to know about them."""
+    for section in sections:
+        yield Heading(section_title(section))
+        yield from workload_grids(section)
+        baseline = section.baseline or "a baseline, of which there is no Trace"
+        yield f"Latency: the median, ± half its 95% interval. Times as fast: as the reference, and as {baseline}."
+        if any(result.record.interpreted for result in section.results):
+            yield "interpreted: the time of an interpreter, no measure of the kernel."
+        for result in section.results:
+            if result.record.is_native and result.record.suspect:
+                yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
+    if superseded:
+        left_out = count(superseded, "older Trace")
+        yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
+
+
 def section_title(section: SectionResults) -> str:
     """`rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2`."""
     return f"{section.definition} on {section.conditions.text}"
 
 
-def section_notes(section: SectionResults) -> list[str]:
-    """What the columns compare with, and why some numbers are not to be trusted."""
-    baseline = section.baseline or "a baseline, of which there is no Trace"
-    notes = [
-        f"Latency: the median, ± half its 95% interval. Times as fast: as the reference, and as {baseline}.",
-    ]
-    if any(result.record.interpreted for result in section.results):
-        notes.append("interpreted: the time of an interpreter, no measure of the kernel.")
-    return notes + [
-        f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}"
-        for result in section.results
-        if result.record.is_native and result.record.suspect
-    ]
-
-
 def workload_grids(section: SectionResults) -> Iterator[Grid]:
     """A table for each Workload."""
     for each in section.workloads:
-        bounds = [
-            ("Reference", each.reference_ms),
-            ("A copy of the same bytes", each.copy_ms),
-            ("An empty kernel", each.empty_ms),
-        ]
+        bounds = {
+            "Reference": each.reference_ms,
+            "A copy of the same bytes": each.copy_ms,
+            "An empty kernel": each.empty_ms,
+        }
         rows: list[Sequence[str]] = [
             (name, "", format_latency(latency_ms), *[""] * (len(_COLUMNS) - 3))
-            for name, latency_ms in bounds
+            for name, latency_ms in bounds.items()
             if latency_ms
         ]
         rows += [_row(result) for result in each.results]
@@ -98,13 +104,6 @@ def _ratio(speedup: Speedup | None) -> str:
     return format_ratio(speedup.factor) if speedup else ""
 
 
-def superseded_note(superseded: int) -> str:
-    """That older Traces of the same evaluations do not count; empty if there are none."""
-    if not superseded:
-        return ""
-    return f"{count(superseded, 'older Trace')} left out: of equal Solution, Workload and conditions the newest counts."
-
-
 def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
     """A flat row for each result, with numbers as they are: for CSV, JSON and DataFrames."""
     return [
@@ -113,6 +112,21 @@ def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
         for workload in section.workloads
         for result in workload.results
     ]
+
+
+def as_csv(sections: Sequence[SectionResults]) -> str:
+    """A row for each result."""
+    rows = result_rows(sections)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_json(sections: Sequence[SectionResults], superseded: int) -> str:
+    """The rows of the CSV, and how many Traces were left out."""
+    return json.dumps({"superseded": superseded, "results": result_rows(sections)}, indent=2) + "\n"
 
 
 def _flat(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:

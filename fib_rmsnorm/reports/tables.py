@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.table import Table
 
@@ -25,10 +25,8 @@ class Grid:
 
     columns: Sequence[str]
     """Their names; `>` before one aligns it to the right."""
-    rows: list[Sequence[str]]
+    rows: Sequence[Sequence[str]]
     title: str = ""
-    notes: list[str] = field(default_factory=list)
-    """What to know about it, a line each."""
 
     def __post_init__(self) -> None:
         kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]

@@ -130,12 +130,14 @@ def test_a_terminal_gets_the_same_in_its_width(stocked):
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.formats import print_tables
+    from fib_rmsnorm.reports.document import print_parts
+    from fib_rmsnorm.reports.report import describe_results
 
     found = load_traces([stocked.root], warn=print)
+    results = find_results(split(found.records), found.solutions)
     console = Console(width=80, force_terminal=True, no_color=True, highlight=False)
     with console.capture() as capture:
-        print_tables(find_results(split(found.records), found.solutions), 3, console)
+        print_parts(describe_results(results, 3), console)
     assert "Benchmark Results (batch=8)" in capture.get() and "3 older Traces" in capture.get()
 
 
