@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import analyze, bench, define, env, init, report, show, solve, try_, validate, workload
+from fib_rmsnorm.cli import (
+    analyze,
+    bench,
+    best,
+    compare,
+    define,
+    env,
+    init,
+    report,
+    show,
+    solve,
+    try_,
+    validate,
+    workload,
+)
 from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
@@ -46,6 +60,8 @@ app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)
 app.command("analyze")(analyze.command)
+app.command("best")(best.command)
+app.command("compare")(compare.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("init")(init.command)
