@@ -17,12 +17,17 @@ from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.statistics import Estimate, t_quantile
 
 CONFIDENCE = 0.95
-ASSUMED_DRIFT = 0.01
-"""Standard deviation, relative, of a median from run to run: three runs of this project's kernels on machines
-started anew lay within 2% of each other for 35 of 48 medians, which a deviation of 0.9% gives."""
-ASSUMED_FREEDOM = 20
-"""How many degrees of freedom that is worth beside repeated runs: few, because another machine
-may differ, so that a handful of them overrules it."""
+ASSUMED_RELATIVE = 0.003
+ASSUMED_MS = 19e-6
+"""Standard deviation of a GPU's median from run to run: two benches on H200s started anew differed by 1.3% at 25
+medians of 1.6 to 8 us and by 0.2% at 15 of 15 to 300 us, of which the calls explain 0.5% and 0.2%: it is
+rather a time, about half a tick of the GPU's clock, than a proportion. One kernel of 3.2 us differed by 3.3%, so a
+part of it is taken to be proportional all the same."""
+ASSUMED_RELATIVE_CPU = 0.02
+"""The same for a CPU, whose caches and clocks are shared with others; there is no small fixed part to see."""
+ASSUMED_FREEDOM = 40
+"""How many degrees of freedom that is worth beside repeated runs: few, because another machine may differ, so that
+a handful of them overrules it."""
 
 _Z_95 = 1.96
 _FEWEST_TRIALS = 3
@@ -30,12 +35,23 @@ _FEWEST_TRIALS = 3
 
 @dataclass(frozen=True)
 class Drift:
-    """The standard deviation of a latency from run to run, relative."""
+    """How much a latency moves from run to run."""
 
-    deviation: float = ASSUMED_DRIFT
+    scale: float = 1.0
+    """Times what is assumed."""
     freedom: int = ASSUMED_FREEDOM
     repeats: int = 0
     """Degrees of freedom that came from repeated runs, the others being assumed."""
+
+    def deviation(self, run: Record) -> float:
+        """The standard deviation of a run's logarithm."""
+        return self.scale * _assumed_deviation(run)
+
+
+def _assumed_deviation(run: Record) -> float:
+    if run.timer == "cpu_clock":
+        return ASSUMED_RELATIVE_CPU
+    return math.hypot(ASSUMED_RELATIVE, ASSUMED_MS / run.latency_ms if run.latency_ms else 0.0)
 
 
 def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
@@ -48,11 +64,11 @@ def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
         middle = fmean(logs)
         freedom = len(logs) - 1
         # What the calls within the runs explain is no drift.
-        squares += sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
+        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
+        squares += found / fmean(map(_assumed_deviation, runs)) ** 2
         repeats += freedom
     freedom = ASSUMED_FREEDOM + repeats
-    variance = (ASSUMED_FREEDOM * ASSUMED_DRIFT**2 + max(0.0, squares)) / freedom
-    return Drift(math.sqrt(variance), freedom, repeats)
+    return Drift(math.sqrt((ASSUMED_FREEDOM + max(0.0, squares)) / freedom), freedom, repeats)
 
 
 def find_difference(
@@ -60,7 +76,9 @@ def find_difference(
 ) -> Estimate:
     """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t)."""
     change = fmean(map(_log_latency, new)) - fmean(map(_log_latency, old))
-    variance = sum((drift.deviation**2 + fmean(map(_variance_within, runs))) / len(runs) for runs in (old, new))
+    variance = sum(
+        fmean(drift.deviation(run) ** 2 + _variance_within(run) for run in runs) / len(runs) for runs in (old, new)
+    )
     either_side = t_quantile(confidence, drift.freedom) * math.sqrt(variance)
     return Estimate(math.exp(change), math.exp(change - either_side), math.exp(change + either_side))
 

@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
-from fib_rmsnorm.analysis.difference import Drift
 from fib_rmsnorm.reports.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.tables import Grid
 from fib_rmsnorm.reports.units import count, format_latency
@@ -86,18 +85,20 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
         yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
     elif number:
         yield f"The interval holds with {found.confidence:.0%}."
-    yield _drift_text(found.drift)
+    yield _drift_text(found)
     if any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
         yield "Two benches or more a side tell smaller differences."
 
 
-def _drift_text(drift: Drift) -> str:
-    """Where the drift comes from."""
-    if drift.repeats:
-        source = f"by {count(drift.repeats, 'repeated run')}, and what is usual"
-    else:
-        source = "assumed, for want of repeated runs"
-    return f"From run to run a median drifts by {drift.deviation:.1%} ({source}), which is part of the intervals."
+def _drift_text(found: Comparisons) -> str:
+    """How large the drift is, and where that comes from."""
+    timed = [run for each in found.comparisons for run in (*each.old, *each.new) if run.latency_ms]
+    low, high = (f"{choose(map(found.drift.deviation, timed)):.1%}" for choose in (min, max))
+    size = low if low == high else f"{low} to {high}"
+    source = "as assumed, for want of repeated runs"
+    if found.drift.repeats:
+        source = f"by {count(found.drift.repeats, 'repeated run')}, and what is usual"
+    return f"From run to run a median drifts by {size} ({source}), which is part of the intervals."
 
 
 def comparisons_json(found: Comparisons, max_slowdown: float) -> str:

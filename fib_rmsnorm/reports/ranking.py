@@ -38,8 +38,8 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
             title="Leaderboard",
         )
         yield (
-            "Tied: the 95% interval of the ratio to the winner, with the 1% that medians drift from run to run,"
-            " holds 1. Behind: latency over the winner's, as the geometric mean over the Workloads; only who has a"
+            "Tied: the 95% interval of the ratio to the winner, with what medians drift from run to run, holds"
+            " 1. Behind: latency over the winner's, as the geometric mean over the Workloads; only who has a"
             " trusted number on all of them has a place."
         )
 

@@ -12,7 +12,7 @@ from trace_json import trace
 
 from fib_rmsnorm.analysis.comparison import compare
 from fib_rmsnorm.analysis.decoding import decode
-from fib_rmsnorm.analysis.difference import ASSUMED_DRIFT, estimate_drift, find_difference, share_confidence
+from fib_rmsnorm.analysis.difference import estimate_drift, find_difference, share_confidence
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.statistics import median_interval, middle
 
@@ -21,6 +21,8 @@ from fib_rmsnorm.evaluation.statistics import median_interval, middle
 TICK_MS = 32e-6
 CALL_NOISE = 0.05
 TRIALS, CALLS = 4, 50
+DRIFT = 0.01
+"""Standard deviation of a median of 2 us from run to run, as two benches of the same machine model show (0.9%)."""
 
 
 def record(*arguments, **changes):
@@ -49,11 +51,11 @@ def run(source: random.Random, latency_ms: float, drift: float, batch: int = 8, 
     )
 
 
-def runs(source, latency_ms, number, drift=ASSUMED_DRIFT, batches=(8,)):
+def runs(source, latency_ms, number, drift=DRIFT, batches=(8,)):
     return [run(source, latency_ms, drift, batch, each) for each in range(number) for batch in batches]
 
 
-def verdicts(source, *, slowdown: float, number: int, times: int, drift=ASSUMED_DRIFT) -> list[str]:
+def verdicts(source, *, slowdown: float, number: int, times: int, drift=DRIFT) -> list[str]:
     return [
         compare(runs(source, 0.002, number, drift), runs(source, 0.002 * slowdown, number, drift))
         .comparisons[0]
@@ -76,7 +78,7 @@ def test_three_runs_a_side_find_a_slowdown_of_5_percent():
 def test_one_run_a_side_finds_it_when_processes_differ_by_1_percent():
     """A difference between two processes of 1% is a drift of 0.7% in each."""
     found = verdicts(random.Random(1), slowdown=1.05, number=1, times=100, drift=0.01 / math.sqrt(2))
-    assert found.count("slower") >= 90
+    assert found.count("slower") > 90
 
 
 def test_one_run_a_side_always_finds_a_slowdown_of_10_percent():
@@ -107,8 +109,8 @@ def test_the_drift_is_what_repeats_show():
     source = random.Random(3)
     groups = [[run(source, 0.002, 0.03) for _ in range(4)] for _ in range(60)]
     drift = estimate_drift(groups)
-    assert drift.deviation == pytest.approx(0.03, rel=0.15) and drift.repeats == 180
-    assert estimate_drift([]).deviation == ASSUMED_DRIFT
+    assert drift.deviation(groups[0][0]) == pytest.approx(0.03, rel=0.15) and drift.repeats == 180
+    assert estimate_drift([]).deviation(record(latency_ms=0.002)) == pytest.approx(DRIFT, rel=0.15)
 
 
 @given(st.floats(1e-3, 10), st.floats(1e-3, 10))
@@ -119,6 +121,13 @@ def test_the_interval_turns_round_with_the_sides(one, other):
     assert there.low <= there.value <= there.high
     assert there.value == pytest.approx(1 / back.value)
     assert there.low == pytest.approx(1 / back.high)
+
+
+def test_a_long_kernel_drifts_less_and_so_do_smaller_differences_show():
+    drift = estimate_drift([])
+    short, long = (find_difference([record(latency_ms=ms)], [record(latency_ms=ms)], drift) for ms in (0.002, 0.2))
+    assert long.high - 1 < 0.02
+    assert short.high - 1 > 0.025
 
 
 def test_more_runs_tell_smaller_differences():
