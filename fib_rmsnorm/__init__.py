@@ -7,6 +7,13 @@ The library that the command line uses:
     registry = Registry.find()
     for event in bench(registry, BenchOptions(selection=Selection(batch_sizes=(1, 8)))):
         print(event)
+
+and what its Traces say, a flat record for each, ready for a DataFrame:
+
+    from fib_rmsnorm import load
+
+    for record in load("traces.json"):
+        print(record.solution, record.axes, record.latency_ms)
 """
 
 from __future__ import annotations
@@ -15,6 +22,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import load
+    from fib_rmsnorm.analysis.record import Record
     from fib_rmsnorm.errors import FibRmsnormError, InputError
     from fib_rmsnorm.evaluation.bench import BenchOptions, bench
     from fib_rmsnorm.evaluation.plan import Selection
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
 
 # Names are imported when first used: torch takes a second, and `--help` needs none of this.
 _HOMES = {
+    "fib_rmsnorm.analysis.loading": ("load",),
+    "fib_rmsnorm.analysis.record": ("Record",),
     "fib_rmsnorm.errors": ("FibRmsnormError", "InputError"),
     "fib_rmsnorm.evaluation.bench": ("BenchOptions", "bench"),
     "fib_rmsnorm.evaluation.plan": ("Selection",),
@@ -62,6 +73,7 @@ __all__ = [
     "FibRmsnormError",
     "InputError",
     "Performance",
+    "Record",
     "Registry",
     "Resumed",
     "RmsNorm",
@@ -72,6 +84,7 @@ __all__ = [
     "Workload",
     "bench",
     "generate_workloads",
+    "load",
     "pack",
 ]
 

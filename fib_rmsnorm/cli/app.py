@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import bench, define, env, init, show, solve, try_, validate, workload
+from fib_rmsnorm.cli import (
+    analyze,
+    bench,
+    best,
+    compare,
+    define,
+    env,
+    init,
+    report,
+    show,
+    solve,
+    try_,
+    validate,
+    workload,
+)
 from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
@@ -44,6 +58,10 @@ app.command("bench")(bench.command)
 app.command("try")(try_.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
+app.command("report")(report.command)
+app.command("analyze")(analyze.command)
+app.command("best")(best.command)
+app.command("compare")(compare.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("init")(init.command)

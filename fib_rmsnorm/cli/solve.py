@@ -29,7 +29,7 @@ def command(
     """Pack the sources under solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.registry import LANGUAGES, Registry, pack
     from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.summaries import LANGUAGE_TITLES
+    from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 
     registry = Registry.find(root)
     definitions = registry.definitions()
@@ -76,7 +76,7 @@ def _print(compilation: Compilation, *, as_json: bool) -> None:
     import json
 
     from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.summaries import LANGUAGE_TITLES
+    from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 
     if as_json:
         record = {

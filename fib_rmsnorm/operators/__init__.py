@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.operators.operator import HardCase, Operator
+from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
-__all__ = ["OPERATORS", "HardCase", "Operator", "RmsNorm", "find_operator"]
+__all__ = ["OPERATORS", "Cost", "HardCase", "Operator", "RmsNorm", "find_operator"]
 
 OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
 

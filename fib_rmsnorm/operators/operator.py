@@ -24,6 +24,15 @@ class HardCase:
     row_kinds: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Floating-point operations of a Workload."""
+
+    flops: int
+    how: str
+    """How they are counted, in words."""
+
+
 class Operator(Protocol):
     """Knowledge of one operator, found by structure and not by a Definition's name alone."""
 
@@ -39,6 +48,10 @@ class Operator(Protocol):
 
     def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
         """Make hard case `index` from the workload's own generated inputs, which stay unchanged."""
+        ...
+
+    def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
+        """Count the operations of the formula as it is written, for a workload with these axes."""
         ...
 
     def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:

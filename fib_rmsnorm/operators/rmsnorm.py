@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.operator import HardCase
+from fib_rmsnorm.operators.operator import Cost, HardCase
 from fib_rmsnorm.operators.rounding import round_once
 
 if TYPE_CHECKING:
@@ -138,6 +138,17 @@ class RmsNorm:
             name=f"hard rows, eps={eps:g}",
             inputs={"x": x, "weight": weight, "eps": eps},
             row_kinds=tuple(kinds),
+        )
+
+    def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
+        """Four operations an element and three a row."""
+        batch, hidden = axes["batch"], definition.const_axes["hidden"]
+        return Cost(
+            flops=batch * (4 * hidden + 3),
+            how=(
+                "4 operations an element (square, add, times rstd, times weight)"
+                " and 3 a row (divide, add eps, reciprocal square root)"
+            ),
         )
 
     def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:

@@ -1,9 +1,28 @@
 """Files <-> schema: layout, safe storage, packing and Workloads."""
 
-from fib_rmsnorm.registry.layout import Layout, find_root
-from fib_rmsnorm.registry.packing import LANGUAGES, pack
-from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.workloads import DEFAULT_BATCH_SIZES, bytes_moved, generate_workloads, tensor_bytes
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry.layout import Layout, find_root
+    from fib_rmsnorm.registry.packing import LANGUAGES, pack
+    from fib_rmsnorm.registry.registry import Registry
+    from fib_rmsnorm.registry.workloads import DEFAULT_BATCH_SIZES, bytes_moved, generate_workloads, tensor_bytes
+
+# Names are imported when first used: the schema imports torch, and whoever needs only a path rule needs neither.
+_HOME_OF = {
+    "DEFAULT_BATCH_SIZES": "workloads",
+    "LANGUAGES": "packing",
+    "Layout": "layout",
+    "Registry": "registry",
+    "bytes_moved": "workloads",
+    "find_root": "layout",
+    "generate_workloads": "workloads",
+    "pack": "packing",
+    "tensor_bytes": "workloads",
+}
 
 __all__ = [
     "DEFAULT_BATCH_SIZES",
@@ -16,3 +35,9 @@ __all__ = [
     "pack",
     "tensor_bytes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from fib_rmsnorm.schema import AxisConst, Definition, TensorSpec
 
-LANGUAGE_TITLES = {
-    "triton": "Triton",
-    "cuda": "CUDA",
-    "tilelang": "TileLang",
-    "cpp": "C++",
-    "python": "Python",
-}
 _SHORT_DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 
@@ -16,3 +17,39 @@ def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+@dataclass
+class Grid:
+    """A table of text that can be written in several formats. Columns without any content are left out."""
+
+    columns: Sequence[str]
+    """Their names; `>` before one aligns it to the right."""
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        self.columns = [self.columns[index] for index in kept]
+        self.rows = [[row[index] for index in kept] for row in self.rows]
+
+    def as_table(self) -> Table:
+        """For a terminal, whose width it respects."""
+        return plain_table(self.columns, self.rows, title=self.title or None)
+
+    def as_text(self) -> str:
+        """For a pipe, in lines as long as they are: made for a hundred thousand rows."""
+        names = [column.removeprefix(">") for column in self.columns]
+        widths = [max(map(len, cells)) for cells in zip(names, *self.rows, strict=True)]
+        aligned = "  ".join(
+            f"{{:{'>' if column.startswith('>') else '<'}{width}}}"
+            for column, width in zip(self.columns, widths, strict=True)
+        )
+        lines = [aligned.format(*row).rstrip() for row in (names, *self.rows)]
+        return "\n".join([*filter(None, [self.title]), *lines])
+
+    def as_markdown(self) -> str:
+        """A Markdown table."""
+        names = [column.removeprefix(">") for column in self.columns]
+        rules = ["---:" if column.startswith(">") else "---" for column in self.columns]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, rules, *self.rows))

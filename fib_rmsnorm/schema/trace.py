@@ -85,6 +85,8 @@ class Performance(UpstreamPerformance):
     samples: int | None = None
     """How many timed calls the numbers below come from, over all trials."""
     trials: int | None = None
+    trial_medians_ms: list[float] | None = None
+    """The median of each trial: how much they scatter says more than the calls within one trial."""
     stopped_by: Literal["interval", "budget", "iterations"] | None = None
     """Why timing ended: the interval was within 1%, the time was spent, or the number of calls was given."""
     latency_low_ms: float | None = None

@@ -1,0 +1,145 @@
+"""Read Traces from anywhere: .json arrays, .jsonl files, registries, datasets of flashinfer-bench."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from fib_rmsnorm.analysis.decoding import NotATraceError, decode
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.sources import SolutionFacts, read_solutions
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import find_root, is_registry
+
+_SUFFIXES = (".json", ".jsonl")
+
+
+@dataclass
+class TraceSet:
+    """The Traces that were asked for, and the Solutions of the registries they lie in."""
+
+    records: list[Record] = field(default_factory=list)
+    solutions: dict[str, SolutionFacts] = field(default_factory=dict)
+    roots: list[Path] = field(default_factory=list)
+    """The registries, where Definitions can be found."""
+
+
+def load(*sources: str | Path, root: Path | None = None) -> list[Record]:
+    """Every evaluation in trace files or folders (default: the registry at hand), a record for each.
+
+    What cannot be read is passed over with a warning that says what and where, one for each file.
+    Raises InputError for a source that does not exist.
+    """
+    return load_traces([Path(source) for source in sources], root, warn=_warn).records
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
+    """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
+    found = TraceSet()
+    files = [file for source in sources or [find_root(root)] for file in _trace_files(source)]
+    found.roots = _roots_of(files, sources, root)
+    for dataset in found.roots:
+        for name, solution in read_solutions(dataset).items():
+            found.solutions.setdefault(name, solution)
+    with _no_garbage_collection():
+        for file in files:
+            found.records += _read_file(file, warn)
+    for record in found.records:
+        if facts := found.solutions.get(record.solution):
+            record.author, record.language = facts.author, facts.language
+    return found
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Records hold no cycles, but looking for some among a million objects takes three times as long as reading."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _trace_files(source: Path) -> list[Path]:
+    """The files to read: `source`, or those in the folder; a dataset's are under `traces/`."""
+    if source.is_file():
+        return [source]
+    if not source.is_dir():
+        raise InputError(f"no such file or folder: {source}")
+    folder = source / "traces" if (source / "traces").is_dir() else source
+    if folder is source and (source / "definitions").is_dir():
+        return []  # a dataset without Traces; its other files hold none
+    return sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+
+
+def _roots_of(files: Iterable[Path], sources: list[Path], root: Path | None) -> list[Path]:
+    """The datasets around the files and folders, else the registry at hand if there is one."""
+    starts = {file.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
+    roots = dict.fromkeys(filter(None, map(_dataset_around, sorted(starts))))
+    if not roots or root is not None:
+        try:
+            roots.setdefault(find_root(root))
+        except InputError:
+            if root is not None:
+                raise
+    return list(roots)
+
+
+def _dataset_around(folder: Path) -> Path | None:
+    return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
+
+
+def _read_file(path: Path, warn: Callable[[str], None]) -> list[Record]:
+    """The records of a file. One warning tells of all that could not be read in it."""
+    records: list[Record] = []
+    faults: list[str] = []
+    author = _author_by_path(path)
+    try:
+        for number, item in _items(path):
+            try:
+                record = decode(item, str(path), number, author)
+            except NotATraceError as error:
+                faults.append(f"{path}:{number}: {error}")
+                continue
+            if record is not None:
+                records.append(record)
+    except OSError as error:
+        faults.append(f"{path}: {error.strerror}")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        faults.append(f"{path}: not a JSON array: {error}")
+    if faults:
+        more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
+        warn(f"{faults[0]} (passed over{more})")
+    return records
+
+
+def _items(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
+    """The JSON of each Trace in a file, whatever its name: an array, one object, or one a line."""
+    with path.open("rb") as file:
+        first = file.readline()
+        file.seek(0)
+        start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
+            yield from enumerate(msgspec.json.decode(file.read().strip(), type=list[msgspec.Raw]), start=1)
+        elif start.strip() == b"{":
+            yield 1, file.read()
+        else:
+            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+
+
+def _author_by_path(path: Path) -> str | None:
+    """`traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions."""
+    parts = path.parts
+    return parts[-3] if len(parts) > 3 and parts[-4] == "traces" else None

@@ -1,0 +1,149 @@
+"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
+
+The parts below are named as in the Trace's JSON, from which they are decoded; None is what a Trace does not say:
+flashinfer-bench writes fewer fields than this tool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass
+class Origin:
+    """What was evaluated, where and when, and where that is written."""
+
+    definition: str
+    workload: str
+    """The Workload's uuid."""
+    axes: dict[str, int]
+    """The variable axes, in the Definition's order."""
+    scalars: dict[str, float]
+    """The scalar inputs."""
+    solution: str
+    author: str | None
+    language: str | None
+    """The Solution's author and language, where its registry is at hand."""
+    status: str
+    hardware: str
+    timestamp: str
+    log: str
+    libs: dict[str, str]
+    solution_sha256: str | None
+    path: str
+    line: int
+    """The line of a .jsonl file, or the item of a .json array, from 1."""
+
+
+@dataclass
+class Errors:
+    """How wrong it was."""
+
+    max_absolute_error: float | None = None
+    max_relative_error: float | None = None
+
+
+@dataclass
+class Timing:
+    """How long it took, and how far to trust that."""
+
+    latency_ms: float | None = None
+    reference_latency_ms: float | None = None
+    speedup_factor: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    timer: str | None = None
+    cold_l2: bool | None = None
+    interpreted: bool = False
+    samples: int | None = None
+    trials: int | None = None
+    trial_medians_ms: list[float] | None = None
+    latency_low_ms: float | None = None
+    latency_high_ms: float | None = None
+    latency_p5_ms: float | None = None
+    latency_p95_ms: float | None = None
+    hot_latency_ms: float | None = None
+    a_a_difference: float | None = None
+    bytes_moved: int | None = None
+    bandwidth_gb_per_s: float | None = None
+    percent_of_copy: float | None = None
+    host_overhead_us: float | None = None
+    first_call_ms: float | None = None
+    build_s: float | None = None
+    peak_memory_bytes: int | None = None
+    suspect: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ceiling:
+    """What bounds every Solution of the Workload."""
+
+    empty_ms: float | None = None
+    copy_ms: float | None = None
+    copy_low_ms: float | None = None
+    copy_high_ms: float | None = None
+    copy_hot_ms: float | None = None
+    copy_method: str | None = None
+    peak_bandwidth_gb_per_s: float | None = None
+
+
+@dataclass
+class Clocks:
+    """The device during the trials."""
+
+    during_mhz: float | None = None
+    memory_mhz: float | None = None
+
+
+@dataclass
+class Settings:
+    """How it was asked to judge and time."""
+
+    warmup_runs: int | None = None
+    iterations: int | None = None
+    num_trials: int | None = None
+    l2: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass
+class Record(Settings, Clocks, Ceiling, Timing, Errors, Origin):
+    """One evaluation, flat; the fields of `Origin` come first."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was right."""
+        return self.status == "PASSED"
+
+    @property
+    def is_native(self) -> bool:
+        """Whether its latency is one of the kernel: it passed, and no interpreter ran it."""
+        return bool(self.latency_ms) and self.passed and not self.interpreted
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether its latency is one of the kernel, and nothing speaks against it."""
+        return self.is_native and not self.suspect
+
+    @property
+    def axes_text(self) -> str:
+        """`batch=8`, `batch=8, length=128`."""
+        return ", ".join(f"{name}={value}" for name, value in self.axes.items())
+
+    @property
+    def name(self) -> str:
+        """As `fib-rmsnorm show` finds it: `rmsnorm_triton_row_v1@batch=8`."""
+        return f"{self.solution}@{self.axes_text.replace(' ', '')}"
+
+    @property
+    def place(self) -> str:
+        """`path:line` of the Trace."""
+        return f"{self.path}:{self.line}"
+
+    def as_row(self) -> dict[str, Any]:
+        """Every field by name, with a column for each axis and each scalar instead of the two mappings."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        axes, scalars = values.pop("axes"), values.pop("scalars")
+        return {**axes, **scalars, **values}

@@ -1,0 +1,199 @@
+"""What each Solution achieved on each Workload, beside what it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fib_rmsnorm.analysis.devices import peak_of
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.sections import Conditions, Section, Sections
+from fib_rmsnorm.analysis.sources import SolutionFacts
+from fib_rmsnorm.errors import InputError
+
+BASELINE_AUTHOR = "baseline"
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """How many times as fast, with a range."""
+
+    factor: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """A Solution on a Workload. What is not known, or would mislead, is None."""
+
+    record: Record
+    label: str
+    """The Solution's name, with a piece of its digest if it is not the newest content of that name."""
+    bandwidth_gb_per_s: float | None
+    percent_of_peak: float | None
+    over_reference: Speedup | None
+    over_baseline: Speedup | None
+
+    @property
+    def mark(self) -> str:
+        """`SUSPECT`, `interpreted`, or the status of what failed."""
+        if not self.record.passed:
+            return self.record.status
+        if self.record.interpreted:
+            return "interpreted"
+        return "SUSPECT" if self.record.suspect else ""
+
+
+@dataclass(frozen=True)
+class WorkloadResults:
+    """All that was evaluated on a Workload under the same conditions, the fastest first."""
+
+    title: str
+    """`batch=32`; with the scalars, and then the uuid, where that is not enough to tell it from another."""
+    workload: str
+    reference_ms: float | None
+    empty_ms: float | None
+    copy_ms: float | None
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class SectionResults:
+    """The results of a section."""
+
+    definition: str
+    conditions: Conditions
+    baseline: str | None
+    workloads: tuple[WorkloadResults, ...]
+
+    @property
+    def results(self) -> list[Result]:
+        """All of them, workload by workload."""
+        return [result for each in self.workloads for result in each.results]
+
+
+def find_results(
+    sections: Sections, solutions: dict[str, SolutionFacts], baseline: str | None = None
+) -> list[SectionResults]:
+    """Sum up each section. Raises InputError for a `baseline` that no Trace is of."""
+    if baseline is not None:
+        names = sorted({record.solution for section in sections.sections for record in section.records})
+        if baseline not in names:
+            raise InputError(
+                f"no Trace of a Solution {baseline!r} to be the baseline (there: {', '.join(names) or 'none'})"
+            )
+    return [_section_results(section, baseline or _find_baseline(section, solutions)) for section in sections.sections]
+
+
+def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str | None:
+    """The plainest Python Solution by the author `baseline`: the one with the least source code."""
+    names = {
+        record.solution
+        for record in section.records
+        if record.author == BASELINE_AUTHOR and record.language == "python" and record.is_native
+    }
+    return min(names, key=lambda name: (solutions[name].size, name), default=None)
+
+
+def _section_results(section: Section, baseline: str | None) -> SectionResults:
+    labels = _label(section.records)
+    titles = _title(section)
+    return SectionResults(
+        section.definition,
+        section.conditions,
+        baseline if any(record.solution == baseline for record in section.records) else None,
+        tuple(
+            _workload_results(titles[workload], workload, records, labels, baseline)
+            for workload, records in section.workloads.items()
+        ),
+    )
+
+
+def _label(records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
+    """A name for each content of each Solution: the newest has the Solution's, earlier ones tell their digest."""
+    newest: dict[str, Record] = {}
+    for record in records:
+        if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
+            newest[record.solution] = record
+    return {
+        (record.solution, record.solution_sha256): record.solution
+        if record.solution_sha256 == newest[record.solution].solution_sha256
+        else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
+        for record in records
+    }
+
+
+def _title(section: Section) -> dict[str, str]:
+    """A name for each Workload that tells it from the others."""
+    firsts = {workload: records[0] for workload, records in section.workloads.items()}
+    for describe in (_by_axes, _by_axes_and_scalars, _by_everything):
+        titles = {workload: describe(record) for workload, record in firsts.items()}
+        if len(set(titles.values())) == len(titles):
+            break
+    return titles
+
+
+def _by_axes(record: Record) -> str:
+    return record.axes_text or record.workload
+
+
+def _by_axes_and_scalars(record: Record) -> str:
+    return ", ".join([record.axes_text, *(f"{name}={value:g}" for name, value in record.scalars.items())])
+
+
+def _by_everything(record: Record) -> str:
+    return f"{_by_axes_and_scalars(record)}, {record.workload[:8]}"
+
+
+def _workload_results(
+    title: str,
+    workload: str,
+    records: Sequence[Record],
+    labels: dict[tuple[str, str | None], str],
+    baseline: str | None,
+) -> WorkloadResults:
+    rivals = [record for record in records if record.solution == baseline and record.is_trusted]
+    rival = max(rivals, key=lambda record: record.timestamp, default=None)
+    # Those that failed have no latency and come last; those not to be compared, before them.
+    ordered = sorted(records, key=lambda r: (not r.passed, r.interpreted, r.latency_ms or 0, r.solution))
+    timed = next((record for record in ordered if record.copy_ms), None)
+    return WorkloadResults(
+        title,
+        workload,
+        next((record.reference_latency_ms for record in ordered if record.reference_latency_ms), None),
+        timed.empty_ms if timed else None,
+        timed.copy_ms if timed else None,
+        tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
+    )
+
+
+def _result(record: Record, label: str, rival: Record | None) -> Result:
+    if not record.is_native:
+        return Result(record, label, None, None, None, None)
+    bandwidth = record.bandwidth_gb_per_s
+    peak = peak_of(record)
+    return Result(
+        record,
+        label,
+        bandwidth,
+        100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
+        _over_reference(record) if record.is_trusted else None,
+        _over_baseline(record, rival) if record.is_trusted and rival is not None else None,
+    )
+
+
+def _over_reference(record: Record) -> Speedup | None:
+    if not record.speedup_factor:
+        return None
+    return Speedup(record.speedup_factor, record.speedup_low, record.speedup_high)
+
+
+def _over_baseline(record: Record, rival: Record) -> Speedup | None:
+    """The ratio of the medians; its range is that of the two intervals, so it holds if both do."""
+    if not record.latency_ms or not rival.latency_ms or record is rival:
+        return None
+    low = high = None
+    if rival.latency_low_ms and record.latency_high_ms and rival.latency_high_ms and record.latency_low_ms:
+        low, high = rival.latency_low_ms / record.latency_high_ms, rival.latency_high_ms / record.latency_low_ms
+    return Speedup(rival.latency_ms / record.latency_ms, low, high)

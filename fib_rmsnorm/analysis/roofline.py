@@ -1,0 +1,102 @@
+"""What bounds a Workload on a device: the launch, the memory or the arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from fib_rmsnorm.analysis.devices import Device, Peak, find_device, peak_of
+from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.operators import Cost, find_operator
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition
+
+
+@dataclass(frozen=True)
+class WorkloadRoof:
+    """The least time that each resource needs for a Workload; None where it is not known."""
+
+    title: str
+    bytes_moved: int | None
+    flops: int | None
+    memory_ms: float | None
+    """To move the bytes at the device's peak bandwidth."""
+    compute_ms: float | None
+    """To do the arithmetic in float32 at the device's peak."""
+    floor_ms: float | None
+    """An empty kernel, as measured."""
+    fits_l2: bool | None
+    best: Result | None
+    """The fastest trusted Solution."""
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations for each byte."""
+        return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
+
+    @property
+    def bound(self) -> Literal["launch", "memory", "compute"] | None:
+        """The resource that needs the longest."""
+        if self.memory_ms is None:
+            return None
+        if self.floor_ms is not None and self.floor_ms >= max(self.memory_ms, self.compute_ms or 0.0):
+            return "launch"
+        return "compute" if self.compute_ms is not None and self.compute_ms > self.memory_ms else "memory"
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The roofs of a section's Workloads, and what they are computed from."""
+
+    definition: Definition | None
+    cost: Cost | None
+    """Of the largest Workload."""
+    device: Device | None
+    peak: Peak | None
+    clock_mhz: float | None
+    flops_per_s: float | None
+    workloads: tuple[WorkloadRoof, ...]
+
+    @property
+    def ridge(self) -> float | None:
+        """Operations a byte from which the arithmetic takes longer than the memory."""
+        return self.flops_per_s / self.peak.gb_per_s / 1e9 if self.flops_per_s and self.peak else None
+
+
+def make_roofline(section: SectionResults, definition: Definition | None) -> Roofline:
+    """Compute the roofs of a section."""
+    records = [result.record for result in section.results]
+    newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
+    device = find_device(section.conditions.hardware)
+    clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
+    peak = peak_of(newest)
+    flops_per_s = device.fp32_flops(clock_mhz) if device else None
+    costs = [_count_cost(definition, each) for each in section.workloads]
+    roofs = (_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(section.workloads, costs, strict=True))
+    return Roofline(definition, costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
+
+
+def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cost | None:
+    operator = find_operator(definition) if definition else None
+    axes = workload.results[0].record.axes
+    if operator is None or definition is None or not set(definition.var_axes) <= axes.keys():
+        return None
+    return operator.count_cost(definition, axes)
+
+
+def _roof(
+    workload: WorkloadResults, cost: Cost | None, peak: Peak | None, flops_per_s: float | None, device: Device | None
+) -> WorkloadRoof:
+    moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
+    trusted = [result for result in workload.results if result.record.is_trusted]
+    return WorkloadRoof(
+        title=workload.title,
+        bytes_moved=moved,
+        flops=cost.flops if cost else None,
+        memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
+        compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
+        floor_ms=workload.empty_ms,
+        fits_l2=moved <= device.l2_bytes if moved and device else None,
+        best=min(trusted, key=lambda result: result.record.latency_ms or 0.0, default=None),
+    )

@@ -1,0 +1,162 @@
+"""Sort Traces into sections whose numbers compare: one Definition, device, timer, clock, cache and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fib_rmsnorm.analysis.record import Record
+
+# Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
+_GPU_CLOCK_GAP = 0.02
+_CPU_CLOCK_GAP = 0.10
+
+Settings = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which a number was measured: numbers compare only if all of this agrees."""
+
+    hardware: str
+    timer: str | None
+    clock: tuple[float, float] | None
+    """The lowest and the highest clock in MHz."""
+    cold_l2: bool | None
+    settings: Settings
+
+    @property
+    def text(self) -> str:
+        """`NVIDIA H200, cupti, 1980 MHz, cold L2`."""
+        cache = {True: ["cold L2"], False: ["warm L2"], None: []}[self.cold_l2]
+        return ", ".join(
+            [self.hardware or "unknown device", self.timer or "timer not recorded", _clock_text(self.clock), *cache]
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was measured under the same conditions; of each Solution on each Workload the newest Trace."""
+
+    definition: str
+    conditions: Conditions
+    records: tuple[Record, ...]
+
+    @property
+    def workloads(self) -> dict[str, list[Record]]:
+        """The records of each Workload, the smallest axes first."""
+        groups: dict[str, list[Record]] = {}
+        for record in sorted(self.records, key=lambda record: tuple(record.axes.values())):
+            groups.setdefault(record.workload, []).append(record)
+        return groups
+
+
+@dataclass(frozen=True)
+class Sections:
+    """All sections, and how many Traces they leave out because a newer one of the same evaluation is there."""
+
+    sections: tuple[Section, ...]
+    superseded: int
+
+
+@dataclass(frozen=True)
+class ClockClusters:
+    """The ranges of clocks that lie close together, for each device and timer."""
+
+    ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
+
+    def find(self, record: Record) -> tuple[float, float] | None:
+        """The range that a record's clock lies in; None if it tells no clock."""
+        clock = record.during_mhz
+        if clock is None:
+            return None
+        return next(each for each in self.ranges[record.hardware, record.timer] if each[0] <= clock <= each[1])
+
+    def text(self, record: Record) -> str:
+        """`1980 MHz`, `1530 to 1545 MHz`."""
+        return _clock_text(self.find(record))
+
+
+def clock_clusters(records: Iterable[Record]) -> ClockClusters:
+    """Gather the clocks of records."""
+    clocks: dict[tuple[str, str | None], set[float]] = {}
+    for record in records:
+        if record.during_mhz is not None:
+            clocks.setdefault((record.hardware, record.timer), set()).add(record.during_mhz)
+    return ClockClusters(
+        {
+            key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
+            for key, found in clocks.items()
+        }
+    )
+
+
+def cluster(values: Iterable[float], gap: float) -> list[tuple[float, float]]:
+    """The ranges of values in which each is within `gap` (relative) of the next."""
+    ranges: list[tuple[float, float]] = []
+    for value in sorted(values):
+        if ranges and value <= ranges[-1][1] * (1 + gap):
+            ranges[-1] = (ranges[-1][0], value)
+        else:
+            ranges.append((value, value))
+    return ranges
+
+
+def _clock_text(clock: tuple[float, float] | None) -> str:
+    if clock is None:
+        return "clock not recorded"
+    low, high = (f"{each:.0f}" for each in clock)
+    return f"{low} MHz" if low == high else f"{low} to {high} MHz"
+
+
+Home = tuple[str, Conditions]
+"""A Definition and conditions: what makes a section."""
+
+
+def split(records: Iterable[Record]) -> Sections:
+    """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
+    listed = list(records)
+    clusters = clock_clusters(listed)
+    newest: dict[Home, dict[tuple[str, ...], Record]] = {}
+    homes: dict[tuple[object, ...], Home] = {}
+    for record in listed:
+        if record.latency_ms is None:
+            continue
+        key = (record.definition, record.hardware, record.timer, record.during_mhz, record.cold_l2, _settings(record))
+        if key not in homes:  # few differ among many Traces
+            homes[key] = (record.definition, _conditions(record, clusters))
+        _keep_newest(newest.setdefault(homes[key], {}), record)
+    for record in listed:
+        if record.latency_ms is None:
+            _keep_newest(newest.setdefault(_home_of_failure(record, newest), {}), record)
+    sections = [
+        Section(definition, conditions, tuple(kept.values())) for (definition, conditions), kept in newest.items()
+    ]
+    sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
+    sections.sort(key=lambda section: section.definition)
+    kept = sum(len(section.records) for section in sections)
+    return Sections(tuple(sections), len(listed) - kept)
+
+
+def _keep_newest(kept: dict[tuple[str, ...], Record], record: Record) -> None:
+    key = (record.workload, record.solution, record.solution_sha256 or "")
+    other = kept.get(key)
+    if other is None or other.timestamp <= record.timestamp:
+        kept[key] = record
+
+
+def _settings(record: Record) -> Settings:
+    return (record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol)
+
+
+def _conditions(record: Record, clusters: ClockClusters) -> Conditions:
+    return Conditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
+
+
+def _home_of_failure(record: Record, homes: Iterable[Home]) -> Home:
+    """A failure has no timer and no clock: it is told beside what was measured by the same settings, if any was."""
+    settings = _settings(record)
+    for definition, conditions in homes:
+        if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings):
+            return definition, conditions
+    return record.definition, Conditions(record.hardware, None, None, None, settings)

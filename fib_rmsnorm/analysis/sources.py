@@ -1,0 +1,55 @@
+"""What is known of the Solutions behind the Traces: the registry may be anyone's, so all of it is optional."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A file of a Solution."""
+
+    path: str = ""
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class _Spec:
+    language: str = ""
+
+
+@dataclass(frozen=True)
+class SolutionFacts:
+    """What a report tells of a Solution beyond its Traces."""
+
+    name: str
+    author: str = ""
+    description: str | None = ""
+    spec: _Spec = field(default_factory=_Spec)
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def language(self) -> str:
+        """`triton`, `cuda`, ..."""
+        return self.spec.language
+
+    @property
+    def size(self) -> int:
+        """Characters of all its sources."""
+        return sum(len(source.content) for source in self.sources)
+
+
+def read_solutions(root: Path) -> dict[str, SolutionFacts]:
+    """The packed Solutions of a dataset by name; files that are none are passed over (`validate` reports them)."""
+    found: dict[str, SolutionFacts] = {}
+    decoder = msgspec.json.Decoder(SolutionFacts)
+    for path in sorted((root / "solutions").rglob("*.json")):
+        try:
+            solution = decoder.decode(path.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            continue
+        found.setdefault(solution.name, solution)
+    return found

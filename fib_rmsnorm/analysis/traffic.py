@@ -1,0 +1,50 @@
+"""Bytes that Traces of other tools leave out, counted from their Definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition
+
+
+def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, Definition]:
+    """The Definitions of these names that the registries hold; one that cannot be read is as good as none."""
+    from fib_rmsnorm.registry.store import read_json
+    from fib_rmsnorm.schema import Definition
+
+    wanted = set(names)
+    found: dict[str, Definition] = {}
+    for root in roots:
+        for path in sorted((root / "definitions").rglob("*.json")):
+            if path.stem in wanted - found.keys():
+                try:
+                    definition = read_json(path, Definition)
+                except InputError:
+                    continue
+                found[definition.name] = definition
+    return found
+
+
+def count_bytes(records: Iterable[Record], roots: Iterable[Path]) -> None:
+    """Fill in the bytes moved and the bandwidth of Traces that lack them, where their Definition is at hand."""
+    lacking = [record for record in records if record.latency_ms and record.bytes_moved is None and record.axes]
+    if not lacking:
+        return
+    from fib_rmsnorm.registry.workloads import bytes_moved
+    from fib_rmsnorm.schema import Workload
+
+    definitions = read_definitions({record.definition for record in lacking}, roots)
+    for record in lacking:
+        definition = definitions.get(record.definition)
+        if definition is None or not set(definition.var_axes) <= record.axes.keys():
+            continue
+        workload = Workload(axes=record.axes, inputs={}, uuid=record.workload or "unknown")
+        record.bytes_moved = bytes_moved(definition, workload)
+        if record.latency_ms:
+            record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6

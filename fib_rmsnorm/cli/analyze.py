@@ -1,0 +1,43 @@
+"""`fib-rmsnorm analyze`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Names, Root
+from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
+
+
+def command(
+    traces: Traces = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to a file instead; Markdown if it ends in .md.")
+    ] = None,
+    definitions: Names = None,
+    solutions: Names = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Explain results: arithmetic intensity, what bounds them, how near the peak they come, how they scale."""
+    from fib_rmsnorm.analysis.findings import analyze
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.sections import split
+    from fib_rmsnorm.analysis.traffic import read_definitions
+    from fib_rmsnorm.reports.analysis import describe_findings, findings_json
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
+
+    found = read_traces(traces, root, definitions, solutions)
+    results = find_results(split(found.records), found.solutions)
+    names = {section.definition for section in results}
+    findings = analyze(results, read_definitions(names, found.roots))
+    if json:
+        write_or_print(findings_json(findings), output)
+    elif output is None:
+        print_parts(describe_findings(findings), stdout())
+    else:
+        write = as_markdown if output.suffix.lower() == ".md" else as_text
+        write_or_print(write(describe_findings(findings)), output)

@@ -1,0 +1,31 @@
+"""`fib-rmsnorm best`."""
+
+from __future__ import annotations
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Names, Root
+from fib_rmsnorm.cli.reading import Traces, read_traces
+
+
+def command(
+    traces: Traces = None,
+    definitions: Names = None,
+    solutions: Names = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Name the fastest Solution for each Definition, device and Workload, ties included, and a leaderboard."""
+    from fib_rmsnorm.analysis.ranking import rank
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.sections import split
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.document import print_parts
+    from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
+
+    found = read_traces(traces, root, definitions, solutions)
+    rankings = [rank(section) for section in find_results(split(found.records), found.solutions)]
+    if json:
+        typer.echo(rankings_json(rankings), nl=False)
+    else:
+        print_parts(describe_rankings(rankings), stdout())

@@ -1,0 +1,91 @@
+"""`fib-rmsnorm compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Names, Root, split_batch_sizes, split_names
+from fib_rmsnorm.cli.reading import read_traces
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.record import Record
+
+_Sides = tuple["list[Record]", "list[Record]"]
+
+
+def command(
+    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure a Solution, or a kernel's file.")],
+    new: Annotated[str, typer.Argument(help="The same, to be judged against OLD.")],
+    max_slowdown: Annotated[
+        float, typer.Option(min=0, help="Exit with 1 only for what is slower by more: 0.05 for 5%.")
+    ] = 0.0,
+    allow: Annotated[
+        str | None,
+        typer.Option(metavar="WHAT,...", help="Compare even if these differ: device, timer, clock, cache."),
+    ] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, interleaved.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="With --measure: how often, in new processes each time.")] = 3,
+    batch_sizes: BatchSizes = None,
+    device: DeviceName = "auto",
+    definitions: Names = None,
+    solutions: Names = None,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Compare: faster, slower or no different? Exit code 1 if anything became slower, or fails now."""
+    from fib_rmsnorm.analysis.comparison import ASPECTS, compare
+    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.document import print_parts
+
+    allowed = split_names(allow)
+    if unknown := set(allowed) - set(ASPECTS):
+        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join(ASPECTS)}")
+    if measure:
+        if definitions or solutions:
+            raise InputError("--measure takes its two Solutions as OLD and NEW, not --definitions or --solutions")
+        sides = _measure(old, new, root, split_batch_sizes(batch_sizes), device, rounds)
+    else:
+        if batch_sizes:
+            raise InputError("--batch-sizes goes with --measure; Traces are chosen by --definitions and --solutions")
+        sides = (
+            read_traces([Path(old)], root, definitions, solutions).records,
+            read_traces([Path(new)], root, definitions, solutions).records,
+        )
+    found = compare(*sides, allowed)
+    if json:
+        typer.echo(comparisons_json(found, max_slowdown), nl=False)
+    else:
+        print_parts(describe_comparisons(found, max_slowdown), stdout())
+    return 1 if found.regressions(max_slowdown) else 0
+
+
+def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:
+    from contextlib import closing
+
+    from fib_rmsnorm.analysis.decoding import decode
+    from fib_rmsnorm.evaluation.devices import choose_devices
+    from fib_rmsnorm.evaluation.duel import plan_duel, run_duel
+    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.reports.console import stderr
+    from fib_rmsnorm.reports.results import result_line
+    from fib_rmsnorm.schema import Settings
+
+    registry = Registry.find_or_shipped(root)
+    duel = plan_duel(registry, old, new, batch_sizes, choose_devices(device)[0])
+    width = max(len(duel.old.name), len(duel.new.name))
+    sides: _Sides = ([], [])
+    with closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces:
+        for number, trace in enumerate(traces, start=1):
+            stderr().print(result_line(trace, width))
+            record = decode(trace.model_dump_json().encode(), "measured now", number, None)
+            if record is not None:
+                # One name for both, so that they are compared: old and new of the same thing.
+                record.solution = f"{duel.old.name} -> {duel.new.name}"
+                sides[trace.solution == duel.new.name].append(record)
+    return sides

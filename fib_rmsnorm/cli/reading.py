@@ -1,0 +1,58 @@
+"""How the commands that read Traces find and choose them."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import split_names
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import TraceSet
+
+Traces = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry at hand."
+    ),
+]
+
+
+def read_traces(
+    sources: list[Path] | None, root: Path | None, definitions: str | None = None, solutions: str | None = None
+) -> TraceSet:
+    """Load Traces and keep those chosen; a line on stderr for each file that cannot be read whole.
+
+    Raises InputError if nothing is left.
+    """
+    from fib_rmsnorm.analysis.loading import load_traces
+    from fib_rmsnorm.analysis.traffic import count_bytes
+    from fib_rmsnorm.registry.selection import choose
+
+    found = load_traces(sources or [], root, warn=lambda line: typer.echo(f"fib-rmsnorm: {line}", err=True))
+    gc.freeze()  # they stay to the end: no use in looking through a million objects again and again
+    if not found.records:
+        where = ", ".join(map(str, sources or found.roots))
+        raise InputError(f"no Traces in {where}; make some: fib-rmsnorm bench")
+    found.records = choose("Trace's Definition", found.records, lambda r: r.definition, split_names(definitions))
+    found.records = choose("Trace's Solution", found.records, lambda r: r.solution, split_names(solutions))
+    count_bytes(found.records, found.roots)
+    return found
+
+
+def write_or_print(text: str, output: Path | None) -> None:
+    """Print `text`, or write it whole or not at all. Raises InputError if it cannot be written."""
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    from fib_rmsnorm.registry.store import write_atomic
+
+    try:
+        write_atomic(output, text)
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror or error}") from None
+    typer.echo(f"Wrote {output}", err=True)

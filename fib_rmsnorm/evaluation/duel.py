@@ -1,0 +1,83 @@
+"""Two Solutions against each other, now: interleaved, and several times over in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.draft import draft_solution
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+
+DEFAULT_BATCH_SIZES = (8, 512, 4096)
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The two, and what they are measured on."""
+
+    definition: Definition
+    old: Solution
+    new: Solution
+    workloads: tuple[Workload, ...]
+    device: Device
+
+
+def plan_duel(registry: Registry, old: str, new: str, batch_sizes: tuple[int, ...], device: Device) -> Duel:
+    """Find the two, each a registered Solution or the file or folder of a kernel, and their Workloads.
+
+    Raises InputError if one is unknown or cannot run natively on the device, or if they serve two Definitions.
+    """
+    known = registry.solutions()
+    names = {known[name].definition for name in (old, new) if name in known}
+    if not names:
+        raise InputError(
+            f"neither {old!r} nor {new!r} is a Solution of {registry.root}; see: fib-rmsnorm list solutions"
+        )
+    if len(names) > 1:
+        raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
+    definition = registry.definition(names.pop())
+    first, second = (_find(known, name, definition) for name in (old, new))
+    for rival in (first, second):
+        if reason := reason_to_skip(rival, device):
+            raise InputError(f"{rival.name}: {reason}")
+        if capability(rival.spec.language.value, device).ability != "run":
+            raise InputError(f"{rival.name}: {device.hardware} would interpret it, which is no measure of the kernel")
+    if first.name == second.name:
+        second = second.model_copy(update={"name": f"{second.name}.new"})
+    return Duel(definition, first, second, _choose_workloads(registry, definition, batch_sizes), device)
+
+
+def _find(known: dict[str, Solution], name: str, definition: Definition) -> Solution:
+    if name in known:
+        return known[name]
+    if Path(name).exists():
+        return draft_solution(Path(name), definition)
+    raise InputError(f"{name!r} is no Solution of this registry and no file; see: fib-rmsnorm list solutions")
+
+
+def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:
+    if definition.var_axes == ["batch"]:
+        return tuple(generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES))
+    workloads = tuple(registry.workloads(definition.name))
+    if batch_sizes or not workloads:
+        raise InputError(f"{definition.name}: its Workloads are those registered; see: fib-rmsnorm list workloads")
+    return workloads
+
+
+def run_duel(duel: Duel, terms: Terms, rounds: int) -> Generator[Trace]:
+    """Race the two `rounds` times. Each round has new processes, or their drift would not be seen; none is recorded."""
+    for _ in range(rounds):
+        plan = Plan([Group(duel.definition, workload, (duel.old, duel.new)) for workload in duel.workloads])
+        with Zygote() as zygote:
+            for event in Scheduler(zygote, [duel.device], terms).run(plan):
+                if isinstance(event, Evaluated):
+                    yield event.trace

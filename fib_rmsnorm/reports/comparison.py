@@ -1,0 +1,131 @@
+"""Old beside new, in words and numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
+from fib_rmsnorm.reports.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.tables import Grid
+from fib_rmsnorm.reports.units import count, format_latency
+
+_ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
+
+
+def describe_comparisons(found: Comparisons, max_slowdown: float) -> Iterator[Part]:
+    """A table for each Definition and device, the verdict, and how sure it is."""
+    groups: dict[str, list[Comparison]] = {}
+    for each in found.comparisons:
+        groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
+    for title, members in groups.items():
+        yield Heading(title)
+        yield Grid(
+            ("solution", "workload", ">old", ">new", ">runs", ">latency", ">interval", "verdict"),
+            [_row(each) for each in members],
+        )
+    yield _summary(found)
+    yield " ".join(_how_sure(found))
+    for note in found.notes:
+        yield Doubt(note)
+    for each in found.comparisons:
+        if each.verdict == "suspect":
+            reasons = [reason for run in (*each.old, *each.new) for reason in run.suspect]
+            yield Doubt(f"SUSPECT {each.record.name}: {'; '.join(dict.fromkeys(reasons))}")
+    regressions = found.regressions(max_slowdown)
+    if regressions:
+        limit = f" by more than {max_slowdown:.3g}" if max_slowdown else ""
+        names = ", ".join(each.record.name for each in regressions)
+        yield Doubt(f"Regression: slower{limit}, or failing now: {names}")
+
+
+def _whose(each: Comparison) -> str:
+    old, new = each.old[-1], each.new[-1]
+    sides = dict.fromkeys(
+        f"{run.hardware}, {run.timer or 'timer not recorded'}" for run in (old, new) if run.latency_ms
+    )
+    return " against ".join(sides)
+
+
+def _row(each: Comparison) -> Sequence[str]:
+    return (
+        each.record.solution,
+        each.record.axes_text,
+        _latency(each.old),
+        _latency(each.new),
+        f"{len(each.old)}, {len(each.new)}",
+        f"{each.ratio.value - 1:+.1%}" if each.ratio else "",
+        f"{each.ratio.low - 1:+.1%} to {each.ratio.high - 1:+.1%}" if each.ratio else "",
+        each.verdict,
+    )
+
+
+def _latency(runs: Sequence[Any]) -> str:
+    latencies = [run.latency_ms for run in runs if run.latency_ms]
+    return format_latency(median(latencies)) if latencies else ""
+
+
+def _summary(found: Comparisons) -> str:
+    verdicts = Counter(each.verdict for each in found.comparisons)
+    told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
+    return f"{len(found.comparisons)} compared: {told}."
+
+
+def _how_sure(found: Comparisons) -> Iterator[str]:
+    resolutions = sorted(each.resolution for each in found.comparisons if each.resolution is not None)
+    if resolutions:
+        low, high = f"{resolutions[0]:.1%}", f"{resolutions[-1]:.1%}"
+        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be told from none."
+    number = sum(each.ratio is not None and each.verdict != "suspect" for each in found.comparisons)
+    if number > 1:
+        yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
+    elif number:
+        yield f"The interval holds with {found.confidence:.0%}."
+    yield _drift_text(found)
+    if any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
+        yield "Two benches or more a side tell smaller differences."
+
+
+def _drift_text(found: Comparisons) -> str:
+    """How large the drift is, and where that comes from."""
+    timed = [run for each in found.comparisons for run in (*each.old, *each.new) if run.latency_ms]
+    low, high = (f"{choose(map(found.drift.deviation, timed)):.1%}" for choose in (min, max))
+    size = low if low == high else f"{low} to {high}"
+    source = "as assumed, for want of repeated runs"
+    if found.drift.repeats:
+        source = f"by {count(found.drift.repeats, 'repeated run')}, and what is usual"
+    return f"From run to run a median drifts by {size} ({source}), which is part of the intervals."
+
+
+def comparisons_json(found: Comparisons, max_slowdown: float) -> str:
+    """The same in numbers."""
+    regressions = found.regressions(max_slowdown)
+    record = {
+        "drift": asdict(found.drift),
+        "confidence_of_each": found.confidence,
+        "max_slowdown": max_slowdown,
+        "regressions": len(regressions),
+        "notes": found.notes,
+        "comparisons": [
+            {
+                "definition": each.record.definition,
+                "solution": each.record.solution,
+                "workload": each.record.workload,
+                "axes": each.record.axes,
+                "hardware": each.record.hardware,
+                "timer": each.record.timer,
+                "old_ms": [run.latency_ms for run in each.old],
+                "new_ms": [run.latency_ms for run in each.new],
+                "ratio": asdict(each.ratio) if each.ratio else None,
+                "resolution": each.resolution,
+                "verdict": each.verdict,
+                "is_regression": each in regressions,
+            }
+            for each in found.comparisons
+        ],
+    }
+    return json.dumps(record, indent=2) + "\n"

@@ -1,0 +1,72 @@
+"""A text of headings, paragraphs and tables, in each form it is wanted in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rich.console import Console
+
+from fib_rmsnorm.reports.tables import Grid
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of what follows; level 1 is the highest."""
+
+    text: str
+    level: int = 1
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A paragraph that warns."""
+
+    text: str
+
+
+Part: TypeAlias = Heading | Grid | Doubt | str
+"""A string is a paragraph."""
+
+
+def as_text(parts: Iterable[Part]) -> str:
+    """Plain text, for a pipe or a file."""
+    return "\n\n".join(_text(part) for part in parts) + "\n"
+
+
+def _text(part: Part) -> str:
+    if isinstance(part, Grid):
+        return part.as_text()
+    return part if isinstance(part, str) else part.text
+
+
+def as_markdown(parts: Iterable[Part]) -> str:
+    """Markdown; the highest heading has two `#`, because a page has its own title."""
+    return "\n\n".join(_markdown(part) for part in parts) + "\n"
+
+
+def _markdown(part: Part) -> str:
+    if isinstance(part, Grid):
+        return f"{f'**{part.title}**' if part.title else ''}\n\n{part.as_markdown()}".strip()
+    if isinstance(part, Heading):
+        return f"{'#' * (part.level + 1)} {part.text}"
+    return part if isinstance(part, str) else part.text
+
+
+def print_parts(parts: Iterable[Part], console: Console) -> None:
+    """On a terminal in its width, elsewhere as plain text."""
+    if not console.is_terminal:
+        console.file.write(as_text(parts))
+        return
+    for number, part in enumerate(parts):
+        if number:
+            console.print()
+        if isinstance(part, Grid):
+            console.print(part.as_table(), soft_wrap=False)
+        elif isinstance(part, Heading):
+            console.print(part.text, style="bold underline" if part.level == 1 else "bold")
+        elif isinstance(part, Doubt):
+            console.print(part.text, style="yellow", soft_wrap=False)
+        else:
+            console.print(part, soft_wrap=False)

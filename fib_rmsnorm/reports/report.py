@@ -1,0 +1,165 @@
+"""The results of Traces as tables: a section for each set of conditions, a table for each Workload."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
+from fib_rmsnorm.reports.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
+from fib_rmsnorm.reports.tables import Grid
+from fib_rmsnorm.reports.units import (
+    count,
+    format_bandwidth,
+    format_latency,
+    format_percent,
+    format_ratio,
+)
+
+_COLUMNS = (
+    "solution",
+    "language",
+    ">latency",
+    ">±",
+    ">bandwidth",
+    ">of copy",
+    ">of peak",
+    ">reference",
+    ">baseline",
+    ">host",
+    "",
+)
+
+
+def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
+    """A table for each Workload, section by section, and what to know about them."""
+    for section in sections:
+        yield Heading(section_title(section))
+        yield from workload_grids(section)
+        baseline = section.baseline or "a baseline, of which there is no Trace"
+        yield f"Latency: the median, ± half its 95% interval. Times as fast: as the reference, and as {baseline}."
+        if any(result.record.interpreted for result in section.results):
+            yield "interpreted: the time of an interpreter, no measure of the kernel."
+        for result in section.results:
+            if result.record.is_native and result.record.suspect:
+                yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
+    if superseded:
+        left_out = count(superseded, "older Trace")
+        yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
+
+
+def section_title(section: SectionResults) -> str:
+    """`rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2`."""
+    return f"{section.definition} on {section.conditions.text}"
+
+
+def workload_grids(section: SectionResults) -> Iterator[Grid]:
+    """A table for each Workload."""
+    for each in section.workloads:
+        bounds = {
+            "Reference": each.reference_ms,
+            "A copy of the same bytes": each.copy_ms,
+            "An empty kernel": each.empty_ms,
+        }
+        rows: list[Sequence[str]] = [
+            (name, "", format_latency(latency_ms), *[""] * (len(_COLUMNS) - 3))
+            for name, latency_ms in bounds.items()
+            if latency_ms
+        ]
+        rows += [_row(result) for result in each.results]
+        yield Grid(_COLUMNS, rows, title=f"Benchmark Results ({each.title})")
+
+
+def _row(result: Result) -> Sequence[str]:
+    record = result.record
+    return (
+        result.label,
+        LANGUAGE_TITLES.get(record.language or "", record.language or ""),
+        format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
+        either_side(record),
+        format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
+        format_percent(record.percent_of_copy) if record.percent_of_copy and record.is_native else "",
+        format_percent(result.percent_of_peak) if result.percent_of_peak else "",
+        _ratio(result.over_reference),
+        _ratio(result.over_baseline),
+        format_latency(record.host_overhead_us / 1e3) if record.host_overhead_us is not None else "",
+        result.mark,
+    )
+
+
+def either_side(record: Record) -> str:
+    """Half the interval's width, relative: `0.8%`."""
+    low, high, latency = record.latency_low_ms, record.latency_high_ms, record.latency_ms
+    if low is None or high is None or not latency or not record.is_native:
+        return ""
+    return f"{50 * (high - low) / latency:.1f}%"
+
+
+def _ratio(speedup: Speedup | None) -> str:
+    return format_ratio(speedup.factor) if speedup else ""
+
+
+def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
+    """A flat row for each result, with numbers as they are: for CSV, JSON and DataFrames."""
+    return [
+        _flat(section, workload, result)
+        for section in sections
+        for workload in section.workloads
+        for result in workload.results
+    ]
+
+
+def as_csv(sections: Sequence[SectionResults]) -> str:
+    """A row for each result."""
+    rows = result_rows(sections)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_json(sections: Sequence[SectionResults], superseded: int) -> str:
+    """The rows of the CSV, and how many Traces were left out."""
+    return json.dumps({"superseded": superseded, "results": result_rows(sections)}, indent=2) + "\n"
+
+
+def _flat(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
+    record, conditions = result.record, section.conditions
+    return {
+        "definition": section.definition,
+        "hardware": conditions.hardware,
+        "timer": conditions.timer,
+        "clock_mhz": record.during_mhz,
+        "cold_l2": conditions.cold_l2,
+        "workload": workload.workload,
+        "axes": workload.title,
+        "solution": record.solution,
+        "label": result.label,
+        "author": record.author,
+        "language": record.language,
+        "status": record.status,
+        "mark": result.mark,
+        "latency_ms": record.latency_ms,
+        "latency_low_ms": record.latency_low_ms,
+        "latency_high_ms": record.latency_high_ms,
+        "reference_latency_ms": record.reference_latency_ms,
+        "speedup_over_reference": result.over_reference.factor if result.over_reference else None,
+        "baseline": section.baseline,
+        "speedup_over_baseline": result.over_baseline.factor if result.over_baseline else None,
+        "bytes_moved": record.bytes_moved,
+        "bandwidth_gb_per_s": result.bandwidth_gb_per_s,
+        "percent_of_copy": record.percent_of_copy if record.is_native else None,
+        "percent_of_peak": result.percent_of_peak,
+        "copy_ms": record.copy_ms,
+        "empty_ms": record.empty_ms,
+        "host_overhead_us": record.host_overhead_us,
+        "suspect": "; ".join(record.suspect),
+        "timestamp": record.timestamp,
+        "trace": record.place,
+    }

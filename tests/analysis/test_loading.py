@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trace_json import lines, trace, upstream_trace
+
+from fib_rmsnorm import load
+from fib_rmsnorm.analysis.loading import load_traces
+from fib_rmsnorm.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    """A warning that a test does not expect is a failure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def read(*paths: Path) -> tuple[list, list[str]]:
+    told: list[str] = []
+    return load_traces(list(paths), warn=told.append).records, told
+
+
+def test_every_form_of_file_gives_the_same_records(tmp_path):
+    traces = [trace(batch=1), trace(batch=8)]
+    forms = {
+        "lines.jsonl": lines(*traces),
+        "array.json": json.dumps(traces),
+        "indented.json": json.dumps(traces, indent=2),
+        "lines.json": lines(*traces),
+        "array.txt": f"\n {json.dumps(traces)}\n".lstrip(),
+    }
+    found = [[record.axes for record in load(write(tmp_path / name, text))] for name, text in forms.items()]
+    assert found == [[{"batch": 1}, {"batch": 8}]] * len(forms)
+
+
+def test_one_indented_object_is_one_trace(tmp_path):
+    (record,) = load(write(tmp_path / "one.json", json.dumps(trace(), indent=2)))
+    assert (record.solution, record.line) == ("fast_v1", 1)
+
+
+def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):
+    (record,) = load(write(tmp_path / "t.jsonl", lines(trace(suspect=["doubt"]))))
+    row = record.as_row()
+    assert (row["batch"], row["eps"], row["copy_ms"], row["during_mhz"]) == (8, 1e-6, 0.0014, 1980.0)
+    assert (row["latency_ms"], row["num_trials"], row["suspect"]) == (0.002, 4, ["doubt"])
+    assert not any(isinstance(value, dict) for name, value in row.items() if name != "libs")
+    assert record.is_native and not record.is_trusted
+
+
+def test_a_trace_of_upstream_has_fewer_fields(tmp_path):
+    (record,) = load(write(tmp_path / "t.jsonl", lines(upstream_trace(), upstream_trace(solution=None))))
+    assert (record.latency_ms, record.timer, record.latency_low_ms) == (0.023, None, None)
+    assert record.is_trusted
+
+
+def test_the_registry_tells_authors_and_languages():
+    records = load(ROOT / "traces" / "baseline")
+    known = {record.solution: (record.author, record.language) for record in records}
+    assert known["rmsnorm_python_torch_v1"] == ("baseline", "python")
+    assert len(load(ROOT)) > len(records)
+
+
+def test_the_default_is_the_registry_at_hand(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "traces", tmp_path / "traces")
+    (tmp_path / "definitions").mkdir()
+    (tmp_path / "solutions").mkdir()
+    monkeypatch.chdir(tmp_path / "traces")
+    assert len(load()) == len(load(ROOT))
+
+
+def test_both_layouts_of_upstream_are_read(tmp_path):
+    write(tmp_path / "traces/norm/rmsnorm_d4096.jsonl", lines(upstream_trace("a")))
+    write(tmp_path / "traces/ann/norm/rmsnorm_d4096.jsonl", lines(upstream_trace("b")))
+    write(tmp_path / "workloads/norm/rmsnorm_d4096.jsonl", lines(upstream_trace("not a trace")))
+    assert {(record.solution, record.author) for record in load(tmp_path)} == {("a", None), ("b", "ann")}
+
+
+def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
+    path = write(tmp_path / "t.jsonl", lines(trace(batch=1)) + '{"definition": "r\n' + lines(trace(batch=2)) + "[]\n")
+    records, told = read(path)
+    assert [record.axes["batch"] for record in records] == [1, 2]
+    (line,) = told
+    assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(passed over; and 1 more in this file)")
+
+
+def test_a_torn_last_line_is_told(tmp_path):
+    records, told = read(write(tmp_path / "t.jsonl", lines(trace()) + lines(trace())[:-40]))
+    assert len(records) == 1 and ":2: not JSON" in told[0]
+
+
+def test_a_torn_array_is_told(tmp_path):
+    records, told = read(write(tmp_path / "t.json", json.dumps([trace(), trace()])[:-40]))
+    assert not records and "not a JSON array" in told[0]
+
+
+def test_a_wrong_type_names_the_field(tmp_path):
+    _, (told,) = read(write(tmp_path / "t.jsonl", lines(trace(latency_ms=0.1, samples="many"))))
+    assert "Expected `int | null`, got `str` - at `$.evaluation.performance.samples`" in told
+
+
+def test_python_writes_infinity_which_is_not_known(tmp_path):
+    wrong = upstream_trace()
+    wrong["evaluation"]["correctness"]["max_absolute_error"] = float("inf")
+    (record,) = load(write(tmp_path / "t.jsonl", lines(wrong)))
+    assert record.max_absolute_error is None and record.latency_ms == 0.023
+
+
+def test_the_library_warns(tmp_path):
+    with pytest.warns(UserWarning, match=r"t.jsonl:1: not JSON"):
+        assert load(write(tmp_path / "t.jsonl", "{\n")) == []
+
+
+def test_a_missing_source_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="no such file or folder"):
+        load(tmp_path / "nothing")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 3000), junk=st.binary(max_size=12), suffix=st.sampled_from([".json", ".jsonl"]))
+def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
+    whole = (lines(trace(), trace()) if suffix == ".jsonl" else json.dumps([trace(), trace()])).encode()
+    path = tmp_path / f"t{suffix}"
+    path.write_bytes(whole[:cut] + junk + whole[cut + 7 :])
+    records, told = read(path)
+    assert len(records) <= 3 and len(told) <= 1
+    assert all("\n" not in line for line in told)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    where=st.sampled_from([["workload"], ["evaluation"], ["evaluation", "performance"], ["evaluation", "settings"]]),
+    field=st.sampled_from(["axes", "inputs", "status", "latency_ms", "suspect", "ceiling", "environment", "l2"]),
+    value=json_values,
+)
+def test_any_value_in_any_field_is_read_or_told(tmp_path, where, field, value):
+    odd = trace()
+    part = odd
+    for key in where:
+        part = part[key]
+    part[field] = value
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(odd))
+    records, told = read(path)
+    assert len(records) + len(told) == 1

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from trace_json import trace
+
+from fib_rmsnorm.analysis.decoding import decode
+from fib_rmsnorm.analysis.devices import DEVICES, find_device, peak_of
+from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.roofline import make_roofline
+from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.operators import RmsNorm, find_operator
+from fib_rmsnorm.schema import Definition
+
+
+@pytest.fixture(scope="module")
+def definition() -> Definition:
+    return RmsNorm().define(4096)
+
+
+def roofline(definition, *traces):
+    records = [decode(json.dumps(each).encode(), "t", number, None) for number, each in enumerate(traces)]
+    (section,) = find_results(split(records), {})
+    return make_roofline(section, definition)
+
+
+def test_rmsnorm_does_one_operation_a_byte(definition):
+    operator = find_operator(definition)
+    cost = operator.count_cost(definition, {"batch": 512})
+    assert cost.flops == 512 * (4 * 4096 + 3)
+    found = roofline(definition, trace(batch=512))
+    assert found.workloads[0].intensity == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_ridge_comes_from_the_measured_clock(definition):
+    assert roofline(definition, trace()).ridge == pytest.approx(2 * 128 * 132 * 1980e6 / 4814.304e9)
+    slow = roofline(definition, trace(clock=990.0))
+    assert slow.ridge == pytest.approx(128 * 132 * 1980e6 / 4814.304e9)
+
+
+def test_what_takes_longest_bounds(definition):
+    found = roofline(definition, *(trace(batch=batch, latency_ms=0.3) for batch in (1, 512, 65536)))
+    assert [each.bound for each in found.workloads] == ["launch", "memory", "memory"]
+    assert [each.fits_l2 for each in found.workloads] == [True, True, False]
+
+
+def test_an_unknown_device_has_no_roof(definition):
+    bare = trace(hardware="Some CPU", clock=None)
+    bare["evaluation"]["performance"]["ceiling"] = None
+    found = roofline(definition, bare)
+    assert (found.peak, found.ridge, found.workloads[0].bound, found.workloads[0].fits_l2) == (None,) * 4
+
+
+def test_an_unknown_operator_has_no_cost():
+    assert roofline(None, trace()).cost is None
+
+
+def test_the_fastest_is_trusted(definition):
+    found = roofline(definition, trace("odd", latency_ms=0.001, suspect=["doubt"]), trace("good"))
+    assert found.workloads[0].best.record.solution == "good"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "name"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("NVIDIA_H100", "H100 SXM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100 80 GB SXM"),
+        ("NVIDIA_A100_80GB", "A100 80 GB SXM"),
+        ("NVIDIA A100 80GB PCIe", "A100 80 GB PCIe"),
+        ("NVIDIA A100-PCIE-40GB", "A100 40 GB"),
+        ("NVIDIA A100-SXM4-40GB", "A100 40 GB"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA H100 NVL", None),
+        ("Intel(R) Xeon(R) Processor (2 cores)", None),
+    ],
+)
+def test_devices_are_known_by_the_names_that_drivers_give(hardware, name):
+    device = find_device(hardware)
+    assert (device.name if device else None) == name
+
+
+def test_the_recorded_peak_comes_before_the_datasheet():
+    (record,) = [decode(json.dumps(trace()).encode(), "t", 1, None)]
+    assert peak_of(record).gb_per_s == 4814.304
+    record.peak_bandwidth_gb_per_s = None
+    assert peak_of(record).source == "datasheet of the H200"
+    assert len({device.name for device in DEVICES}) == len(DEVICES)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trace_json import trace, upstream_trace
+
+from fib_rmsnorm.analysis.decoding import decode
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.sections import cluster, split
+from fib_rmsnorm.analysis.sources import SolutionFacts, SourceText
+from fib_rmsnorm.errors import InputError
+
+
+def records(*traces) -> list[Record]:
+    return [decode(json.dumps(each).encode(), "t.jsonl", number, None) for number, each in enumerate(traces, 1)]
+
+
+def titles(*traces) -> list[str]:
+    return [section.conditions.text for section in split(records(*traces)).sections]
+
+
+def test_numbers_of_other_conditions_get_another_section():
+    assert sorted(
+        titles(
+            trace(),
+            trace(hardware="NVIDIA A100"),
+            trace(timer="cuda_events"),
+            trace(clock=1530.0),
+            trace(clock=None),
+            trace(cold_l2=False),
+            upstream_trace(),
+        )
+    ) == [
+        "NVIDIA A100, cupti, 1980 MHz, cold L2",
+        "NVIDIA H200, cuda_events, 1980 MHz, cold L2",
+        "NVIDIA H200, cupti, 1530 MHz, cold L2",
+        "NVIDIA H200, cupti, 1980 MHz, cold L2",
+        "NVIDIA H200, cupti, 1980 MHz, warm L2",
+        "NVIDIA H200, cupti, clock not recorded, cold L2",
+        "NVIDIA_A100_80GB, timer not recorded, clock not recorded",
+    ]
+
+
+def test_other_settings_get_another_section():
+    assert len(titles(trace(), trace(settings={"iterations": 50}))) == 2
+
+
+def test_clocks_a_little_apart_are_one():
+    assert titles(trace("a", clock=1965.0), trace("b", clock=1980.0)) == [
+        "NVIDIA H200, cupti, 1965 to 1980 MHz, cold L2"
+    ]
+
+
+def test_a_clock_of_a_cpu_may_wander_more():
+    found = titles(
+        *(trace(name, timer="cpu_clock", cold_l2=None, clock=clock) for name, clock in (("a", 2600), ("b", 2800)))
+    )
+    assert found == ["NVIDIA H200, cpu_clock, 2600 to 2800 MHz"]
+
+
+def test_the_newest_of_equal_evaluations_counts():
+    found = split(
+        records(
+            trace(timestamp="2026-01-02", latency_ms=2.0),
+            trace(timestamp="2026-01-03", latency_ms=3.0),
+            trace(timestamp="2026-01-01", latency_ms=1.0),
+        )
+    )
+    assert [record.latency_ms for record in found.sections[0].records] == [3.0]
+    assert found.superseded == 2
+
+
+def test_another_content_of_the_same_name_is_told_apart():
+    found = find_results(split(records(trace(sha="old1234"), trace(sha="new", timestamp="2026-02-01"))), {}, None)
+    assert sorted(result.label for result in found[0].results) == ["fast_v1", "fast_v1 (earlier: old123)"]
+
+
+def test_a_failure_is_told_beside_what_was_timed_by_the_same_settings():
+    found = split(records(trace("good"), trace("bad", latency_ms=None)))
+    assert [len(section.records) for section in found.sections] == [2]
+    (section,) = find_results(found, {}, None)
+    assert [result.mark for result in section.results] == ["", "RUNTIME_ERROR"]
+
+
+def test_a_failure_alone_has_a_section():
+    assert titles(trace(latency_ms=None)) == ["NVIDIA H200, timer not recorded, clock not recorded"]
+
+
+def test_suspect_and_interpreted_are_never_a_speedup():
+    found = find_results(
+        split(records(trace("base"), trace("odd", suspect=["doubt"]), trace("slow", interpreted=True))), {}, "base"
+    )
+    by_name = {result.record.solution: result for result in found[0].results}
+    assert by_name["odd"].mark == "SUSPECT" and by_name["slow"].mark == "interpreted"
+    assert by_name["odd"].over_baseline is by_name["odd"].over_reference is None
+    assert by_name["slow"].bandwidth_gb_per_s is by_name["slow"].over_reference is None
+
+
+def test_a_suspect_baseline_is_no_measure():
+    found = find_results(split(records(trace("base", suspect=["doubt"]), trace("fast"))), {}, "base")
+    assert all(result.over_baseline is None for result in found[0].results)
+
+
+def test_the_baseline_is_the_plainest_in_python():
+    traces = records(trace("long"), trace("short"), trace("mine"))
+    facts = {}
+    for record, author in zip(traces, ("baseline", "baseline", "ann"), strict=True):
+        record.author, record.language = author, "python"
+        facts[record.solution] = SolutionFacts(record.solution)
+    facts["long"] = SolutionFacts("long", sources=(SourceText("k.py", "x" * 9),))
+    assert find_results(split(traces), facts)[0].baseline == "short"
+
+
+def test_an_unknown_baseline_names_those_there():
+    with pytest.raises(InputError, match=r"no Trace of a Solution 'other'.*there: fast_v1"):
+        find_results(split(records(trace())), {}, "other")
+
+
+def test_workloads_with_the_same_axes_are_told_apart():
+    one, other = trace(), trace()
+    other["workload"]["uuid"] = "ffff"
+    other["workload"]["inputs"]["eps"]["value"] = 0.01
+    (section,) = find_results(split(records(one, other)), {})
+    assert {each.title for each in section.workloads} == {"batch=8, eps=1e-06", "batch=8, eps=0.01"}
+
+
+@given(st.lists(st.floats(1, 1e4), min_size=1), st.floats(0, 0.2))
+def test_clusters_cover_all_values_and_lie_apart(values, gap):
+    ranges = cluster(values, gap)
+    assert all(any(low <= value <= high for low, high in ranges) for value in values)
+    assert all(after[0] > before[1] * (1 + gap) for before, after in pairwise(ranges))

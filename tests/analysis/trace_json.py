@@ -1,0 +1,96 @@
+"""Traces as JSON, in the form of this tool and in that of flashinfer-bench."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+GPU = "NVIDIA H200"
+
+
+def trace(
+    solution: str = "fast_v1",
+    batch: int = 8,
+    latency_ms: float | None = 0.002,
+    *,
+    hardware: str = GPU,
+    timestamp: str = "2026-01-02T03:04:05+00:00",
+    status: str | None = None,
+    sha: str = "aa11bb22",
+    settings: dict[str, Any] | None = None,
+    clock: float | None = 1980.0,
+    **performance: Any,
+) -> dict[str, Any]:
+    """A Trace of this tool; without a latency one that failed."""
+    moved = 16384 * batch + 8192
+    timed = latency_ms is not None and {
+        "latency_ms": latency_ms,
+        "reference_latency_ms": 0.06,
+        "speedup_factor": 0.06 / latency_ms,
+        "speedup_low": 0.059 / latency_ms,
+        "speedup_high": 0.061 / latency_ms,
+        "timer": "cupti",
+        "cold_l2": True,
+        "interpreted": False,
+        "samples": 200,
+        "trials": 4,
+        "latency_low_ms": latency_ms * 0.995,
+        "latency_high_ms": latency_ms * 1.005,
+        "latency_p5_ms": latency_ms * 0.93,
+        "latency_p95_ms": latency_ms * 1.08,
+        "bytes_moved": moved,
+        "bandwidth_gb_per_s": moved / latency_ms / 1e6,
+        "percent_of_copy": 100 * 0.0014 / latency_ms,
+        "host_overhead_us": 4.0,
+        "ceiling": {
+            "empty_ms": 0.0006,
+            "copy_ms": 0.0014,
+            "copy_low_ms": 0.00139,
+            "copy_high_ms": 0.00141,
+            "copy_method": "cuda 64x1",
+            "peak_bandwidth_gb_per_s": 4814.304,
+        },
+        "clocks": {"during_mhz": clock, "memory_mhz": 3201.0},
+        "suspect": [],
+        **performance,
+    }
+    return {
+        **upstream_trace(solution, batch),
+        "evaluation": {
+            "status": status or ("PASSED" if timed else "RUNTIME_ERROR"),
+            "environment": {"hardware": hardware, "libs": {"torch": "2.99"}},
+            "timestamp": timestamp,
+            "log": "",
+            "correctness": {"max_relative_error": 4e-4, "max_absolute_error": 0.002} if timed else None,
+            "performance": timed or None,
+            "settings": {"warmup_runs": 10, "iterations": None, "num_trials": 4, "l2": "cold", **(settings or {})},
+            "solution_sha256": sha,
+        },
+    }
+
+
+def upstream_trace(solution: str | None = "fast_v1", batch: int = 8) -> dict[str, Any]:
+    """A Trace as flashinfer-bench writes it; without a Solution a Workload."""
+    return {
+        "definition": "rmsnorm_d4096",
+        "workload": {
+            "axes": {"batch": batch},
+            "inputs": {"x": {"type": "random"}, "weight": {"type": "random"}, "eps": {"type": "scalar", "value": 1e-6}},
+            "uuid": f"00000000-0000-0000-0000-{batch:012}",
+        },
+        "solution": solution,
+        "evaluation": solution
+        and {
+            "status": "PASSED",
+            "environment": {"hardware": "NVIDIA_A100_80GB", "libs": {"torch": "2.8"}},
+            "timestamp": "2026-01-09T10:30:00Z",
+            "log": "",
+            "correctness": {"max_relative_error": 1.2e-5, "max_absolute_error": 3.4e-4, "extra": None},
+            "performance": {"latency_ms": 0.023, "reference_latency_ms": 0.045, "speedup_factor": 1.96},
+        },
+    }
+
+
+def lines(*traces: dict[str, Any]) -> str:
+    """As a .jsonl file."""
+    return "".join(f"{json.dumps(each)}\n" for each in traces)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from trace_json import lines, trace, upstream_trace
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCHES = (1, 8, 128, 4096, 65536)
+
+
+def flat(outcome) -> str:
+    return " ".join(outcome.out.split())
+
+
+def test_the_committed_traces_answer_the_four_questions(fib):
+    said = flat(fib("analyze", ROOT / "traces"))
+    assert "1.00 FLOP per byte at batch=65536. Counted: 4 operations an element" in said
+    assert "The ridge point of this device is 13.9 FLOP per byte" in said
+    assert "it is memory-bound, 14 times off the ridge" in said
+    assert "of the peak and 99% of a copy" in said
+    assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
+    assert "Where it is bound by launch, from batch=1 to batch=128" in said
+    assert "4571 GB/s" in said or "4570 GB/s" in said
+
+
+def test_json_has_the_numbers(fib):
+    (section,) = json.loads(fib("analyze", ROOT / "traces", "--json").out)
+    assert section["ridge_flops_per_byte"] > 10
+    assert section["workloads"][0]["bound_by"] == "launch"
+    crossover = section["scaling"][0]["crossover"]
+    assert crossover["low"] < crossover["value"] < crossover["high"]
+
+
+def test_markdown(fib, tmp_path):
+    target = tmp_path / "analysis.md"
+    assert fib("analyze", ROOT / "traces", "--output", target).code == 0
+    assert "### How does it scale?" in target.read_text()
+
+
+def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    theirs = upstream_trace()
+    theirs["definition"] = "softmax"
+    theirs["evaluation"]["environment"]["hardware"] = "Some device"
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(theirs))
+    outcome = fib("analyze", path)
+    assert outcome.code == 0
+    assert outcome.out.count("Not known:") == 3
+
+
+def test_a_bandwidth_above_the_peak_is_doubted(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(*(trace(batch=batch, latency_ms=0.002 + batch * 1.6384e-6) for batch in BATCHES)))
+    assert "the line's bandwidth is above the device's peak" in fib("analyze", path).out

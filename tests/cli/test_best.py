@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+
+from trace_json import lines, trace
+
+
+def test_the_winner_and_those_tied_with_it(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        lines(
+            trace("slow", latency_ms=0.003),
+            trace("fast", latency_ms=0.002),
+            trace("as_fast", latency_ms=0.00202),
+            trace("odd", latency_ms=0.001, suspect=["doubt"]),
+            trace("toy", latency_ms=0.001, interpreted=True),
+            trace("wrong", latency_ms=None),
+            trace("slow", batch=64, latency_ms=0.003),
+        )
+    )
+    outcome = fib("best", path)
+    assert outcome.code == 0
+    row = outcome.row("batch=8")
+    assert "fast" in row.split() and row.endswith("as_fast") and "slow" not in row
+    assert outcome.row("batch=64").split()[1] == "slow"
+    (found,) = json.loads(fib("best", path, "--json").out)
+    assert [each["winner"] for each in found["workloads"]] == ["fast", "slow"]
+    assert found["workloads"][0]["tied_with"] == ["as_fast"]
+    board = {each["solution"]: (each["won_or_tied"], each["workloads"]) for each in found["leaderboard"]}
+    assert board == {"slow": (1, 2), "fast": (1, 1), "as_fast": (1, 1)}
+
+
+def test_nobody_wins_with_wrong_results_alone(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(trace(latency_ms=None)))
+    outcome = fib("best", path)
+    assert outcome.code == 0 and "No winner" in outcome.out

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stock import DEFINITION, PYTHON
+from trace_json import lines, trace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def run(name, *traces):
+        path = tmp_path / name
+        path.write_text(lines(*traces))
+        return path
+
+    return run
+
+
+def test_a_slowdown_beyond_doubt_fails(fib, file):
+    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
+    outcome = fib("compare", old, new)
+    assert outcome.code == 1
+    row = outcome.row("fast_v1", "slower")
+    assert "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
+    assert "1 compared: 1 slower." in outcome.lines
+    assert "Regression: slower, or failing now: fast_v1@batch=8" in outcome.lines
+
+
+def test_a_slowdown_within_the_limit_passes(fib, file):
+    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
+    outcome = fib("compare", old, new, "--max-slowdown", "0.15")
+    assert outcome.code == 0 and "slower" in outcome.row("fast_v1", "slower")
+
+
+def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
+    outcome = fib("compare", ROOT / "traces", ROOT / "traces")
+    assert outcome.code == 0
+    assert "cannot be told from none" in outcome.out and "hold all together with 95%" in outcome.out
+    assert "assumed, for want of repeated runs" in outcome.out
+    assert "faster" not in outcome.out and "slower" not in outcome.out
+
+
+def test_repeated_runs_make_it_finer(fib, file):
+    old = [trace(timestamp=f"2026-01-0{day}") for day in (1, 2, 3)]
+    single = json.loads(fib("compare", file("a", old[0]), file("b", old[1]), "--json").out)
+    several = json.loads(fib("compare", file("a", *old), file("b", *old), "--json").out)
+    assert several["comparisons"][0]["resolution"] < single["comparisons"][0]["resolution"]
+    assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "no different"
+
+
+def test_another_device_is_refused_unless_allowed(fib, file):
+    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(hardware="NVIDIA A100", timer="cuda_events"))
+    outcome = fib("compare", old, new)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer" in outcome.err
+    allowed = fib("compare", old, new, "--allow", "device,timer")
+    assert allowed.code == 0
+    assert "NVIDIA H200, cupti against NVIDIA A100, cuda_events" in allowed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache"),
+        (["--batch-sizes", "8"], "--batch-sizes goes with --measure"),
+        (["--measure", "--solutions", "x"], "--measure takes its two Solutions as OLD and NEW"),
+    ],
+)
+def test_bad_options_are_one_line(fib, file, arguments, said):
+    outcome = fib("compare", file("a", trace()), file("b", trace()), *arguments)
+    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_measured_now_a_kernel_and_itself_are_no_different(fib, stocked, tmp_path):
+    """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
+    outcome = fib(
+        *("compare", "--measure", PYTHON, PYTHON, "--root", stocked.root, "--device", "cpu"),
+        *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
+    )
+    assert outcome.code == 0, outcome.err
+    (found,) = json.loads(outcome.out)["comparisons"]
+    assert found["definition"] == DEFINITION and len(found["old_ms"]) == len(found["new_ms"]) == 2
+    assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
+    assert outcome.err.count("PASSED") == 4
+
+
+def test_measured_now_unknown_names_are_told(fib, stocked):
+    outcome = fib("compare", "--measure", "zz", PYTHON, "--root", stocked.root, "--device", "cpu")
+    assert outcome.code == 2 and "'zz' is no Solution of this registry and no file" in outcome.err

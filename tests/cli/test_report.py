@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+
+import pytest
+from rich.console import Console
+from stock import CUDA, DEFINITION, PYTHON
+from trace_json import lines, trace, upstream_trace
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write Traces to a file and return its path."""
+
+    def run(*traces, name: str = "traces.jsonl"):
+        path = tmp_path / name
+        path.write_text(lines(*traces))
+        return path
+
+    return run
+
+
+def test_the_results_of_a_batch_are_a_table_with_the_reference_first(fib, file):
+    outcome = fib("report", file(trace("slow_v1", latency_ms=0.004), trace("fast_v1"), trace(batch=32)))
+    assert outcome.code == 0
+    assert outcome.lines[0] == "rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2"
+    assert outcome.lines[2] == "Benchmark Results (batch=8)"
+    names = [line.split("  ")[0] for line in outcome.lines[4:9]]
+    assert names == ["Reference", "A copy of the same bytes", "An empty kernel", "fast_v1", "slow_v1"]
+    assert outcome.lines[7].split() == [
+        "fast_v1",
+        "2.00",
+        "us",
+        "0.5%",
+        "69.6",
+        "GB/s",
+        "70%",
+        "1.4%",
+        "30.0x",
+        "4.00",
+        "us",
+    ]
+    assert "Benchmark Results (batch=32)" in outcome.lines
+
+
+def test_a_named_baseline_gets_a_column(fib, file):
+    outcome = fib("report", file(trace("a"), trace("b", latency_ms=0.003)), "--baseline", "b")
+    assert "1.50x" in outcome.row("a") and "as b." in outcome.out
+    assert fib("report", file(trace()), "--baseline", "zz").code == 2
+
+
+def test_the_registrys_baseline_is_found(fib, stocked):
+    outcome = fib("report", "--root", stocked.root)
+    assert f"as {PYTHON}." in outcome.out
+    assert "INCORRECT_NUMERICAL" in outcome.row(CUDA, "INCORRECT_NUMERICAL")
+
+
+def test_doubts_are_marked_and_explained(fib, file):
+    outcome = fib("report", file(trace("odd", suspect=["too fast"]), trace("toy", interpreted=True)))
+    assert outcome.row("odd", "2.00").endswith("SUSPECT") and "30.0x" not in outcome.row("odd", "2.00")
+    assert outcome.row("toy").endswith("interpreted")
+    assert "SUSPECT odd@batch=8: too fast" in outcome.lines
+
+
+def test_devices_are_not_mixed(fib, file):
+    outcome = fib("report", file(trace(), trace(hardware="NVIDIA A100-SXM4-80GB")))
+    assert sum(" on NVIDIA " in line for line in outcome.lines) == 2
+
+
+def test_older_traces_are_left_out_and_counted(fib, file):
+    outcome = fib("report", file(trace(), trace(timestamp="2026-03-01", latency_ms=0.001)))
+    assert "1 older Trace left out: of equal Solution, Workload and conditions the newest counts." in outcome.lines
+
+
+def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, stocked):
+    theirs = upstream_trace(batch=8)
+    theirs["definition"] = DEFINITION
+    path = stocked.layout.traces / "ann/norm/more.jsonl"
+    path.write_text(lines(theirs))
+    row = fib("report", path).row("fast_v1")
+    assert "0.19 GB/s" in row and "0.01%" in row  # 4352 bytes in 23 us, of the A100's 2039 GB/s
+
+
+def test_formats(fib, file, tmp_path):
+    path = file(trace("a"), trace("b", latency_ms=None))
+    rows = list(csv.DictReader(io.StringIO(fib("report", path, "--format", "csv").out)))
+    assert [(row["solution"], row["status"], row["latency_ms"]) for row in rows] == [
+        ("a", "PASSED", "0.002"),
+        ("b", "RUNTIME_ERROR", ""),
+    ]
+    assert json.loads(fib("report", path, "--json").out)["results"][0]["solution"] == "a"
+    assert "| solution | latency |" in fib("report", path, "--format", "markdown").out
+    for suffix, start in ((".md", "## rms"), (".csv", "definition,"), (".json", "{"), (".txt", "rmsnorm_d4096 on")):
+        target = tmp_path / f"out{suffix}"
+        assert fib("report", path, "--output", target).code == 0
+        assert target.read_text().startswith(start)
+
+
+def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
+    path = file(trace())
+    path.write_text("{]\n" + path.read_text())
+    outcome = fib("report", path)
+    assert outcome.code == 0 and "fast_v1" in outcome.out
+    assert outcome.err.startswith(f"fib-rmsnorm: {path}:1: not JSON") and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.json"], "no such file or folder: missing.json"),
+        (["--root", "."], "no Traces in"),
+        (["--definitions", "zz", "FILE"], "no Trace's Definition matches 'zz'"),
+        (["--format", "csv", "--json", "FILE"], "contradict"),
+        (["--output", "missing/" + "x" * 300 + "/out.md", "FILE"], "cannot write"),
+    ],
+)
+def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("definitions", "solutions"):
+        (tmp_path / folder).mkdir()
+    path = file(trace())
+    outcome = fib("report", *(path if each == "FILE" else each for each in arguments))
+    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_terminal_gets_the_same_in_its_width(stocked):
+    from fib_rmsnorm.analysis.loading import load_traces
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.sections import split
+    from fib_rmsnorm.reports.document import print_parts
+    from fib_rmsnorm.reports.report import describe_results
+
+    found = load_traces([stocked.root], warn=print)
+    results = find_results(split(found.records), found.solutions)
+    console = Console(width=80, force_terminal=True, no_color=True, highlight=False)
+    with console.capture() as capture:
+        print_parts(describe_results(results, 3), console)
+    assert "Benchmark Results (batch=8)" in capture.get() and "3 older Traces" in capture.get()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_traces_take_three_seconds(tmp_path):
+    """As a user waits for them: with the start of Python, in a process of its own."""
+    import subprocess
+    import sys
+
+    path = tmp_path / "traces.jsonl"
+    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
+    path.write_text(body * 100)
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-m", "fib_rmsnorm", "report", str(path)], check=True, capture_output=True)
+    assert time.monotonic() - started <= 3
