@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import bench, define, env, explain, init, show, solve, try_, validate, workload
+from fib_rmsnorm.cli import bench, define, env, explain, export, init, merge, show, solve, try_, validate, workload
 from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
@@ -45,6 +45,8 @@ app.command("try")(try_.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("explain")(explain.command)
+app.command("export")(export.command)
+app.command("merge")(merge.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("init")(init.command)
