@@ -13,7 +13,10 @@ from fib_rmsnorm.cli import (
     compare,
     define,
     env,
+    explain,
+    export,
     init,
+    merge,
     report,
     show,
     solve,
@@ -62,6 +65,9 @@ app.command("report")(report.command)
 app.command("analyze")(analyze.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
+app.command("explain")(explain.command)
+app.command("export")(export.command)
+app.command("merge")(merge.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("init")(init.command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat, PositiveInt
 
 Status = Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
 
@@ -43,6 +43,52 @@ class Compiled(BaseModel):
 
     ok: Literal[True]
     kernels: list[Kernel]
+
+
+class Inspected(BaseModel):
+    """The solution is compiled and disassembled: its GPU kernels or its functions on the host, and its launches."""
+
+    class Access(BaseModel):
+        """Equal instructions that read or write global memory."""
+
+        does: Literal["load", "store"]
+        bytes: int
+        count: int
+        in_loop: bool
+
+    class Code(BaseModel):
+        """One kernel's instructions, by kind."""
+
+        instructions: dict[str, int]
+        accesses: list[Inspected.Access]
+        loops: int
+
+    class Kernel(Compiled.Kernel):
+        """A kernel with its code, where a disassembler was found."""
+
+        code: Inspected.Code | None
+
+    class Launch(BaseModel):
+        """One launch of a kernel, by its number."""
+
+        kernel: int = Field(ge=0)
+        grid: tuple[PositiveInt, PositiveInt, PositiveInt]
+        block: tuple[PositiveInt, PositiveInt, PositiveInt]
+        dynamic_shared_bytes: int = Field(ge=0)
+
+    class Function(BaseModel):
+        """A function of the host that works on vectors."""
+
+        name: str
+        isa: str
+        vector_bytes: int
+        instructions: dict[str, int]
+
+    ok: Literal[True]
+    kernels: list[Kernel]
+    launches: list[list[Launch]]
+    functions: list[Function]
+    notes: list[str]
 
 
 class Effects(BaseModel):
@@ -100,4 +146,4 @@ class Done(BaseModel):
     ok: Literal[True]
 
 
-Answer = TypeVar("Answer", Built, Compiled, Called, Staged, Timed, Revealed, Costs, Done)
+Answer = TypeVar("Answer", Built, Compiled, Inspected, Called, Staged, Timed, Revealed, Costs, Done)

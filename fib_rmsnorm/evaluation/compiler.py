@@ -1,18 +1,19 @@
-"""`solve --build` from the scheduler's side: each Solution compiled in a process of its own."""
+"""Compiling from the scheduler's side: each Solution in a process of its own."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.evaluation.answers import Compiled
+from fib_rmsnorm.evaluation.answers import Answer, Compiled, Inspected
 from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, ask_process
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
 # Launch shapes follow the batch: these four meet the ones that matter.
 _BATCH_SIZES = (1, 512, 4096, 65536)
@@ -53,17 +54,37 @@ def compile_solutions(
 def _compile(
     zygote: Zygote, definition: Definition, solution: Solution, arch: str, terms: Terms
 ) -> tuple[Compiled.Kernel, ...]:
-    process = zygote.spawn("worker")
-    request = {
-        "do": "compile",
+    workloads = generate_workloads(definition, _BATCH_SIZES)
+    request = _make_request("compile", definition, solution, workloads, arch)
+    return tuple(_ask_once(zygote, request, Compiled, terms).kernels)
+
+
+def inspect_solution(
+    zygote: Zygote, definition: Definition, solution: Solution, workloads: Sequence[Workload], arch: str, terms: Terms
+) -> Inspected:
+    """Compile and disassemble a Solution, and see what it launches. Raises FailedError with the compiler's output."""
+    return _ask_once(zygote, _make_request("inspect", definition, solution, workloads, arch), Inspected, terms)
+
+
+def _make_request(
+    do: str, definition: Definition, solution: Solution, workloads: Sequence[Workload], arch: str
+) -> Message:
+    """What to ask a worker that compiles."""
+    return {
+        "do": do,
         "definition": definition.model_dump(mode="json"),
         "solution": solution.model_dump(mode="json"),
-        "workloads": [w.model_dump(mode="json") for w in generate_workloads(definition, _BATCH_SIZES)],
+        "workloads": [workload.model_dump(mode="json") for workload in workloads],
         "arch": arch,
         "cache": str(cache_folder()),
     }
+
+
+def _ask_once(zygote: Zygote, request: Message, kind: type[Answer], terms: Terms) -> Answer:
+    """Ask a process that lives for this one question. Raises FailedError, with what the process wrote."""
+    process = zygote.spawn("worker")
     try:
-        return tuple(ask_process(process, request, Compiled, Allowance(terms.timeout_s), terms).kernels)
+        return ask_process(process, request, kind, Allowance(terms.timeout_s), terms)
     except FailedError as failure:
         text = "\n".join(filter(None, [str(failure), process.take_log().strip()]))
         raise FailedError(failure.status, text) from None

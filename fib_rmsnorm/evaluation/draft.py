@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.packing import MANIFEST, read_manifest, read_sources
+from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry.packing import MANIFEST, read_manifest, read_sources, sister_suffix
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
     BuildSpec,
@@ -22,9 +24,32 @@ from fib_rmsnorm.schema import (
 
 AUTHOR = "draft"
 DEFAULT_ENTRY = "run"
+DEFAULT_DEFINITION = "rmsnorm_d4096"
 
 _CPP_SUFFIXES = (".cpp", ".cc", ".cxx")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def find_solution(registry: Registry, name: str, definition: str | None = None) -> tuple[Definition, Solution]:
+    """What a command's SOLUTION means, with its Definition: a registered Solution, or a kernel's file or folder.
+
+    A registered one is taken as its sources are now; `definition` names a sister that the same sources serve.
+    Raises InputError, naming what comes close, for a name that is unknown.
+    """
+    path = Path(name)
+    if path.exists() and (path.suffix or "/" in name):
+        wanted = registry.definition(definition or DEFAULT_DEFINITION)
+        return wanted, draft_solution(path, wanted)
+    solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
+    found = solutions.get(name)
+    if definition is not None and (found is None or found.definition != definition):
+        found = solutions.get(name + sister_suffix(definition))
+    if found is None:
+        close = get_close_matches(name, solutions, n=3, cutoff=0.5)
+        hint = f"close: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
+        what = f"{name!r} for {definition}" if definition else repr(name)
+        raise InputError(f"no Solution {what} ({hint})")
+    return registry.definition(found.definition), found
 
 
 def draft_solution(path: Path, definition: Definition, entry: str | None = None) -> Solution:

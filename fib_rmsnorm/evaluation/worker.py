@@ -67,6 +67,18 @@ class Worker:
         keys = ("kernel", "arch", "registers", "spill_bytes", "shared_bytes")
         return {"kernels": [{key: getattr(kernel, key) for key in keys} for kernel in kernels]}
 
+    def inspect(self, message: Message) -> Message:
+        """Compile the solution's kernels for a named GPU architecture, disassemble them, and see how it launches."""
+        from fib_rmsnorm.evaluation.building.inspection import inspect_solution
+
+        solution = Solution.model_validate(message["solution"])
+        definition = Definition.model_validate(message["definition"])
+        workloads = [Workload.model_validate(workload) for workload in message["workloads"]]
+        try:
+            return inspect_solution(solution, definition, workloads, message["arch"], Path(message["cache"]))
+        except BuildError as error:
+            raise RefusalError("COMPILE_ERROR", str(error)) from None
+
     def call(self, message: Message) -> Message:
         """Call the solution once on the inputs of a case and hand its outputs over."""
         workload = Workload.model_validate(message["workload"])
@@ -185,6 +197,7 @@ def main(channel: Channel, handover: int) -> None:
         {
             "build": worker.build,
             "compile": worker.compile,
+            "inspect": worker.inspect,
             "call": worker.call,
             "set_stage": worker.set_stage,
             "time": worker.time,

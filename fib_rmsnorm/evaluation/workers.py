@@ -142,6 +142,7 @@ class WorkerPool:
 _DOING = {
     "build": "building",
     "compile": "compiling",
+    "inspect": "compiling",
     "call": "calling",
     "set_stage": "warming up",
     "time": "timing",

@@ -163,3 +163,8 @@ class RmsNorm:
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
             out_rows.copy_(round_once(x_fp64 * rstd * weight, out.dtype))
         return [out]
+
+    def count_flops(self, definition: Definition, axes: dict[str, int]) -> int:
+        """Four of each element (square, sum, two products) and four of each row (mean, eps, root, reciprocal)."""
+        hidden = definition.const_axes.get("hidden") or axes["hidden"]
+        return axes["batch"] * (4 * hidden + 4)

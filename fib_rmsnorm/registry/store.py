@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,7 +47,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append `line` to a JSONL file; on return it is on the disk. One writer at a time across processes.
+    """Append `line` to a JSONL file, as `append_lines` does."""
+    append_lines(path, [line])
+
+
+def append_lines(path: Path, lines: Iterable[str]) -> None:
+    """Append to a JSONL file; on return it is on the disk. One writer at a time across processes.
 
     What a killed writer left of a last line is mended first: a whole record gets its newline, a torn one goes.
     """
@@ -55,7 +60,7 @@ def append_line(path: Path, line: str) -> None:
     is_new = not path.exists()
     with path.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        data = line.encode() + b"\n"
+        data = "".join(f"{line}\n" for line in lines).encode()
         if _mend_last_line(file.fileno()):
             data = b"\n" + data
         file.write(data)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.evaluation.building.errors import BuildError, is_compile_error
-from fib_rmsnorm.schema import Solution, SupportedBindings, SupportedLanguages
+
+if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
+    from fib_rmsnorm.schema import Solution
 
 __all__ = ["BuildError", "build_entry", "is_compile_error"]
-
-_NATIVE = (SupportedLanguages.CPP, SupportedLanguages.CUDA)
 
 
 def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., Any]:
@@ -19,7 +19,9 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
 
     Raises BuildError with the compiler's output, or what importing it raised.
     """
-    if solution.spec.language not in _NATIVE:
+    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+
+    if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
         from fib_rmsnorm.evaluation.building.python_source import load_python
 
         return load_python(solution, cache)

@@ -5,18 +5,33 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.building.cuda_launches import record_launches
+from fib_rmsnorm.evaluation.building.disassembly import Code
+from fib_rmsnorm.evaluation.building.launches import AotSession, Launch
 from fib_rmsnorm.evaluation.building.native import build_native
 from fib_rmsnorm.evaluation.building.python_source import load_python
-from fib_rmsnorm.evaluation.building.resources import KernelResources, parse_ptxas_report
+from fib_rmsnorm.evaluation.building.resources import KernelResources, parse_ptxas_report, read_code
 from fib_rmsnorm.evaluation.inputs import shape_of, torch_dtype
 from fib_rmsnorm.schema import Definition, ScalarInput, Solution, SupportedLanguages, Workload
+
+
+@dataclass
+class Compiled:
+    """The kernels of a Solution, by their names as mangled, and how it launches them."""
+
+    kernels: list[KernelResources]
+    launches: list[list[Launch]]
+    """For each Workload, in their order."""
+    notes: list[str] = field(default_factory=list)
+    library: Path | None = None
 
 
 def check_arch(arch: str) -> str:
@@ -35,40 +50,85 @@ def compile_kernels(
     Call it in a process of its own, once: solutions keep what they have compiled. A C++ or Python Solution is
     built and has no kernels. Raises BuildError, or whatever the entry point raises.
     """
-    language = solution.spec.language
-    if language in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
-        log = build_native(solution, cache, f"{arch[3:-1]}.{arch[-1]}").log
-        return _with_plain_names(parse_ptxas_report(log))
-    entry = load_python(solution, cache)
-    if language is SupportedLanguages.TRITON:
-        from fib_rmsnorm.evaluation.building.triton_aot import compile_for
-    elif language is SupportedLanguages.TILELANG:
-        from fib_rmsnorm.evaluation.building.tilelang_aot import compile_for
-    else:
-        return []
-    found: dict[tuple[str, int | None, int | None, int | None], KernelResources] = {}
-    for workload in workloads:
-        for kernel in _compile(compile_for, entry, solution, definition, workload, arch):
-            found[kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes] = kernel
-    return list(found.values())
+    if solution.spec.language in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+        kernels = _compile_native(solution, arch, cache).kernels
+        return [replace(kernel, kernel=name) for kernel, name in zip(kernels, plain_names(kernels), strict=True)]
+    found = _compile_python(solution, definition, workloads, arch, cache).kernels
+    return list({(k.kernel, k.registers, k.spill_bytes, k.shared_bytes): k for k in found}.values())
 
 
-CompileFor = Callable[[Callable[..., object], Sequence[object], str], list[KernelResources]]
+def compile_launches(
+    solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
+) -> Compiled:
+    """Like `compile_kernels`, with what the entry point launches on each Workload."""
+    if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+        return _compile_python(solution, definition, workloads, arch, cache)
+    compiled = _compile_native(solution, arch, cache)
+    if compiled.library and compiled.kernels:
+        _record_launches(compiled, compiled.library, solution, definition, workloads, cache)
+    return compiled
 
 
-def _compile(
-    compile_for: CompileFor,
-    entry: Callable[..., object],
+def read_codes(compiled: Compiled) -> list[Code | None]:
+    """The machine code of each kernel, in their order; None where it could not be disassembled."""
+    if compiled.library is not None:
+        codes = read_code(compiled.library)
+        return [codes.get(kernel.kernel) for kernel in compiled.kernels]
+    return [read_code(kernel.binary).get(kernel.kernel) if kernel.binary else None for kernel in compiled.kernels]
+
+
+def _compile_native(solution: Solution, arch: str, cache: Path) -> Compiled:
+    built = build_native(solution, cache, f"{arch[3:-1]}.{arch[-1]}")
+    return Compiled(parse_ptxas_report(built.log), [], library=built.library)
+
+
+def _record_launches(
+    compiled: Compiled,
+    library: Path,
     solution: Solution,
     definition: Definition,
-    workload: Workload,
-    arch: str,
-) -> list[KernelResources]:
+    workloads: Sequence[Workload],
+    cache: Path,
+) -> None:
+    calls = [[_describe(each) for each in _arguments(solution, definition, workload)] for workload in workloads]
+    found = record_launches(library, solution.get_entry_symbol(), calls, compiled.kernels, cache)
+    compiled.launches = [[] if isinstance(each, str) else each for each in found]
+    reasons = dict.fromkeys(each for each in found if isinstance(each, str))
+    compiled.notes += [f"launches not known: {reason}" for reason in reasons]
+
+
+def _describe(argument: object) -> Any:
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    return {"shape": list(argument.shape), "dtype": str(argument.dtype).removeprefix("torch.")}
+
+
+def _compile_python(
+    solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
+) -> Compiled:
+    entry = load_python(solution, cache)
+    language = solution.spec.language
+    session: AotSession
+    if language is SupportedLanguages.TRITON:
+        from fib_rmsnorm.evaluation.building.triton_aot import TritonSession
+
+        session = TritonSession(arch)
+    elif language is SupportedLanguages.TILELANG:
+        from fib_rmsnorm.evaluation.building.tilelang_aot import TileLangSession
+
+        session = TileLangSession(arch)
+    else:
+        return Compiled([], [])
+    calls = [_arguments(solution, definition, workload) for workload in workloads]
+    launches = [session.call(entry, arguments) for arguments in calls]
+    return Compiled(session.kernels, launches, session.notes)
+
+
+def _arguments(solution: Solution, definition: Definition, workload: Workload) -> list[object]:
     names = list(definition.inputs)
     if solution.spec.destination_passing_style:
         names += list(definition.outputs)
-    arguments = [_placeholder(definition, workload, name) for name in names]
-    return compile_for(entry, arguments, arch)
+    return [_placeholder(definition, workload, name) for name in names]
 
 
 def _placeholder(definition: Definition, workload: Workload, name: str) -> object:
@@ -80,13 +140,13 @@ def _placeholder(definition: Definition, workload: Workload, name: str) -> objec
     return torch.empty(shape or [], dtype=torch_dtype(spec.dtype.value), device="meta")
 
 
-def _with_plain_names(kernels: list[KernelResources]) -> list[KernelResources]:
+def plain_names(kernels: Sequence[KernelResources]) -> list[str]:
     """C++ names as people write them, where binutils is there to tell."""
-    if not kernels or not shutil.which("c++filt"):
-        return kernels
-    mangled = "\n".join(kernel.kernel for kernel in kernels)
-    plain = subprocess.run(["c++filt"], input=mangled, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [replace(kernel, kernel=_shorten(name)) for kernel, name in zip(kernels, plain, strict=True)]
+    names = [kernel.kernel for kernel in kernels]
+    if not names or not shutil.which("c++filt"):
+        return names
+    run = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True)
+    return [_shorten(name) for name in run.stdout.splitlines()]
 
 
 def _shorten(name: str) -> str:

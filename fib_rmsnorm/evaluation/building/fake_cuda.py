@@ -8,7 +8,6 @@ CUDA; the rest is a handful of answers. Nothing can be computed: this is for com
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -17,26 +16,9 @@ from unittest import mock
 import torch
 from torch._subclasses import fake_tensor
 
+from fib_rmsnorm.evaluation.building.architectures import REGISTERS, WARP, capability_of, find_architecture
+
 ALIGNED_ADDRESS = 1 << 20  # what a fake tensor claims: compilers specialise on alignment
-
-# Shared memory that a block may ask for, by architecture; 227 KiB where it is not named.
-_SHARED_BYTES = {75: 65536, 80: 166912, 86: 101376, 87: 166912, 89: 101376, 120: 101376, 121: 101376}
-MAX_SHARED_BYTES = 232448
-MULTIPROCESSORS = 132  # only sizes grids, which are never launched
-
-
-def capability_of(arch: str) -> tuple[int, int]:
-    """Split `sm_90` or `sm_100a` into the major and minor compute capability."""
-    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", arch)
-    if match is None:
-        raise ValueError(f"not a CUDA architecture: {arch!r} (wanted something like sm_90)")
-    return int(match[1]), int(match[2])
-
-
-def max_shared_bytes(arch: str) -> int:
-    """Give the shared memory that one block may use on this architecture."""
-    major, minor = capability_of(arch)
-    return _SHARED_BYTES.get(10 * major + minor, MAX_SHARED_BYTES)
 
 
 def call_with_fake_cuda(entry: Callable[..., object], arguments: Sequence[object], arch: str) -> None:
@@ -54,15 +36,16 @@ def _on_cuda(argument: object) -> object:
 @contextlib.contextmanager
 def _pretend(arch: str) -> Iterator[None]:
     major, minor = capability_of(arch)
+    architecture = find_architecture(arch)
     properties = SimpleNamespace(
         name=f"compile-only {arch}",
         major=major,
         minor=minor,
-        multi_processor_count=MULTIPROCESSORS,
-        warp_size=32,
-        max_threads_per_multi_processor=2048,
-        regs_per_multiprocessor=65536,
-        shared_memory_per_block_optin=max_shared_bytes(arch),
+        multi_processor_count=architecture.multiprocessors,
+        warp_size=WARP,
+        max_threads_per_multi_processor=architecture.max_threads,
+        regs_per_multiprocessor=REGISTERS,
+        shared_memory_per_block_optin=architecture.max_shared_bytes,
         L2_cache_size=50 << 20,
         total_memory=80 << 30,
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fib_rmsnorm.evaluation.building.disassembly import Code, parse_sass
 from fib_rmsnorm.evaluation.building.native import find_cuda_home
 
 RESERVED_SHARED_BYTES = 1024  # of every block from Hopper on; cubins count them, ptxas does not
@@ -37,15 +38,10 @@ def read_cubin_resources(cubin: bytes, arch: str) -> list[KernelResources]:
 
     Empty where no cuobjdump is found: it comes with the CUDA toolkit, and with Triton.
     """
-    cuobjdump = _find_cuobjdump()
-    if cuobjdump is None:
-        return []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "kernel.cubin")
         path.write_bytes(cubin)
-        report = subprocess.run(
-            [cuobjdump, "-res-usage", str(path)], capture_output=True, text=True, check=True, timeout=60
-        ).stdout
+        report = _dump("-res-usage", path)
     return [
         KernelResources(
             kernel=match["kernel"],
@@ -57,6 +53,29 @@ def read_cubin_resources(cubin: bytes, arch: str) -> list[KernelResources]:
         )
         for match in _CUBIN_KERNEL.finditer(report)
     ]
+
+
+def read_code(binary: Path | bytes) -> dict[str, Code]:
+    """Disassemble a cubin, or a library with one in it: the code of each kernel, by its name as mangled.
+
+    Empty where no cuobjdump is found.
+    """
+    if isinstance(binary, Path):
+        return parse_sass(_dump("-sass", binary))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(binary)
+        return parse_sass(_dump("-sass", path))
+
+
+def _dump(what: str, path: Path) -> str:
+    """What cuobjdump prints of a binary; nothing where there is none, or it is too old for it."""
+    cuobjdump = find_cuobjdump()
+    if cuobjdump is None:
+        return ""
+    command = [str(cuobjdump), what, str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return run.stdout if run.returncode == 0 else ""
 
 
 def parse_ptxas_report(report: str) -> list[KernelResources]:
@@ -96,7 +115,8 @@ def _without_reserved(shared_bytes: int, arch: str) -> int:
     return max(0, shared_bytes - reserved)
 
 
-def _find_cuobjdump() -> Path | None:
+def find_cuobjdump() -> Path | None:
+    """CUDA's disassembler: the toolkit's, or the one that Triton brings."""
     return next((path for path in _candidates() if path.exists()), None)
 
 

@@ -6,40 +6,63 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from fib_rmsnorm.evaluation.building.fake_cuda import (
-    MULTIPROCESSORS,
-    call_with_fake_cuda,
-    capability_of,
-    max_shared_bytes,
-)
+from fib_rmsnorm.evaluation.building.architectures import WARP, capability_of, find_architecture
+from fib_rmsnorm.evaluation.building.fake_cuda import call_with_fake_cuda
+from fib_rmsnorm.evaluation.building.launches import Launch
 from fib_rmsnorm.evaluation.building.resources import KernelResources, read_cubin_resources
 
-# Triton keeps compiled kernels by device, so each call is a device of its own and compiles anew.
+# Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
 _device_numbers = itertools.count(1000)
 
 
-def compile_for(entry: Callable[..., object], arguments: Sequence[object], arch: str) -> list[KernelResources]:
-    """Call the entry point with nothing launched, and report the kernels it would have launched.
+class TritonSession:
+    """Calls entry points with nothing launched, and keeps the kernels that they would have launched.
 
-    Only the shapes, strides and types of tensor arguments matter. Every configuration that an
-    autotuner tries is reported. Triton must not be interpreting (TRITON_INTERPRET). Call it in a
-    process of its own: torch.cuda and Triton's driver answer falsely meanwhile, and an autotuner
-    that has run before does not run again.
+    Only the shapes, strides and types of tensor arguments matter. Every configuration that an autotuner tries
+    is compiled. Triton must not be interpreting (TRITON_INTERPRET). Use it in a process of its own: torch.cuda
+    and Triton's driver answer falsely meanwhile, and an autotuner that has run before does not run again.
     """
-    driver = _CompileOnlyDriver(arch)
-    config = triton.runtime.driver
-    before = dict(vars(config))  # its own reset would look for a GPU
-    config.set_active(driver)
-    try:
-        call_with_fake_cuda(entry, arguments, arch)
-    finally:
-        vars(config).update(before)
-    return driver.loaded
+
+    def __init__(self, arch: str) -> None:
+        self._arch = arch
+        self._driver = _CompileOnlyDriver(arch)
+
+    @property
+    def kernels(self) -> list[KernelResources]:
+        """What has been compiled so far."""
+        return self._driver.loaded
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the launches."""
+        if not self._driver.autotuned:
+            return []
+        return ["an autotuner chooses on the GPU by trying; the launches are those of its first configuration"]
+
+    def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
+        """Call the entry point and return what it launches."""
+        config = triton.runtime.driver
+        before = dict(vars(config))  # its own reset would look for a GPU
+        self._driver.launches = []
+        config.set_active(self._driver)
+        try:
+            call_with_fake_cuda(entry, arguments, self._arch)
+        finally:
+            vars(config).update(before)
+        return self._driver.launches
+
+
+@dataclasses.dataclass(frozen=True)
+class _Function:
+    """What the driver hands out for a loaded kernel, and gets back at each launch."""
+
+    number: int
 
 
 class _CompileOnlyDriver:
@@ -47,12 +70,15 @@ class _CompileOnlyDriver:
 
     def __init__(self, arch: str) -> None:
         self.loaded: list[KernelResources] = []
+        self.launches: list[Launch] = []
+        self.autotuned = False
         self._arch = arch
+        architecture = find_architecture(arch)
         self._device = next(_device_numbers)
         properties = {
-            "max_shared_mem": max_shared_bytes(arch),
+            "max_shared_mem": architecture.max_shared_bytes,
             "max_num_regs": 65536,
-            "multiprocessor_count": MULTIPROCESSORS,
+            "multiprocessor_count": architecture.multiprocessors,
             "warpSize": 32,
             "sm_clock_rate": 1_980_000,
             "mem_clock_rate": 2_619_000,
@@ -72,10 +98,19 @@ class _CompileOnlyDriver:
         # Triton allocates all shared memory at launch, so its cubin does not tell.
         kernel = dataclasses.replace(kernels.get(name, unknown), shared_bytes=shared_bytes)
         self.loaded.append(kernel)
-        return object(), object(), kernel.registers or 0, kernel.spill_bytes or 0, 1024
+        function = _Function(len(self.loaded) - 1)
+        return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
-    def launcher_cls(self, source: object, metadata: object) -> Callable[..., None]:
-        return lambda *arguments, **options: None
+    def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
+        threads = metadata.num_warps * WARP
+        blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
+
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, function: object, *_: object) -> None:
+            if isinstance(function, _Function):
+                grid = (grid_x * blocks_of_program, grid_y, grid_z)
+                self.launches.append(Launch(function.number, grid, (threads, 1, 1)))
+
+        return launch
 
     def get_current_target(self) -> GPUTarget:
         major, minor = capability_of(self._arch)
@@ -105,7 +140,10 @@ class _CompileOnlyDriver:
         def benchmark(
             call: Callable[[], object], quantiles: Sequence[float] = (0.5,), **options: object
         ) -> list[float]:
+            self.autotuned = True
+            before = list(self.launches)
             call()
+            self.launches = before
             return [1.0] * len(quantiles)
 
         return benchmark

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from fib_rmsnorm.evaluation.building.fake_cuda import call_with_fake_cuda, capability_of
+from fib_rmsnorm.evaluation.building.architectures import capability_of
+from fib_rmsnorm.evaluation.building.fake_cuda import call_with_fake_cuda
 from fib_rmsnorm.evaluation.building.native import find_cuda_home
 
 ENTRIES = {
@@ -44,9 +45,15 @@ ENTRIES = {
             assert result.shape == x.shape and result.is_cuda
     """,
 }
+SESSIONS = {"triton": "TritonSession", "tilelang": "TileLangSession"}
 CHECK = """
 x = torch.empty(4, 1024, dtype=torch.float16)
-[kernel] = compile_for(entry, (x, x), "sm_80")
+session = Session("sm_80")
+[launch] = session.call(entry, (x, x))
+assert (launch.kernel, launch.grid, launch.block) == (0, (4, 1, 1), (128, 1, 1)), launch
+[again] = session.call(entry, (torch.empty(6, 1024, dtype=torch.float16),) * 2)
+assert (again.kernel, again.grid) == (0, (6, 1, 1)), again
+[kernel] = session.kernels
 assert kernel.arch == "sm_80" and kernel.binary[:4] == b"\\x7fELF", kernel
 assert not torch.cuda.is_initialized()
 print(kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
@@ -58,7 +65,9 @@ def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> N
     pytest.importorskip(language)
     if language == "tilelang" and find_cuda_home() is None:
         pytest.skip("no nvcc")
-    header = f"import torch\nfrom fib_rmsnorm.evaluation.building.{language}_aot import compile_for\n"
+    header = (
+        f"import torch\nfrom fib_rmsnorm.evaluation.building.{language}_aot import {SESSIONS[language]} as Session\n"
+    )
     script = tmp_path / "script.py"  # a file: both languages read the source of their kernels
     script.write_text(header + textwrap.dedent(ENTRIES[language]) + CHECK)
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)

@@ -1,0 +1,61 @@
+"""`fib-rmsnorm explain`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import BatchSizes, Json, Root, split_batch_sizes
+
+
+def command(
+    solution: Annotated[str, typer.Argument(help="A Solution's name, or a kernel's file or source folder.")],
+    definition: Annotated[
+        str | None, typer.Option(help="The Definition; default: the Solution's own, or rmsnorm_d4096.")
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_90", help="The GPU architecture; default: that of the GPU here, or sm_90.")
+    ] = None,
+    batch_sizes: BatchSizes = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for the build.")] = 300.0,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Explain a Solution by its compiled code: registers, memory accesses, occupancy, waves. No GPU is needed."""
+    from fib_rmsnorm.evaluation.process import Zygote
+
+    sizes = split_batch_sizes(batch_sizes)
+    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+        from fib_rmsnorm.evaluation.building.architectures import DEFAULT_ARCH
+        from fib_rmsnorm.evaluation.building.compilation import check_arch
+        from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
+        from fib_rmsnorm.evaluation.draft import find_solution
+        from fib_rmsnorm.evaluation.explanation import explain
+        from fib_rmsnorm.evaluation.workers import Terms
+        from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry, generate_workloads
+        from fib_rmsnorm.schema import Settings
+
+        target = check_arch(arch) if arch else None
+        wanted, found = find_solution(Registry.find_or_shipped(root), solution, definition)
+        workloads = generate_workloads(wanted, sizes or DEFAULT_BATCH_SIZES)
+        here = choose_devices()[0]
+        target = target or gpu_arch(here) or DEFAULT_ARCH
+        device = here if gpu_arch(here) == target else None
+        record = explain(zygote, wanted, found, workloads, target, Terms(Settings(), timeout), device)
+    _print(record, as_json=json)
+
+
+def _print(record: dict[str, object], *, as_json: bool) -> None:
+    from json import dumps
+
+    from rich.table import Table
+
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.explanation import describe_explanation
+
+    if as_json:
+        typer.echo(dumps(record, indent=2))
+        return
+    for part in describe_explanation(record):
+        stdout().print(part, soft_wrap=not isinstance(part, Table))

@@ -1,0 +1,46 @@
+"""`fib-rmsnorm export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Languages, Names, Root, split_names
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there yet.")],
+    definitions: Names = None,
+    solutions: Names = None,
+    languages: Languages = None,
+    authors: Names = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Write a clean dataset that flashinfer-bench loads: Definitions, Solutions, Workloads and Traces, no sources."""
+    from json import dumps
+
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.export import export, find_blobs
+    from fib_rmsnorm.registry.packing import check_languages
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.exchange import count_records, counts_text
+
+    registry = Registry.find(root)
+    chosen = Catalogue.read(registry).select(
+        definitions=split_names(definitions),
+        solutions=split_names(solutions),
+        languages=check_languages(split_names(languages)),
+        authors=split_names(authors),
+    )
+    if solutions or languages or authors:
+        chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
+    export(chosen, find_blobs(registry, chosen.workloads), folder)
+    counts = count_records(chosen)
+    if json:
+        typer.echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
+    else:
+        stdout().print(f"Exported to {folder}: {counts_text(counts)}")

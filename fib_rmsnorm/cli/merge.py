@@ -1,0 +1,60 @@
+"""`fib-rmsnorm merge`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json
+from fib_rmsnorm.errors import InputError
+
+
+class Kept(str, Enum):
+    """Which of two conflicting records stays."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+def command(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="A B...", help="Registries or datasets of flashinfer-bench.")
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write all of it there, an empty or new folder; default: add to A."),
+    ] = None,
+    keep: Annotated[
+        Kept | None,
+        typer.Option(help="What stays where records conflict: those of A, or the later ones (with --into)."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report.")] = False,
+    json: Json = False,
+) -> int:
+    """Join registries. Conflicts are reported and nothing is written, with exit code 1, unless --keep resolves them."""
+    if len(folders) < 2:
+        raise InputError("merge needs two registries or more")
+    if keep is Kept.THEIRS and into is None:
+        raise InputError("--keep theirs replaces records, and A only ever gains some: name a new folder with --into")
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.merge import Merger
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+
+    ours, *others = (Registry.find(folder) for folder in folders)
+    merger = Merger(ours, keep.value if keep else None)
+    for theirs in others:
+        merger.add(theirs)
+    is_resolved = keep is not None or not merger.conflicts
+    if is_resolved and not dry_run:
+        merger.write(into)
+    if json:
+        typer.echo(merge_json(merger, into, written=is_resolved and not dry_run))
+    else:
+        for conflict in merger.conflicts:
+            stdout().print(conflict_line(conflict))
+        stdout().print(merge_line(merger, into, written=is_resolved and not dry_run))
+    return 0 if is_resolved else 1

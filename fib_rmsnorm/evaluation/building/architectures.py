@@ -1,0 +1,81 @@
+"""What the multiprocessors of GPU architectures hold, and how many of them a chip of each kind has.
+
+The limits are those of the CUDA C++ Programming Guide's "Technical Specifications per Compute Capability"; how
+registers and shared memory are handed out is what cuda_occupancy.h computes with. An architecture names no chip,
+so each has one to count waves for; the multiprocessors are those of NVIDIA's data sheets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+WARP = 32
+REGISTERS = 65536  # of a multiprocessor, on all of these
+MAX_THREADS_PER_BLOCK = 1024
+REGISTER_UNIT = 256  # registers are handed out to warps in multiples of this
+SUBPARTITIONS = 4  # each has a quarter of the registers, and its own warps
+SHARED_UNIT = 128
+RESERVED_SHARED_BYTES = 1024
+"""Shared memory of every block that belongs to the system, from compute capability 8.0 on."""
+
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One compute capability, and a chip that has it."""
+
+    capability: tuple[int, int]
+    chip: str
+    multiprocessors: int
+    max_threads: int
+    """Of a multiprocessor."""
+    max_blocks: int
+    """Of a multiprocessor."""
+    shared_bytes: int
+    """Of a multiprocessor."""
+    l2_bytes: int
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """Shared memory that one block may ask for."""
+        return self.shared_bytes - RESERVED_SHARED_BYTES
+
+    @property
+    def max_warps(self) -> int:
+        """Warps of a multiprocessor."""
+        return self.max_threads // WARP
+
+
+_KNOWN = (
+    Architecture((8, 0), "A100", 108, 2048, 32, 164 * _KIB, 40 << 20),
+    Architecture((8, 6), "A10", 72, 1536, 16, 100 * _KIB, 6 << 20),
+    Architecture((8, 7), "Jetson Orin", 16, 1536, 16, 164 * _KIB, 4 << 20),
+    Architecture((8, 9), "L40S", 142, 1536, 24, 100 * _KIB, 96 << 20),
+    Architecture((9, 0), "H100 SXM, H200", 132, 2048, 32, 228 * _KIB, 50 << 20),
+    Architecture((10, 0), "B200", 148, 2048, 32, 228 * _KIB, 126 << 20),
+    Architecture((10, 3), "B300", 148, 2048, 32, 228 * _KIB, 126 << 20),
+    Architecture((12, 0), "RTX 5090", 170, 1536, 24, 100 * _KIB, 96 << 20),
+    Architecture((12, 1), "GB10", 48, 1536, 24, 100 * _KIB, 24 << 20),
+)
+_BY_CAPABILITY = {each.capability: each for each in _KNOWN}
+DEFAULT_ARCH = "sm_90"
+"""What to compile for where there is no GPU and none is named."""
+
+
+def capability_of(arch: str) -> tuple[int, int]:
+    """Split `sm_90` or `sm_100a` into the major and minor compute capability."""
+    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", arch)
+    if match is None:
+        raise ValueError(f"not a CUDA architecture: {arch!r} (wanted something like sm_90)")
+    return int(match[1]), int(match[2])
+
+
+def find_architecture(arch: str) -> Architecture:
+    """What is known of `sm_90`; for one that is not in the table, the nearest older one stands."""
+    wanted = capability_of(arch)
+    if wanted in _BY_CAPABILITY:
+        return _BY_CAPABILITY[wanted]
+    older = [each for each in _KNOWN if each.capability < wanted]
+    return older[-1] if older else _KNOWN[0]

@@ -1,0 +1,165 @@
+// Stands in front of the CUDA runtime and writes down what host code would launch, on a GPU that need not be here.
+//
+// Loaded before a library that calls the runtime, it answers those of its functions by which host code chooses a
+// launch: what the device is, and how many blocks fit on it. A launch is noted and not made; memory is never touched.
+// Whatever is not here reaches the real runtime, which says that there is no device.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+
+namespace {
+
+struct Device {
+  int major, minor, multiprocessors, threads, blocks, registers, shared, max_shared, l2;
+};
+
+Device device;
+int (*count_blocks)(const char* kernel, int threads, int64_t dynamic_shared) = nullptr;
+std::map<const void*, std::string> names;
+std::string noted;
+
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  void* stream;
+} pending;
+
+cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared) {
+  char line[160];
+  std::snprintf(line, sizeof(line), "\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\n", grid.x, grid.y, grid.z, block.x, block.y,
+                block.z, shared);
+  noted += names[function] + line;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+// What the tool calls.
+
+void fake_start(const int* figures, int (*counter)(const char*, int, int64_t)) {
+  device = {figures[0], figures[1], figures[2], figures[3], figures[4],
+            figures[5], figures[6], figures[7], figures[8]};
+  count_blocks = counter;
+}
+
+// One line for each launch since this was last asked: name, grid, block and dynamic shared memory.
+const char* fake_take_launches() {
+  static std::string taken;
+  taken.swap(noted);
+  noted.clear();
+  return taken.c_str();
+}
+
+// What compiled host code calls behind its user's back.
+
+void** __cudaRegisterFatBinary(void*) {
+  static void* handle;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*, void*, void*, int*) {
+  names[host] = name;
+}
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
+  pending = {grid, block, shared, stream};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  *grid = pending.grid;
+  *block = pending.block;
+  *shared = pending.shared;
+  *static_cast<void**>(stream) = pending.stream;
+  return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
+  return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t) {
+  return note(kernel, grid, block, shared);
+}
+
+// Launches.
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t) {
+  return note(function, grid, block, shared);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void**, size_t shared,
+                                        cudaStream_t) {
+  return note(function, grid, block, shared);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
+  return note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes);
+}
+
+// What the device is.
+
+cudaError_t cudaGetDeviceCount(int* count) { return *count = 1, cudaSuccess; }
+cudaError_t cudaGetDevice(int* number) { return *number = 0, cudaSuccess; }
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const std::map<int, int> values = {
+      {cudaDevAttrMultiProcessorCount, device.multiprocessors},
+      {cudaDevAttrComputeCapabilityMajor, device.major},
+      {cudaDevAttrComputeCapabilityMinor, device.minor},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, device.threads},
+      {cudaDevAttrMaxBlocksPerMultiprocessor, device.blocks},
+      {cudaDevAttrMaxRegistersPerMultiprocessor, device.registers},
+      {cudaDevAttrMaxRegistersPerBlock, device.registers},
+      {cudaDevAttrMaxSharedMemoryPerMultiprocessor, device.shared},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, device.max_shared},
+      {cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10},
+      {cudaDevAttrL2CacheSize, device.l2},
+      {cudaDevAttrMaxThreadsPerBlock, 1024},
+      {cudaDevAttrWarpSize, 32},
+      {cudaDevAttrCooperativeLaunch, 1},
+  };
+  const auto found = values.find(attribute);
+  if (found == values.end()) return cudaErrorNotSupported;
+  *value = found->second;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  properties->major = device.major;
+  properties->minor = device.minor;
+  properties->multiProcessorCount = device.multiprocessors;
+  properties->maxThreadsPerMultiProcessor = device.threads;
+  properties->maxBlocksPerMultiProcessor = device.blocks;
+  properties->regsPerMultiprocessor = properties->regsPerBlock = device.registers;
+  properties->sharedMemPerMultiprocessor = device.shared;
+  properties->sharedMemPerBlockOptin = device.max_shared;
+  properties->sharedMemPerBlock = 48 << 10;
+  properties->l2CacheSize = device.l2;
+  properties->maxThreadsPerBlock = 1024;
+  properties->warpSize = 32;
+  return cudaSuccess;
+}
+
+// What fits on it.
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
+                                                                   size_t shared, unsigned) {
+  *blocks = count_blocks(names[function].c_str(), threads, static_cast<int64_t>(shared));
+  return *blocks < 0 ? cudaErrorNotSupported : cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
+                                                          size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
+}
+
+// What has no bearing on a launch.
+
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+
+}  // extern "C"

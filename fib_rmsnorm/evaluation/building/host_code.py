@@ -1,0 +1,116 @@
+"""Machine code of C++ functions -> the vectors they work on, as far as objdump tells."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that works on vectors."""
+
+    name: str
+    isa: str
+    vector_bytes: int
+    """Width of the widest registers it uses."""
+    instructions: dict[str, int]
+
+
+_HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+_LINE = re.compile(r"^\s+[0-9a-f]+:\s+([a-z][\w.]*)\s*(.*)$")
+_X86 = re.compile(r"%([xyz])mm\d")
+_X86_WIDTHS = {"x": 16, "y": 32, "z": 64}
+_LIBRARIES = re.compile(r"^(std|tvm|__gnu_cxx|void std|void tvm|DL|TVMFFI)\b")
+_ARM = re.compile(r"\b[qv]\d+")
+# Arithmetic on packed floats tells a kernel from code in which the compiler moves structures about by vectors.
+_ARITHMETIC = re.compile(
+    r"v?(add|sub|mul|div|fn?m(add|sub)\d*)p[sd]|v?cvt\w*p[sdh]\w*|f(add|mul|mla|mls|cvtl2?|cvtn2?)"
+)
+
+
+def read_functions(library: Path) -> list[Function] | None:
+    """The functions of a library that compute with vectors, the widest first; None without objdump."""
+    if shutil.which("objdump") is None:
+        return None
+    command = ["objdump", "-d", "-C", "--no-show-raw-insn", str(library)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    found = [_summarize(name, lines) for name, lines in _functions(listing) if not _LIBRARIES.match(name)]
+    return sorted(filter(None, found), key=lambda each: (-each.vector_bytes, each.name))
+
+
+def _functions(listing: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    name = ""
+    lines: list[tuple[str, str]] = []
+    for line in listing.splitlines():
+        if header := _HEADER.match(line):
+            yield name, lines
+            name, lines = header[1], []
+        elif match := _LINE.match(line):
+            lines.append((match[1], match[2]))
+    yield name, lines
+
+
+def _summarize(name: str, lines: list[tuple[str, str]]) -> Function | None:
+    counts: Counter[str] = Counter()
+    widest = 0
+    is_avx = is_arithmetic = False
+    for opcode, operands in lines:
+        if opcode.startswith("prefetch") or opcode == "prfm":
+            counts["prefetches"] += 1
+        width = _width(operands)
+        if not width or opcode.endswith(("ss", "sd")):  # of one number
+            continue
+        widest = max(widest, width)
+        is_avx |= opcode.startswith("v")
+        is_arithmetic |= _ARITHMETIC.fullmatch(opcode) is not None
+        counts.update(_kinds(opcode, operands))
+    if not is_arithmetic:
+        return None
+    isa = _isa(widest, is_x86=any("%" in operands for _, operands in lines), is_avx=is_avx)
+    return Function(_shorten(name), isa, widest, dict(counts.most_common()))
+
+
+def _width(operands: str) -> int:
+    if letters := _X86.findall(operands):
+        return max(_X86_WIDTHS[letter] for letter in letters)
+    return 16 if "%" not in operands and _ARM.search(operands) else 0
+
+
+def _kinds(opcode: str, operands: str) -> Iterator[str]:
+    """What an instruction does: on x86 one may both load and compute."""
+    reads, writes = _accesses(opcode, operands)
+    if writes:
+        yield "streaming stores" if "movnt" in opcode or opcode == "stnp" else "vector stores"
+    if reads:
+        yield "vector loads"
+    if "fmadd" in opcode or opcode in ("fmla", "fmls"):
+        yield "fused multiply-adds"
+    elif "cvt" in opcode:
+        yield "conversions"
+    elif not reads and not writes:
+        yield "other vector instructions"
+
+
+def _accesses(opcode: str, operands: str) -> tuple[bool, bool]:
+    """Whether it reads and whether it writes memory; objdump writes the destination last on x86."""
+    if "%" not in operands:
+        return opcode.startswith("ld"), opcode.startswith("st")
+    writes = operands.rstrip().endswith(")")
+    return "(" in operands and not writes, writes
+
+
+def _isa(widest: int, *, is_x86: bool, is_avx: bool) -> str:
+    if not is_x86:
+        return "NEON"
+    return {64: "AVX-512", 32: "AVX2"}.get(widest, "AVX" if is_avx else "SSE2")
+
+
+def _shorten(name: str) -> str:
+    name = re.sub(r"\(anonymous namespace\)::", "", name).removeprefix("void ")
+    return name.partition("(")[0]

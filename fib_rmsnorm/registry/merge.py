@@ -1,0 +1,153 @@
+"""Join registries: what is new, what is there already, and what disagrees."""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel
+
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.export import add_records, check_references, export, find_blobs
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.schema import Trace, trace_id
+
+Keep = Literal["ours", "theirs"]
+Item = TypeVar("Item", bound=BaseModel)
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two records, or two files of tensors, that have one name and are not the same."""
+
+    kind: Literal["definition", "solution", "workload", "trace", "file"]
+    name: str
+    ours: Path
+    theirs: Path
+    """The registries that they lie in."""
+    differs: tuple[str, ...]
+    """The fields in which they differ."""
+
+
+@dataclass
+class Merger:
+    """Joins registries to a first one, record by record; the disk stays as it is until `write`."""
+
+    ours: Registry
+    keep: Keep | None = None
+    """Which of two conflicting records to keep."""
+    conflicts: list[Conflict] = field(default_factory=list)
+    added: Counter[str] = field(default_factory=Counter)
+    same: Counter[str] = field(default_factory=Counter)
+    """How many records of each kind are new, or there already."""
+
+    def __post_init__(self) -> None:
+        self._all = Catalogue.read(self.ours)
+        check_references(self._all, self._all)
+        self._new = Catalogue({}, {}, [], [])
+        self._blobs = find_blobs(self.ours, self._all.workloads)
+        self._new_blobs: dict[str, Path] = {}
+        self._traces = {_identity(trace): trace for trace in self._all.traces}
+        self._workloads = {(each.definition, each.workload.uuid): each for each in self._all.workloads}
+
+    def add(self, theirs: Registry) -> None:
+        """Compare another registry with what there is so far. Raises InputError for what cannot be read."""
+        other = Catalogue.read(theirs)
+        check_references(other, other)
+        self._add("definition", theirs, other.definitions.items(), self._all.definitions, self._new.definitions)
+        self._add("solution", theirs, other.solutions.items(), self._all.solutions, self._new.solutions)
+        workloads = (((each.definition, each.workload.uuid), each) for each in other.workloads)
+        fresh: dict[tuple[str, str], Trace] = {}
+        self._add("workload", theirs, workloads, self._workloads, fresh)
+        self._new.workloads.extend(fresh.values())
+        found: dict[tuple[str, ...], Trace] = {}
+        self._add("trace", theirs, ((_identity(each), each) for each in other.traces), self._traces, found)
+        self._new.traces.extend(found.values())
+        self._add_blobs(theirs, find_blobs(theirs, other.workloads))
+
+    def _add(
+        self,
+        kind: Literal["definition", "solution", "workload", "trace"],
+        theirs: Registry,
+        items: Iterable[tuple[Key, Item]],
+        known: dict[Key, Item],
+        new: dict[Key, Item],
+    ) -> None:
+        for key, item in items:
+            mine = known.get(key)
+            if mine is None:
+                known[key] = new[key] = item
+                self.added[kind] += 1
+            elif differs := _differences(mine, item):
+                self.conflicts.append(Conflict(kind, _name(item), self.ours.root, theirs.root, differs))
+                if self.keep == "theirs":
+                    known[key] = item
+            else:
+                self.same[kind] += 1
+
+    def _add_blobs(self, theirs: Registry, blobs: dict[str, Path]) -> None:
+        for path, source in blobs.items():
+            there = self.ours.root / path
+            mine = self._blobs.get(path) or (there if there.exists() else None)
+            if mine is None:
+                self._blobs[path] = self._new_blobs[path] = source
+                self.added["file"] += 1
+            elif not filecmp.cmp(mine, source, shallow=False):
+                self.conflicts.append(Conflict("file", path, self.ours.root, theirs.root, ("content",)))
+                if self.keep == "theirs":
+                    self._blobs[path] = source
+            else:
+                self.same["file"] += 1
+
+    def write(self, into: Path | None = None) -> None:
+        """Add what is new to the first registry, or write all of it to `into`, a new folder.
+
+        The first registry only ever gains records: each file is whole at any time, and to merge again after a crash
+        adds what is missing. A new folder is there as a whole or not at all.
+        """
+        if into is not None:
+            whole = Catalogue(
+                self._all.definitions, self._all.solutions, [*self._workloads.values()], [*self._traces.values()]
+            )
+            export(whole, self._blobs, into)
+            return
+        for path, source in self._new_blobs.items():
+            (self.ours.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, self.ours.root / path)
+        add_records(self.ours, self._new, self._all)
+
+
+def _identity(trace: Trace) -> tuple[str, ...]:
+    """What an evaluation is; without one, a Trace is what it says."""
+    return (trace_id(trace),) if trace.evaluation else (trace.model_dump_json(),)
+
+
+def _name(item: BaseModel) -> str:
+    if isinstance(item, Trace):
+        return trace_id(item) if item.evaluation else f"{item.definition}, {item.workload.uuid}"
+    return str(getattr(item, "name", ""))
+
+
+def _differences(mine: BaseModel, theirs: BaseModel) -> tuple[str, ...]:
+    """The fields that differ, and of a list of sources the files; a description is prose."""
+    ours, others = (one.model_dump(mode="json", exclude={"description"}) for one in (mine, theirs))
+    return tuple(_walk("", ours, others))
+
+
+def _walk(where: str, mine: object, theirs: object) -> Iterable[str]:
+    if mine == theirs or repr(mine) == repr(theirs):  # of which NaN is the same, though not equal
+        return
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        for key in dict.fromkeys([*mine, *theirs]):
+            yield from _walk(f"{where}.{key}" if where else str(key), mine.get(key), theirs.get(key))
+    elif where == "sources" and isinstance(mine, list) and isinstance(theirs, list):
+        files = [{source["path"]: source["content"] for source in each} for each in (mine, theirs)]
+        yield from (path for path in dict.fromkeys([*files[0], *files[1]]) if files[0].get(path) != files[1].get(path))
+    else:
+        yield where

@@ -1,0 +1,63 @@
+"""A folder of many files that comes to be as a whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import FOLDERS
+
+# A folder of Definitions is part of what makes a registry, so it is moved into place last.
+_ORDER = sorted(FOLDERS, key=lambda folder: folder == "definitions")
+
+
+@contextmanager
+def staged_registry(target: Path) -> Iterator[Path]:
+    """Give a folder to fill with a registry's folders, which become those of `target` when this is left in peace.
+
+    `target` is a folder that is empty or not there. Raises InputError if it is in use or cannot be written.
+    """
+    target = target.absolute()
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"{target} exists and is not an empty folder")
+        is_new = not target.exists()
+        # Inside a folder that exists, because its parent may be another file system, or not ours to write.
+        place = target.parent if is_new else target
+        place.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=place, prefix=f".{target.name}."))
+        try:
+            for folder in FOLDERS:
+                (staging / folder).mkdir()
+            yield staging
+            _move(staging, target, is_new=is_new)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        if error.errno == errno.ENOTEMPTY:
+            raise InputError(f"{target} is not empty any more") from None
+        raise InputError(f"cannot make {target}: {error.strerror or error}") from None
+
+
+def _move(staging: Path, target: Path, *, is_new: bool) -> None:
+    if is_new:
+        umask = os.umask(0)
+        os.umask(umask)
+        staging.chmod(0o777 & ~umask)
+        staging.rename(target)
+        return
+    moved: list[Path] = []
+    try:
+        for folder in _ORDER:
+            (staging / folder).rename(target / folder)
+            moved.append(target / folder)
+    except BaseException:
+        for path in moved:
+            shutil.rmtree(path, ignore_errors=True)
+        raise

@@ -1,0 +1,75 @@
+"""What was exported, or joined, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.text import Text
+
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.merge import Conflict, Merger
+from fib_rmsnorm.reports.units import count
+
+_NOUNS = {
+    "definition": "Definition",
+    "solution": "Solution",
+    "workload": "Workload",
+    "trace": "Trace",
+    "file": "file of tensors",
+}
+
+
+def count_records(catalogue: Catalogue) -> dict[str, int]:
+    """How many records of each kind there are."""
+    return {
+        "definitions": len(catalogue.definitions),
+        "solutions": len(catalogue.solutions),
+        "workloads": len(catalogue.workloads),
+        "traces": len(catalogue.traces),
+    }
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """`1 Definition, 7 Solutions, 8 Workloads, 48 Traces`."""
+    return ", ".join(count(number, _NOUNS[kind.removesuffix("s")]) for kind, number in counts.items())
+
+
+def conflict_line(conflict: Conflict) -> Text:
+    """One conflict: what, where, and in what it differs."""
+    differs = ", ".join(conflict.differs)
+    return Text.assemble(
+        ("conflict: ", "bold red"),
+        f"{_NOUNS[conflict.kind]} {conflict.name} differs between {conflict.ours} and {conflict.theirs} in: {differs}",
+    )
+
+
+def merge_line(merger: Merger, into: Path | None, *, written: bool) -> Text:
+    """What came of it all."""
+    added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
+    same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
+    told = counts_text(added) or "nothing"
+    already = f"; there already: {counts_text(same)}" if same else ""
+    if written:
+        kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
+        return Text(f"Added to {into or merger.ours.root}: {told}{already}{kept}")
+    if merger.conflicts and merger.keep is None:
+        return Text(f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose with --keep ours or theirs")
+    return Text(f"Would add to {into or merger.ours.root}: {told}{already}")
+
+
+def merge_json(merger: Merger, into: Path | None, *, written: bool) -> str:
+    """The same as JSON."""
+    record = {
+        "into": str(into or merger.ours.root),
+        "written": written,
+        "added": dict(merger.added),
+        "same": dict(merger.same),
+        "kept": merger.keep,
+        "conflicts": [
+            {**asdict(each), "ours": str(each.ours), "theirs": str(each.theirs)} for each in merger.conflicts
+        ],
+    }
+    return json.dumps(record, indent=2)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+
+import pytest
+from registries import REPOSITORY, TESTS, make_registry, pack_all
+from stock import CUDA, DEFINITION, PYTHON
+
+from fib_rmsnorm.evaluation.building.native import find_cuda_home
+
+needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """A registry with the repository's own kernels, for the Definitions of two hidden sizes."""
+    registry = make_registry(tmp_path_factory.mktemp("explain") / "registry", 4096)
+    from fib_rmsnorm.operators import RmsNorm
+
+    registry.write_definition(RmsNorm().define(2048, "bfloat16"))
+    home = registry.layout.solutions / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
+    shutil.copytree(SHIPPED, home, ignore=shutil.ignore_patterns("*.json", "__pycache__"))
+    pack_all(registry)
+    return registry
+
+
+def explain(fib, shipped, name, *options):
+    outcome = fib("explain", name, "--root", shipped.root, "--arch", "sm_90", "--json", *options)
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def check_launches(record, batches):
+    """What holds of any RMSNorm at hidden 4096 in fp16 that reads x once and keeps it in registers."""
+    assert [launch["axes"]["batch"] for launch in record["launches"]] == list(batches)
+    for launch in record["launches"]:
+        kernel = record["kernels"][launch["kernel_number"]]
+        assert kernel["spill_bytes"] == 0
+        assert {access["bytes"] for access in kernel["code"]["accesses"]} == {16}
+        assert 0 < launch["occupancy"]["share"] <= 1
+        assert launch["waves"] > 0
+        assert launch["traffic"]["store_sectors_per_row"] == 256  # 8192 bytes
+        assert 256 < launch["traffic"]["load_sectors_per_row"] <= 512
+
+
+@needs_nvcc
+def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
+    record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "1,65536")
+    check_launches(record, (1, 65536))
+    small, large = record["launches"]
+    assert small["kernel"].startswith("rmsnorm_rows<__half2")
+    assert small["grid"] == [1, 1, 1]
+    assert large["waves"] > 10
+    assert len(record["kernels"]) > len({launch["kernel_number"] for launch in record["launches"]})
+    assert record["notes"] == []
+
+
+@needs_nvcc
+def test_cuda_launches_follow_the_architecture(fib, shipped):
+    outcome = fib(
+        "explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "8.0", "--batch-sizes", "512", "--json"
+    )
+    record = json.loads(outcome.out)
+    assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100", 108)
+    check_launches(record, (512,))
+
+
+@needs_nvcc
+def test_a_sister_definition_by_name(fib, shipped):
+    record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
+    assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"
+    assert [launch["kernel"].partition(",")[0] for launch in record["launches"]] == ["rmsnorm_rows<__nv_bfloat162"]
+    assert [launch["traffic"]["store_sectors_per_row"] for launch in record["launches"]] == [128]
+
+
+@pytest.mark.parametrize("name", ["rmsnorm_triton_row_v1", "rmsnorm_tilelang_row_v1"])
+def test_kernels_of_python_dsls(fib, shipped, name):
+    pytest.importorskip(name.split("_")[1])
+    if "tilelang" in name and find_cuda_home() is None:
+        pytest.skip("needs nvcc")
+    check_launches(explain(fib, shipped, name, "--batch-sizes", "1,4096"), (1, 4096))
+
+
+def test_the_work_is_counted_from_the_definition(fib, shipped):
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("needs triton")
+    (work,) = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "4096")["work"]
+    assert work["bytes_moved"] == 2 * 4096 * 8192 + 8192
+    assert work["flops"] == 4096 * (4 * 4096 + 4)
+    assert work["flops_per_byte"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_cpp_functions_and_their_vectors(fib, shipped):
+    if not shutil.which("g++") or not shutil.which("objdump"):
+        pytest.skip("needs g++ and objdump")
+    record = explain(fib, shipped, "rmsnorm_cpp_simd_v1")
+    assert (record["arch"], record["kernels"], record["launches"]) == (None, [], [])
+    found = {function["name"]: function for function in record["functions"]}
+    assert any("NormalizeRows" in name for name in found)
+    assert "Run" not in found
+
+
+@needs_nvcc
+def test_as_text(fib, shipped):
+    outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
+    assert outcome.lines[0] == (
+        "rmsnorm_cuda_vec16_v1 (CUDA) for rmsnorm_d4096, compiled for sm_90 (H100 SXM, H200: 132 multiprocessors)"
+    )
+    assert "\x1b" not in outcome.out
+    assert "2 x 16 bytes" in outcome.row("rmsnorm_rows<__half2,")
+    assert any(line.startswith("batch=512 ") and line.split()[-3:] == ["32", "512", "256"] for line in outcome.lines)
+
+
+@needs_nvcc
+def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
+    """This host code allocates device memory, which the fake runtime leaves to the real one."""
+    source = (SHIPPED / "rmsnorm_cuda_vec16_v1" / "kernel.cu").read_text()
+    shutil.copytree(SHIPPED / "rmsnorm_cuda_vec16_v1", tmp_path / "kernel")
+    allocating = source.replace(
+        "if (batch == 0", "void* p; TVM_FFI_CHECK_CUDA_ERROR(cudaMalloc(&p, 16));\n  if (batch == 0"
+    )
+    (tmp_path / "kernel" / "kernel.cu").write_text(allocating)
+    record = explain(fib, shipped, tmp_path / "kernel", "--batch-sizes", "1,8")
+    import torch
+
+    if not torch.cuda.is_available():
+        assert record["launches"] == []
+        (note,) = record["notes"]
+        assert note.startswith("launches not known: ")
+    assert record["kernels"]
+
+
+def test_python_has_no_compiled_code(fib, stocked):
+    outcome = fib("explain", PYTHON)
+    assert outcome.code == 2
+    assert outcome.err == f"fib-rmsnorm: {PYTHON} is Python: there is no compiled code of it to explain\n"
+
+
+def test_an_unknown_name(fib, stocked):
+    outcome = fib("explain", PYTHON[:-1])
+    assert outcome.code == 2
+    assert f"close: {PYTHON}" in outcome.err
+
+
+@needs_nvcc
+def test_what_does_not_compile_is_one_line(fib, stocked):
+    outcome = fib("explain", TESTS / "wrong_kernels" / "cuda_syntax_error", "--definition", DEFINITION)
+    assert outcome.code == 2
+    assert outcome.err.startswith("fib-rmsnorm: cuda_syntax_error does not compile for sm_90: kernel.cu(")
+    assert 'error: expected a ";"' in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@needs_nvcc
+def test_sources_without_kernels_say_so(fib, stocked):
+    assert "Note: the binary holds no kernels" in fib("explain", CUDA, "--arch", "sm_90").lines
+
+
+def test_a_missing_compiler_is_named(fib, stocked, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if find_cuda_home() is not None:
+        pytest.skip("a toolkit lies in /usr/local/cuda")
+    outcome = fib("explain", CUDA)
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"fib-rmsnorm: {CUDA} cannot be compiled here: nvcc is missing; install a CUDA toolkit and set CUDA_HOME\n"
+    )
