@@ -51,6 +51,8 @@ class Effects(BaseModel):
     changed_inputs: list[str]
     overrun: list[str]
     """Outputs beyond whose ends something was written."""
+    changed_outputs: list[str] = Field(default_factory=list)
+    """Outputs that changed after their call had returned."""
 
 
 class Called(Effects):

@@ -47,6 +47,8 @@ class Court:
             verdict = self._compare(definition, worker, _describe(workload, case))
             verdicts.append(verdict)
             faults += _describe_faults(verdict, called, list(definition.outputs))
+            if called.changed_outputs:
+                break  # whatever still works on this call would disturb the next
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
@@ -102,7 +104,9 @@ def _describe(workload: Workload, case: int) -> Message:
 
 def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> list[str]:
     wrong = f"{verdict['case']}: the call"
-    faults = [f"{verdict['case']}: {verdict['hint']}"] if verdict["hint"] else []
+    faults = [f"{wrong} had returned when its output {name!r} still changed" for name in effects.changed_outputs]
+    if verdict["hint"]:
+        faults.append(f"{verdict['case']}: {verdict['hint']}")
     for name, output in zip(names, verdict["outputs"], strict=True):
         if output["mismatched"]:
             kinds = f" on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""

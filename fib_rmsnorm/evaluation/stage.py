@@ -40,8 +40,8 @@ class Sighting:
 
     number: int
     outputs: list[torch.Tensor]
-    returned: list[torch.Tensor]
-    """What it returned; nobody may write to it as long as we hold it."""
+    returned: list[torch.Tensor] | None
+    """What it returned, if it did: nobody may write to that as long as we hold it."""
 
 
 class Stage:
@@ -96,7 +96,7 @@ class Stage:
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
         self._runner.require_apart([returned for returned in self._returned if returned is not None])
-        held = [] if self._runner.destination_passing else found
+        held = None if self._runner.destination_passing else found
         self._sighting = Sighting(self._numbers[-1], seen, held)
         return len(seen)
 
@@ -105,16 +105,16 @@ class Stage:
         return self._runner.outputs_of(returned, self.buffers)
 
     def recall(self) -> Sighting:
-        """The call that was chosen since the last recall.
-
-        Raises WrongOutputError if what it returned has changed since: an output belongs to the caller.
-        """
+        """The call that was chosen since the last recall."""
         if self._sighting is None:
             raise WrongOutputError("none was seen")
         sighting, self._sighting, self._timed = self._sighting, None, 0
         self._runner.synchronize()
-        self._runner.require_same(sighting.returned, sighting.outputs[: len(sighting.returned)])
         return sighting
+
+    def changed_outputs(self, sighting: Sighting) -> list[str]:
+        """Names of what a call returned and has changed since: an output belongs to the caller."""
+        return self._runner.changed(sighting.returned, sighting.outputs) if sighting.returned else []
 
     def earlier_numbers(self, number: int) -> list[int]:
         """The numbers of the first call and of the one before `number`: what caches keep is mostly of one of these."""

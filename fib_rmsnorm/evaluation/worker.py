@@ -74,7 +74,7 @@ class Worker:
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         outputs = OutputBuffers(self._definition, workload, self._device)
         started = perf_counter()
-        found = self._run(inputs, outputs, settle=message["case"] == 0)
+        found, changed_outputs = self._run(inputs, outputs, settle=message["case"] == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         self._check_form(found, outputs.tensors)
         write_outputs(self._handover, found)
@@ -83,9 +83,16 @@ class Worker:
         self._keepsakes.remember(found)
         changed = [name for name, value in before.items() if not same_bits(inputs[name], value)]
         self._check_tampering()
-        return {"call_ms": elapsed_ms, "changed_inputs": changed, "overrun": outputs.overrun()}
+        return {
+            "call_ms": elapsed_ms,
+            "changed_inputs": changed,
+            "overrun": outputs.overrun(),
+            "changed_outputs": changed_outputs,
+        }
 
-    def _run(self, inputs: dict[str, Any], outputs: OutputBuffers, *, settle: bool) -> list[torch.Tensor]:
+    def _run(
+        self, inputs: dict[str, Any], outputs: OutputBuffers, *, settle: bool
+    ) -> tuple[list[torch.Tensor], list[str]]:
         try:
             return self._runner.run_checked(inputs, outputs, settle=settle)
         except WrongOutputError as error:
@@ -155,6 +162,7 @@ class Worker:
             "earlier": stage.earlier_numbers(sighting.number),
             "changed_inputs": stage.changed_inputs(),
             "overrun": stage.overrun(),
+            "changed_outputs": stage.changed_outputs(sighting),
         }
 
     def count_costs(self, _: Message) -> Message:

@@ -142,13 +142,11 @@ class TestTimedInputs:
         one.set(5)
         assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
 
-    @pytest.mark.parametrize(("hidden", "dtype"), [(128, "float16"), (4096, "float16"), (32768, "float16")])
-    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden, dtype):
-        _, _, inputs = self.make(hidden, 8, dtype)
-        rstd = [inputs.set(n)["x"].float().pow(2).mean(dim=1).rsqrt() for n in (1, 2)]
-        original = self.make(hidden, 8, dtype)[2]._values["x"].float().pow(2).mean(dim=1).rsqrt()
-        for changed in rstd:
-            assert ((changed / original - 1).abs() > 2e-3).all()
+    @pytest.mark.parametrize("hidden", [128, 4096, 32768])
+    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden):
+        _, _, inputs = self.make(hidden, 50)
+        one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
+        assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
 
     def test_what_calls_changed_is_found_and_nothing_else(self):
         _, _, inputs = self.make()
