@@ -44,7 +44,7 @@ class Court:
         faults: list[str] = []
         for case in range(count_cases(definition, workload)):
             called = self.call(workload, case, worker, allowance) if case else first
-            verdict = self._compare(definition, worker, _describe(workload, case))
+            verdict = self._compare(definition, worker, {**_describe(workload, case), "explain": not faults})
             verdicts.append(verdict)
             faults += _describe_faults(verdict, called, list(definition.outputs))
             if called.changed_outputs:
@@ -63,6 +63,7 @@ class Court:
             "workload": workload.model_dump(mode="json"),
             "number": revealed.number,
             "earlier": revealed.earlier,
+            "explain": True,
         }
         verdict = self._compare(definition, worker, request)
         faults = _describe_faults(verdict, revealed, list(definition.outputs))
