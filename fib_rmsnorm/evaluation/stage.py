@@ -22,7 +22,6 @@ from fib_rmsnorm.schema import Definition, Workload
 KEPT_CALLS = 4
 """Outputs of so many of the last calls are kept."""
 _FEWER_KEPT_BYTES = 256 << 20
-_NUMBER_BITS = 62
 _OVERHEAD_CALLS = 50
 _OVERHEAD_TRIALS = 10
 
@@ -69,14 +68,17 @@ class Stage:
 
     def prepare(self, _: int = 0) -> Call:
         """A call on inputs that no call has seen, into poisoned outputs."""
-        self._numbers.append(self._random.getrandbits(_NUMBER_BITS))
+        if not self._runner.destination_passing:
+            self._returned.append(
+                None
+            )  # lets go of an old one now: not while it is timed, nor where the inputs are new
+        self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None, self._random))
         inputs = self._inputs.set(self._numbers[-1])
         self._ring.rotate()
         self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
         call = self._runner.bind(inputs, self.buffers)
         if self._runner.destination_passing:
             return call
-        self._returned.append(None)  # lets go of an old one now, while nothing is timed
         returned = self._returned
 
         def keep() -> None:
