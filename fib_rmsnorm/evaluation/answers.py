@@ -78,6 +78,8 @@ class Timed(BaseModel):
     span_ms: list[Latency] = Field(min_length=1)
     busy_ms: list[Latency] = Field(min_length=1)
     pieces: list[int] = Field(min_length=1)
+    clock_ns: int
+    """What the worker's clock, which is the system's, read at the end."""
 
 
 class Revealed(Effects):

@@ -44,6 +44,8 @@ class Runner:
                 raise WrongOutputError(f"the output {name!r} is a {type(tensor).__name__}: only plain tensors count")
             if tensor.device != torch.device(self._device):
                 raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
+        if self.destination_passing and (moved := buffers.moved()):
+            raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
             # What we do to look at an output would go through it first.
             raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
