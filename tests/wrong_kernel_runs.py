@@ -1,8 +1,9 @@
 """Evaluate the wrong kernels, for the tests which say that each gets its status and harms no other.
 
 A folder of tests/wrong_kernels/ holds sources and a solution.toml as any other, and what must come of them
-in expected.toml: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`, and `on_cuda` with a
-status and words of its own where a GPU shows something else first. The manifest's target_hardware says where it runs.
+in expected.toml: `status`, `found_by` (a guard of docs/cheats.md), `log_contains`, where the kernel has to be waited
+for `timeout_s`, and `on_cuda` with a status and words of its own where a GPU shows something else first. The
+manifest's target_hardware says where it runs.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def run(x, weight, eps):
 @dataclass(frozen=True)
 class Expected:
     status: str
+    found_by: str
     log_contains: list[str] = field(default_factory=list)
     timeout_s: float = PATIENCE_S
     on_cuda: dict[str, Any] = field(default_factory=dict)
