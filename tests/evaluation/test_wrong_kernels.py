@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from registries import REPOSITORY
 from wrong_kernel_runs import (
     BATCH_SIZES,
     EXPECTED,
@@ -57,6 +60,12 @@ def outcome_on_cuda(tmp_path_factory) -> Outcome:
 def test_gets_its_status_on_a_gpu(outcome_on_cuda, folder, batch):
     assert_expected(outcome_on_cuda.evaluations[folder, batch], EXPECTED[folder].on("cuda"))
     assert_unharmed(outcome_on_cuda.innocents[folder, batch])
+
+
+def test_the_page_on_cheats_explains_every_guard():
+    page = (REPOSITORY / "docs" / "cheats.md").read_text()
+    guards = set(re.findall(r"^\| ([a-z ]+) \| ", page, re.MULTILINE)) - {"found by"}
+    assert {expected.found_by for expected in EXPECTED.values()} == guards
 
 
 def test_every_folder_says_what_it_must_get():
