@@ -1,8 +1,9 @@
 """Evaluate the wrong kernels, for the tests which say that each gets its status and harms no other.
 
 A folder of tests/wrong_kernels/ holds sources and a solution.toml as any other, and what must come of them
-in expected.toml: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`, and `device`
-where that is not the CPU.
+in expected.toml: `status`, `found_by` (a guard of docs/cheats.md), `log_contains`, where the kernel has to be waited
+for `timeout_s`, and `on_cuda` with a status and words of its own where a GPU shows something else first. The
+manifest's target_hardware says where it runs.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
@@ -55,21 +57,30 @@ def run(x, weight, eps):
 @dataclass(frozen=True)
 class Expected:
     status: str
+    found_by: str
     log_contains: list[str] = field(default_factory=list)
     timeout_s: float = PATIENCE_S
-    device: str = "cpu"
+    on_cuda: dict[str, Any] = field(default_factory=dict)
+
+    def on(self, device: str) -> Expected:
+        return replace(self, **self.on_cuda) if device == "cuda" else self
 
 
-EXPECTED = {
-    path.parent.name: Expected(**tomllib.loads(path.read_text())) for path in sorted(FOLDER.glob("*/expected.toml"))
-}
+def read_toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text())
+
+
+EXPECTED = {path.parent.name: Expected(**read_toml(path)) for path in sorted(FOLDER.glob("*/expected.toml"))}
+SPECS = {name: read_toml(FOLDER / name / "solution.toml")["spec"] for name in EXPECTED}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
-ON_CPU = [
-    name
-    for name, expected in EXPECTED.items()
-    if expected.device == "cpu" and (HAS_TILELANG or not name.startswith("tilelang_"))
-]
-ON_CUDA = [name for name, expected in EXPECTED.items() if expected.device == "cuda" or name.startswith("triton_")]
+
+
+def folders_for(device: str) -> list[str]:
+    return [
+        name
+        for name, spec in SPECS.items()
+        if device in spec["target_hardware"] and (HAS_TILELANG or spec["language"] != "tilelang")
+    ]
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""Generate docs/cli.md from `--help`, and the README's table from traces/; with --check, compare instead."""
+"""Generate docs/cli.md from `--help`, and the tables of the README and of docs/cheats.md from what they are about;
+with --check, compare instead.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import kernel_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "cli.md"
@@ -62,7 +66,8 @@ def make_readme() -> str:
 def main() -> int:
     """Write the pages, or compare them."""
     stale = []
-    for page, text in ((PAGE, make_page()), (README, make_readme())):
+    pages = ((PAGE, make_page()), (README, make_readme()), (kernel_tables.PAGE, kernel_tables.make_page()))
+    for page, text in pages:
         if "--check" not in sys.argv:
             page.write_text(text, encoding="utf-8")
         elif not page.exists() or page.read_text(encoding="utf-8") != text:

@@ -97,6 +97,8 @@ class Effects(BaseModel):
     changed_inputs: list[str]
     overrun: list[str]
     """Outputs beyond whose ends something was written."""
+    changed_outputs: list[str] = Field(default_factory=list)
+    """Outputs that changed after their call had returned."""
 
 
 class Called(Effects):
@@ -122,6 +124,8 @@ class Timed(BaseModel):
     span_ms: list[Latency] = Field(min_length=1)
     busy_ms: list[Latency] = Field(min_length=1)
     pieces: list[int] = Field(min_length=1)
+    clock_ns: int
+    """What the worker's clock, which is the system's, read at the end."""
 
 
 class Revealed(Effects):

@@ -44,9 +44,11 @@ class Court:
         faults: list[str] = []
         for case in range(count_cases(definition, workload)):
             called = self.call(workload, case, worker, allowance) if case else first
-            verdict = self._compare(definition, worker, _describe(workload, case))
+            verdict = self._compare(definition, worker, {**_describe(workload, case), "explain": not faults})
             verdicts.append(verdict)
             faults += _describe_faults(verdict, called, list(definition.outputs))
+            if called.changed_outputs:
+                break  # whatever still works on this call would disturb the next
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
@@ -61,6 +63,7 @@ class Court:
             "workload": workload.model_dump(mode="json"),
             "number": revealed.number,
             "earlier": revealed.earlier,
+            "explain": True,
         }
         verdict = self._compare(definition, worker, request)
         faults = _describe_faults(verdict, revealed, list(definition.outputs))
@@ -102,7 +105,9 @@ def _describe(workload: Workload, case: int) -> Message:
 
 def _describe_faults(verdict: Message, effects: Effects, names: list[str]) -> list[str]:
     wrong = f"{verdict['case']}: the call"
-    faults = [f"{verdict['case']}: {verdict['hint']}"] if verdict["hint"] else []
+    faults = [f"{wrong} had returned when its output {name!r} still changed" for name in effects.changed_outputs]
+    if verdict["hint"]:
+        faults.append(f"{verdict['case']}: {verdict['hint']}")
     for name, output in zip(names, verdict["outputs"], strict=True):
         if output["mismatched"]:
             kinds = f" on: {', '.join(output['failing_kinds'])}" if output["failing_kinds"] else ""

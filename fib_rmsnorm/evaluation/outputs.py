@@ -31,11 +31,17 @@ class OutputBuffers:
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
             self._insides.append(inside)
             self.tensors.append(inside.view(dtype).view(shape))
+        self._addresses = [tensor.data_ptr() for tensor in self.tensors]
 
     def poison(self) -> None:
         """Make every element one that the kernel has yet to write. The red zones keep what any call did to them."""
         for inside in self._insides:
             inside.fill_(POISON)
+
+    def moved(self) -> list[str]:
+        """Names of the outputs that a call has given other memory, which their caller knows nothing of."""
+        places = zip(self._zones, self.tensors, self._addresses, strict=True)
+        return [name for name, tensor, address in places if tensor.data_ptr() != address]
 
     def overrun(self) -> list[str]:
         """Names of the outputs beyond whose ends something was written."""

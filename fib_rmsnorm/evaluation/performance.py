@@ -64,8 +64,9 @@ def find_suspicions(performance: Performance) -> None:
     difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
         suspect.append(f"first and last trial {difference:.1%} apart")
-    if ceiling and performance.latency_ms:
-        performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms
+    if ceiling:
+        if performance.latency_ms:
+            performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms
         if (performance.latency_high_ms or performance.latency_ms) < _LEAST_OF_COPY * ceiling.copy_low_ms:
             suspect.append(f"{performance.latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes")
         if performance.latency_ms < ceiling.empty_ms:

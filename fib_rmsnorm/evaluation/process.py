@@ -21,7 +21,7 @@ import psutil
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.channel import Channel, Message
 from fib_rmsnorm.evaluation.log import Log
-from fib_rmsnorm.evaluation.zygote import become_subreaper
+from fib_rmsnorm.evaluation.zygote import become_subreaper, is_marked
 
 _RUN_VARIABLE = "FIB_RMSNORM_RUN"
 # With our own path: `-m` would put the working folder first, where a kernel's author may well keep a triton.py.
@@ -60,6 +60,8 @@ class Zygote:
         """The run's id: every process of the run has it in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
+        self.escaped_sessions: set[int] = set()
+        """Of killed processes that had escaped: mostly the pid of the worker that they came from."""
         self.stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for the zygote's life
@@ -108,10 +110,10 @@ class Zygote:
         """Take a process that has ended off the list, and kill what it left behind."""
         with self._lock:
             self._alive.pop(process.pid, None)
-        self._kill_escaped()
+        self.kill_escaped()
 
-    def _kill_escaped(self) -> None:
-        """Kill descendants that left their process group: orphans are our children, marked by the run's id.
+    def kill_escaped(self) -> None:
+        """Kill descendants of workers that are our children now, being orphans or made so.
 
         The children of what is killed become ours in turn, until none is left.
         """
@@ -124,13 +126,21 @@ class Zygote:
         if known:
             return False
         try:
-            if child.environ().get(_RUN_VARIABLE) != self.run:
+            session = os.getsid(child.pid)
+            if not self._is_of_a_worker(child, session):
                 return False
             child.kill()
             os.waitpid(child.pid, 0)
-        except (psutil.Error, ChildProcessError):
+        except (psutil.Error, OSError):
             return False
+        self.escaped_sessions.add(session)
         return True
+
+    def _is_of_a_worker(self, child: psutil.Process, session: int) -> bool:
+        """It has the run's id; or, if it got rid of its environment, a worker's mark in a session that is not ours."""
+        if child.environ().get(_RUN_VARIABLE) == self.run:
+            return True
+        return session != os.getsid(0) and is_marked(child.pid) and not is_marked(os.getpid())
 
     def close(self) -> None:
         """Kill every process of this run."""
@@ -143,7 +153,7 @@ class Zygote:
         for process in processes:
             process.kill()
         self._socket.close()
-        self._kill_escaped()
+        self.kill_escaped()
         self._errors.close()
 
     def __enter__(self) -> Zygote:

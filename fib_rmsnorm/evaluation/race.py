@@ -155,7 +155,11 @@ class Race:
             "budget_s": entrant.allowance.left_s if fixed else _TRIAL_BUDGET_S,
             "cold": not hot,
         }
-        return entrant.worker.ask(request, Timed, entrant.allowance)
+        started = time.perf_counter_ns()
+        timed = entrant.worker.ask(request, Timed, entrant.allowance)
+        if not started <= timed.clock_ns <= time.perf_counter_ns():
+            raise FailedError("RUNTIME_ERROR", "timing: the clock of the process does not tell the system's time")
+        return timed
 
     def _judge(self, entrant: Entrant) -> None:
         self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance)

@@ -44,6 +44,8 @@ class Runner:
                 raise WrongOutputError(f"the output {name!r} is a {type(tensor).__name__}: only plain tensors count")
             if tensor.device != torch.device(self._device):
                 raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
+        if self.destination_passing and (moved := buffers.moved()):
+            raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
             # What we do to look at an output would go through it first.
             raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
@@ -51,11 +53,11 @@ class Runner:
 
     def run_checked(
         self, inputs: dict[str, Any], buffers: OutputBuffers, *, settle: bool = False
-    ) -> list[torch.Tensor]:
+    ) -> tuple[list[torch.Tensor], list[str]]:
         """Call once, and return the outputs as whoever uses them next on the current stream sees them.
 
-        What is written later is missing from them. To `settle` is to wait for it, so that it can be named: raises
-        WrongOutputError if the outputs still change, by work left to a stream nobody joined or to a thread.
+        What is written later, by a thread or on a stream nobody joined, is missing from them. To `settle` is to
+        wait for it, so that it can be named: also returns the names of the outputs that have changed since.
         """
         if self._device == "cpu":
             found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
@@ -65,14 +67,12 @@ class Runner:
         if settle:
             sleep(_SETTLE_S)
         self.synchronize()
-        self.require_same(found, seen)
-        return seen
+        return seen, self.changed(found, seen)
 
-    def require_same(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> None:
-        """Raise WrongOutputError if outputs are no longer what was seen when their call returned."""
-        for name, after, then in zip(self._names, now, seen, strict=False):
-            if not same_bits(after, then):
-                raise WrongOutputError(f"the output {name!r} changed after the call had returned")
+    def changed(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> list[str]:
+        """Names of the outputs that are no longer what was seen when their call returned."""
+        outputs = zip(self._names, now, seen, strict=True)
+        return [name for name, after, then in outputs if not same_bits(after, then)]
 
     def require_apart(self, returned: Sequence[Any]) -> None:
         """Raise WrongOutputError if what several calls returned, all of which we hold, lies in the same memory."""

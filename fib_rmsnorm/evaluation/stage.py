@@ -22,7 +22,6 @@ from fib_rmsnorm.schema import Definition, Workload
 KEPT_CALLS = 4
 """Outputs of so many of the last calls are kept."""
 _FEWER_KEPT_BYTES = 256 << 20
-_NUMBER_BITS = 62
 _OVERHEAD_CALLS = 50
 _OVERHEAD_TRIALS = 10
 
@@ -40,8 +39,8 @@ class Sighting:
 
     number: int
     outputs: list[torch.Tensor]
-    returned: list[torch.Tensor]
-    """What it returned; nobody may write to it as long as we hold it."""
+    returned: list[torch.Tensor] | None
+    """What it returned, if it did: nobody may write to that as long as we hold it."""
 
 
 class Stage:
@@ -69,14 +68,17 @@ class Stage:
 
     def prepare(self, _: int = 0) -> Call:
         """A call on inputs that no call has seen, into poisoned outputs."""
-        self._numbers.append(self._random.getrandbits(_NUMBER_BITS))
+        if not self._runner.destination_passing:
+            self._returned.append(
+                None
+            )  # lets go of an old one now: not while it is timed, nor where the inputs are new
+        self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None, self._random))
         inputs = self._inputs.set(self._numbers[-1])
         self._ring.rotate()
         self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
         call = self._runner.bind(inputs, self.buffers)
         if self._runner.destination_passing:
             return call
-        self._returned.append(None)  # lets go of an old one now, while nothing is timed
         returned = self._returned
 
         def keep() -> None:
@@ -96,7 +98,7 @@ class Stage:
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
         self._runner.require_apart([returned for returned in self._returned if returned is not None])
-        held = [] if self._runner.destination_passing else found
+        held = None if self._runner.destination_passing else found
         self._sighting = Sighting(self._numbers[-1], seen, held)
         return len(seen)
 
@@ -105,16 +107,16 @@ class Stage:
         return self._runner.outputs_of(returned, self.buffers)
 
     def recall(self) -> Sighting:
-        """The call that was chosen since the last recall.
-
-        Raises WrongOutputError if what it returned has changed since: an output belongs to the caller.
-        """
+        """The call that was chosen since the last recall."""
         if self._sighting is None:
             raise WrongOutputError("none was seen")
         sighting, self._sighting, self._timed = self._sighting, None, 0
         self._runner.synchronize()
-        self._runner.require_same(sighting.returned, sighting.outputs[: len(sighting.returned)])
         return sighting
+
+    def changed_outputs(self, sighting: Sighting) -> list[str]:
+        """Names of what a call returned and has changed since: an output belongs to the caller."""
+        return self._runner.changed(sighting.returned, sighting.outputs) if sighting.returned else []
 
     def earlier_numbers(self, number: int) -> list[int]:
         """The numbers of the first call and of the one before `number`: what caches keep is mostly of one of these."""

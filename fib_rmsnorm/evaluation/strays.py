@@ -7,7 +7,7 @@ be idle does not depend on how loaded the machine is: an honest one takes none.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import psutil
@@ -25,25 +25,36 @@ _HELPERS = ("torch/_inductor/compile_worker", "torch._inductor.compile_worker", 
 
 def find_strays(pids: Collection[int]) -> dict[int, str]:
     """What is wrong with those of some idle processes that are not idle, or not alone: 30 ms if all are honest."""
-    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid))}
-    for pid, share in _find_busy([pid for pid in pids if pid not in found]).items():
+    found: dict[int, str] = {}
+    waiting: dict[int, list[int]] = {}
+    for pid in pids:
+        left, helpers = _look_at_children(pid)
+        if left:
+            found[pid] = f"left a process running: {left}"
+        else:
+            waiting[pid] = [pid, *helpers]
+    for pid, share in _find_busy(waiting).items():
         found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
     return found
 
 
-def _find_busy(pids: Collection[int]) -> dict[int, float]:
-    """The processes that go on taking CPU time, and how much: the share of a core."""
+def _find_busy(teams: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    """The processes that go on taking CPU time, they or their team, and how much: the share of a core."""
+
+    def taken(pid: int) -> float:
+        return sum(map(_cpu_seconds, teams[pid]))
+
     started = time.monotonic()
-    first = {pid: _cpu_seconds(pid) for pid in pids}
-    quiet = dict.fromkeys(pids, 0)
+    first = {pid: taken(pid) for pid in teams}
+    quiet = dict.fromkeys(teams, 0)
     while quiet and time.monotonic() - started < _PATIENCE_S:
-        before, at = {pid: _cpu_seconds(pid) for pid in quiet}, time.monotonic()
+        before, at = {pid: taken(pid) for pid in quiet}, time.monotonic()
         time.sleep(_LOOK_S)
         allowed = _IDLE_SHARE * (time.monotonic() - at)
-        looks = {pid: looks + 1 if _cpu_seconds(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
+        looks = {pid: looks + 1 if taken(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
         quiet = {pid: count for pid, count in looks.items() if count < _QUIET_LOOKS}
     elapsed = time.monotonic() - started
-    return {pid: (_cpu_seconds(pid) - first[pid]) / elapsed for pid in quiet}
+    return {pid: (taken(pid) - first[pid]) / elapsed for pid in quiet}
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -56,15 +67,18 @@ def _cpu_seconds(pid: int) -> float:
         return 0.0
 
 
-def _describe_left_behind(pid: int) -> str | None:
+def _look_at_children(pid: int) -> tuple[str | None, list[int]]:
+    """What process was left running, if any was, and which helpers were."""
+    helpers: list[int] = []
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         for child in process.children(recursive=True):
             with suppress(psutil.Error):
                 command = child.cmdline()
                 if command == process.cmdline():
-                    return "a fork of itself"
-                # A zombie has no command any more.
-                if command and not any(helper in word for helper in _HELPERS for word in command):
-                    return " ".join(command)[:200]
-    return None
+                    return "a fork of itself", []
+                if any(helper in word for helper in _HELPERS for word in command):
+                    helpers.append(child.pid)
+                elif command:  # a zombie has none any more
+                    return " ".join(command)[:200], []
+    return None, helpers

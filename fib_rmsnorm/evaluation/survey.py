@@ -14,11 +14,13 @@ from fib_rmsnorm.evaluation.building.native import find_cc, find_cuda_home, find
 from fib_rmsnorm.evaluation.capabilities import Capability, capability
 from fib_rmsnorm.evaluation.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.evaluation.environment import PACKAGES, library_versions
+from fib_rmsnorm.evaluation.seclusion import seclusion_version
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
 from fib_rmsnorm.registry import LANGUAGES
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
+_NOT_SECLUDED = "no Landlock in this kernel: a solution can read the memory of your other processes, the judge's too"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def survey() -> Survey:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **library_versions()},
         cache=_survey_cache(cache_folder()),
-        notes=[] if gpus else [_why_no_gpu()],
+        notes=[*([] if gpus else [_why_no_gpu()]), *([] if seclusion_version() else [_NOT_SECLUDED])],
     )
 
 

@@ -8,8 +8,13 @@ in the solution's own process, which could in turn be replaced: docs/cheats.md s
 from __future__ import annotations
 
 import builtins
+import gc
+import signal
 import sys
 import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -43,6 +48,10 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")
 _OURS = "fib_rmsnorm.evaluation."
+# Attributes of the evaluator's objects that hold what the solution made.
+_OF_THE_SOLUTION = ("_entry", "_returned", "_sighting")
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+_MONITORING_TOOLS = 6
 # What looking at a tensor comes down to; in Python they could compute what is looked at.
 _OPERATORS = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
 
@@ -51,57 +60,94 @@ class Watch:
     """Remembers what the evaluator relies on as it is now."""
 
     def __init__(self) -> None:
-        self._owners = dict(_WATCHED)
-        if cupti := sys.modules.get("cupti.cupti"):
-            self._owners["cupti"] = (cupti, _CUPTI)
-        for name, module in sys.modules.items():
-            if name.startswith(_OURS):
-                members = tuple(key for key, value in vars(module).items() if callable(value))
-                self._owners[name] = (module, members)
-                for member in members:
-                    value = vars(module)[member]
-                    if isinstance(value, type) and value.__module__.startswith(_OURS):
-                        methods = tuple(key for key, method in vars(value).items() if callable(method))
-                        self._owners[f"{name}.{member}"] = (value, methods)
-        self._originals = {
-            f"{owner}.{name}": _fingerprint(where, name)
-            for owner, (where, names) in self._owners.items()
-            for name in names
+        self._ours: dict[str, Any] = {name: module for name, module in sys.modules.items() if name.startswith(_OURS)}
+        self._classes = {
+            value
+            for module in self._ours.values()
+            for value in vars(module).values()
+            if isinstance(value, type) and value.__module__.startswith(_OURS)
         }
-        self._operators = _aten_operators()
+        self._ours |= {f"{one.__module__}.{one.__qualname__}": one for one in self._classes}
+        self._names = {name: frozenset(vars(owner)) for name, owner in self._ours.items()}
+        self._members = [
+            (f"{name}.{key}", vars(owner), key, value)
+            for name, owner in self._ours.items()
+            for key, value in vars(owner).items()
+        ]
+        watched = {**_WATCHED, **({"cupti": (cupti, _CUPTI)} if (cupti := sys.modules.get("cupti.cupti")) else {})}
+        self._others = [
+            (f"{name}.{key}", owner, key, getattr(owner, key, None))
+            for name, (owner, keys) in watched.items()
+            for key in keys
+        ]
+        self._functions = [
+            (name, function, function.__code__, function.__defaults__)
+            for name, _, _, value in (*self._members, *self._others)
+            if isinstance(function := getattr(value, "fget", value), FunctionType)
+        ]
+        self._modules = set(sys.modules)
+        self._operators = set(_registered_operators())
+        self._hooks = _hooks()
 
     def replaced(self, *objects: object) -> list[str]:
-        """Dotted names of what is not what it was, and of methods that `objects` have got of their own."""
-        found = [
-            f"{owner}.{name}"
-            for owner, (where, names) in self._owners.items()
-            for name in names
-            if not _same(_fingerprint(where, name), self._originals[f"{owner}.{name}"])
+        """Dotted names of what is not what it was, of methods that `objects` have got of their own, and of hooks."""
+        found = [name for name, members, key, value in self._members if members.get(key) is not value]
+        found += [
+            name
+            for name, function, code, defaults in self._functions
+            if function.__code__ is not code or function.__defaults__ is not defaults
         ]
-        found += sorted(_aten_operators() - self._operators)
-        return found + [
-            f"{type(thing).__name__}.{name}"
-            for thing in objects
-            for name in vars(thing)
-            if callable(getattr(type(thing), name, None))
+        found += [name for name, owner, key, value in self._others if getattr(owner, key, None) is not value]
+        found += [
+            f"{name}.{key}"
+            for name, owner in self._ours.items()
+            for key in vars(owner).keys() - self._names[name]
+            if callable(vars(owner)[key])  # it hides a builtin, or what every object does
         ]
+        found += sorted(filter(_we_look_with, _registered_operators() - self._operators))
+        found += [name for name, hook in _hooks().items() if hook != self._hooks[name]]
+        return found + list(self._replaced_in(objects))
+
+    def _replaced_in(self, objects: Iterable[object]) -> Iterator[str]:
+        """What is not of its own class in `objects`, or in what they hold; and methods of their own."""
+        waiting = list(objects)
+        while waiting:
+            thing, kind = (one := waiting.pop()), type(one)
+            if kind in self._classes:
+                members = vars(thing)
+                yield from (f"{kind.__name__}.{name}" for name in members if callable(getattr(kind, name, None)))
+                waiting += [value for name, value in members.items() if name not in _OF_THE_SOLUTION]
+            elif isinstance(thing, list | tuple | deque | dict):
+                values = thing.values() if isinstance(thing, dict) else thing
+                waiting += [value for value in values if not isinstance(value, int)]
+            elif isinstance(thing, torch.Tensor):
+                if kind is not torch.Tensor:
+                    yield f"the class of a tensor by {kind.__name__}"
+            elif kind.__module__ not in self._modules or not self._classes.isdisjoint(kind.__mro__):
+                yield f"the class of an object by {kind.__name__}"
 
 
-def _fingerprint(where: Any, name: str) -> tuple[Any, Any]:
-    """A function and its code: either may be replaced."""
-    found = vars(where).get(name, getattr(where, name, None))
-    return found, getattr(found, "__code__", None)
-
-
-def _same(one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
-    return one[0] is other[0] and one[1] is other[1]
-
-
-def _aten_operators() -> set[str]:
-    """Python implementations of those of torch's operators that we look with; libraries add operators of their own."""
-    registered: set[str] = getattr(torch.library, "_impls", set())
-    return {
-        key
-        for key in registered
-        if key.startswith("aten/") and key.split("/")[1].partition(".")[0] in _OPERATORS and not key.endswith("/Meta")
+def _hooks() -> dict[str, Any]:
+    """What has Python run code between others' lines: in the evaluator's, where no clock runs."""
+    found = {
+        "sys.settrace": sys.gettrace(),
+        "sys.setprofile": sys.getprofile(),
+        "gc.callbacks": list(gc.callbacks),
+        "signal.setitimer": [any(signal.getitimer(timer)) for timer in _TIMERS],
+        "signal.signal": [signal.getsignal(number) for number in signal.valid_signals()],
     }
+    if sys.version_info >= (3, 12):
+        found["sys.monitoring"] = [sys.monitoring.get_tool(tool) for tool in range(_MONITORING_TOOLS)]
+    return found
+
+
+def _registered_operators() -> set[str]:
+    """Python implementations of torch's operators; libraries add operators of their own."""
+    registered: set[str] = getattr(torch.library, "_impls", set())
+    return registered
+
+
+def _we_look_with(key: str) -> bool:
+    """Whether a registration, such as `aten/clone/CPU`, replaces an operator that we look at outputs with."""
+    library, name, *_ = key.split("/")
+    return library == "aten" and name.partition(".")[0] in _OPERATORS and not key.endswith("/Meta")

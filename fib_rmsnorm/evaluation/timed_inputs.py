@@ -8,8 +8,10 @@ addresses stay the same is what lets a cache by address show itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Literal
 
 import torch
 
@@ -17,9 +19,24 @@ from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.inputs import generate_input
 from fib_rmsnorm.schema import Definition, RandomInput, Workload
 
-# Added to the magnitude of a replaced element. It changes the mean square of 32768 elements of N(0, 1) by 1% or
-# more, and so even an output that is wrong by nothing but a mean square of an earlier call is beyond the tolerance.
-_LOUDNESS = 16.0
+# Magnitudes of the elements put in, drawn evenly. Even an output that is wrong by nothing but a mean square of an
+# earlier call is beyond the tolerance then: in every row but 0.3% (of 4096 elements; 1% of 32768).
+_LEAST_LOUD, _LOUDEST = 16.0, 128.0
+# Several calls' replacements are drawn at once, so that a call costs two small kernels for each tensor, not nine: on a
+# GPU, each is waited for and recorded.
+_MOST_DRAWS = 64
+_MOST_DRAWN_ELEMENTS = 1 << 20
+_SEED_BITS = 54
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Replacements in the rows of a tensor, a column for each number: where, what was there, and what is put there."""
+
+    rows: torch.Tensor
+    places: torch.Tensor
+    originals: torch.Tensor
+    replacements: torch.Tensor
 
 
 class TimedInputs:
@@ -32,36 +49,65 @@ class TimedInputs:
         self._dataset = dataset
         self._generator = torch.Generator(device)
         self._values = {name: self._generate(name) for name in definition.inputs}
-        self._rows = {
+        self._rows = [
             # Tensors from files stay as they are: an index in one of them means something.
-            name: _as_rows(value)
+            _as_rows(value)
             for name, value in self._values.items()
             if isinstance(value, torch.Tensor) and value.numel() and _is_random(workload, name)
-        }
-        self._originals: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        ]
+        elements = sum(rows.shape[0] for rows in self._rows)
+        self._draws = max(1, min(_MOST_DRAWS, _MOST_DRAWN_ELEMENTS // max(1, elements)))
+        self._seed: int | None = None
+        self._drawn: list[_Draw] = []
+        self._column = 0
+        self._is_set = False
 
     def _generate(self, name: str) -> Any:
         return generate_input(self._definition, self._workload, name, self._device, self._dataset)
 
+    def number_after(self, number: int | None, random: Random) -> int:
+        """The number of the next call's inputs: its seed is a new secret as soon as one is used up."""
+        if number is None or (number + 1) % self._draws == 0:
+            return random.getrandbits(_SEED_BITS) * self._draws
+        return number + 1
+
     def set(self, number: int) -> dict[str, Any]:
         """The inputs that `number` stands for, in the Definition's order; the same in every process."""
         self._restore()
-        self._generator.manual_seed(number)
-        for rows in self._rows.values():
-            columns = self._draw(rows.shape[1], rows)
-            picked = rows.view(-1)[self._draw(rows.numel(), rows)]
-            self._originals.append((rows, columns, rows.gather(1, columns)))
-            rows.scatter_(1, columns, _louder(picked))
+        seed, self._column = divmod(number, self._draws)
+        if seed != self._seed:
+            self._generator.manual_seed(seed)
+            self._seed, self._drawn = seed, [self._draw(rows) for rows in self._rows]
+        self._put("replacements")
+        self._is_set = True
         return dict(self._values)
 
-    def _draw(self, bound: int, rows: torch.Tensor) -> torch.Tensor:
-        """One random index below `bound` for each row."""
-        return torch.randint(bound, (rows.shape[0], 1), generator=self._generator, device=rows.device)
+    def _draw(self, rows: torch.Tensor) -> _Draw:
+        places = self._indices(rows.shape[1], rows)
+        picked = rows.view(-1)[self._indices(rows.numel(), rows)]
+        return _Draw(rows, places, rows.gather(1, places), self._louder(picked))
+
+    def _indices(self, bound: int, rows: torch.Tensor) -> torch.Tensor:
+        """Random indices below `bound` for each row, one for each number."""
+        return torch.randint(bound, (rows.shape[0], self._draws), generator=self._generator, device=rows.device)
+
+    def _louder(self, values: torch.Tensor) -> torch.Tensor:
+        """Integers stay within the bounds of what is drawn for them, since they are taken from there."""
+        if not values.is_floating_point():
+            return values
+        magnitudes = torch.empty(values.shape, dtype=torch.float32, device=values.device)
+        magnitudes.uniform_(_LEAST_LOUD, _LOUDEST, generator=self._generator)
+        return torch.copysign(magnitudes.to(values.dtype), values)
+
+    def _put(self, what: Literal["originals", "replacements"]) -> None:
+        for draw in self._drawn:
+            column = slice(self._column, self._column + 1)
+            draw.rows.scatter_(1, draw.places[:, column], getattr(draw, what)[:, column])
 
     def _restore(self) -> None:
-        for rows, columns, originals in self._originals:
-            rows.scatter_(1, columns, originals)
-        self._originals.clear()
+        if self._is_set:
+            self._put("originals")
+            self._is_set = False
 
     def changed(self) -> list[str]:
         """Names of the inputs in which calls have changed anything."""
@@ -84,8 +130,3 @@ def _as_rows(tensor: torch.Tensor) -> torch.Tensor:
 
 def _is_float8(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.element_size() == 1
-
-
-def _louder(values: torch.Tensor) -> torch.Tensor:
-    """Integers stay within the bounds of what is drawn for them, since they are taken from there."""
-    return values + torch.copysign(torch.full_like(values, _LOUDNESS), values) if values.is_floating_point() else values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import torch
@@ -86,7 +86,7 @@ class Worker:
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         outputs = OutputBuffers(self._definition, workload, self._device)
         started = perf_counter()
-        found = self._run(inputs, outputs, settle=message["case"] == 0)
+        found, changed_outputs = self._run(inputs, outputs, settle=message["case"] == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         self._check_form(found, outputs.tensors)
         write_outputs(self._handover, found)
@@ -95,9 +95,16 @@ class Worker:
         self._keepsakes.remember(found)
         changed = [name for name, value in before.items() if not same_bits(inputs[name], value)]
         self._check_tampering()
-        return {"call_ms": elapsed_ms, "changed_inputs": changed, "overrun": outputs.overrun()}
+        return {
+            "call_ms": elapsed_ms,
+            "changed_inputs": changed,
+            "overrun": outputs.overrun(),
+            "changed_outputs": changed_outputs,
+        }
 
-    def _run(self, inputs: dict[str, Any], outputs: OutputBuffers, *, settle: bool) -> list[torch.Tensor]:
+    def _run(
+        self, inputs: dict[str, Any], outputs: OutputBuffers, *, settle: bool
+    ) -> tuple[list[torch.Tensor], list[str]]:
         try:
             return self._runner.run_checked(inputs, outputs, settle=settle)
         except WrongOutputError as error:
@@ -117,8 +124,7 @@ class Worker:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
     def _check_tampering(self) -> None:
-        objects = [self, self._runner, self._timer, self._keepsakes, *([self._stage] if self._stage else [])]
-        if replaced := self._replaced(*objects):
+        if replaced := self._replaced(self):
             raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(replaced[:5])}", fatal=True)
 
     def set_stage(self, message: Message) -> Message:
@@ -150,6 +156,7 @@ class Worker:
             "span_ms": [sample.span_ms for sample in samples],
             "busy_ms": [sample.busy_ms for sample in samples],
             "pieces": [sample.pieces for sample in samples],
+            "clock_ns": perf_counter_ns(),
         }
 
     def reveal(self, _: Message) -> Message:
@@ -167,6 +174,7 @@ class Worker:
             "earlier": stage.earlier_numbers(sighting.number),
             "changed_inputs": stage.changed_inputs(),
             "overrun": stage.overrun(),
+            "changed_outputs": stage.changed_outputs(sighting),
         }
 
     def count_costs(self, _: Message) -> Message:

@@ -114,6 +114,9 @@ class WorkerPool:
         """End the workers that go on working, or left a process, while all of them should be idle; and say how."""
         processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_strays(processes).items()}
+        self._zygote.kill_escaped()
+        escaped = self._zygote.escaped_sessions & processes.keys()
+        found |= {processes[pid]: "left a process running that is not its child" for pid in escaped}
         for process in found:
             process.kill()
         return found

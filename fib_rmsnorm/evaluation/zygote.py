@@ -8,7 +8,6 @@ it, so that the scheduler itself can wait for it and see how it ended.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -19,21 +18,25 @@ import sys
 import time
 from pathlib import Path
 
+from fib_rmsnorm.evaluation.seclusion import prctl, seclude
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _FDS_PER_SPAWN = 3  # channel, log, handover
-
-
-def prctl(option: int, argument: int) -> None:
-    """Call prctl(2). Raises OSError if the kernel refuses."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, argument, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl failed")
+_FIRST_TO_GO = "1000"
 
 
 def become_subreaper() -> None:
     """Make orphaned descendants children of this process."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def is_marked(pid: int) -> bool:
+    """Whether a process has what all our children inherit and, without privileges, cannot undo."""
+    try:
+        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _FIRST_TO_GO
+    except OSError:
+        return False
 
 
 def main(descriptor: int, scheduler: int) -> None:
@@ -97,6 +100,7 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, schedule
         _limit()
         if request["role"] == "worker":
             become_subreaper()  # so that it keeps the descendants whose parents end
+            seclude()
         environment = request["environment"]
         assert isinstance(environment, dict)
         os.environ.update(environment)
@@ -120,7 +124,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         # Out of memory, the kernel shall choose a solution's process before any other.
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
 
 
 def _serve(role: str, channel_fd: int, handover_fd: int) -> None:

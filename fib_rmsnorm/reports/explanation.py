@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
+from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.listing import assignments
 from fib_rmsnorm.reports.records import heading
-from fib_rmsnorm.reports.summaries import LANGUAGE_TITLES
 from fib_rmsnorm.reports.tables import plain_table
 from fib_rmsnorm.reports.units import count, format_percent
 

@@ -12,13 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from registries import QUICK, add_kernel, add_sources, pack_all, python_manifest
+from registries import QUICK, add_kernel, add_sources, cli_environment, pack_all, python_manifest
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.building.sources import write_sources
 from fib_rmsnorm.evaluation.keepsakes import Keepsakes
 from fib_rmsnorm.evaluation.outputs import OutputBuffers
 from fib_rmsnorm.evaluation.runner import Runner
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.seclusion import seclusion_version
 from fib_rmsnorm.evaluation.strays import find_strays
 from fib_rmsnorm.evaluation.tampering import Watch
 from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
@@ -52,6 +54,31 @@ def run(x, weight, eps, out):
     x_fp32 = x.float()
     rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
     out.copy_(x_fp32 * rstd * weight.float())
+"""
+WORKS_WHEN_ITS_OUTPUT_IS_DROPPED = """\
+import sys
+import weakref
+
+NEXT = {}
+
+
+def normalize(x, weight, eps):
+    x_fp32 = x.float()
+    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+
+
+def work(*inputs):
+    NEXT["output"] = normalize(*inputs)
+
+
+def run(x, weight, eps):
+    out = NEXT.pop("output", None)
+    if out is None:
+        out = normalize(x, weight, eps)
+    if sys._getframe(2).f_code.co_name == "measure":
+        weakref.finalize(out, work, x, weight, eps)
+    return out
 """
 CALLS_TORCH = """\
 import torch
@@ -91,6 +118,13 @@ def test_a_kernel_that_goes_wrong_after_many_calls_fails(registry):
     evaluation = evaluate(registry, SEVERAL_TRIALS)
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call" in evaluation.log
+
+
+def test_what_runs_when_an_output_is_dropped_has_seen_no_new_inputs(registry):
+    add_kernel(registry, "cheat_v1", WORKS_WHEN_ITS_OUTPUT_IS_DROPPED)
+    evaluation = evaluate(registry, SEVERAL_TRIALS)
+    assert evaluation.status.value == "INCORRECT_NUMERICAL"
+    assert "timed call: this is the answer to an earlier call" in evaluation.log
 
 
 def test_calls_with_a_hot_cache_are_judged_too(registry):
@@ -142,13 +176,11 @@ class TestTimedInputs:
         one.set(5)
         assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
 
-    @pytest.mark.parametrize(("hidden", "dtype"), [(128, "float16"), (4096, "float16"), (32768, "float16")])
-    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden, dtype):
-        _, _, inputs = self.make(hidden, 8, dtype)
-        rstd = [inputs.set(n)["x"].float().pow(2).mean(dim=1).rsqrt() for n in (1, 2)]
-        original = self.make(hidden, 8, dtype)[2]._values["x"].float().pow(2).mean(dim=1).rsqrt()
-        for changed in rstd:
-            assert ((changed / original - 1).abs() > 2e-3).all()
+    @pytest.mark.parametrize("hidden", [128, 4096, 32768])
+    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden):
+        _, _, inputs = self.make(hidden, 50)
+        one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
+        assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
 
     def test_what_calls_changed_is_found_and_nothing_else(self):
         _, _, inputs = self.make()
@@ -225,6 +257,77 @@ class TestStrays:
             process.kill()
 
 
+class TestSeclusion:
+    @pytest.mark.skipif(seclusion_version() < 6, reason="this kernel secludes less, or nothing")
+    def test_a_secluded_process_reaches_no_other_but_its_children(self, tmp_path):
+        code = """
+import os
+import signal
+from pathlib import Path
+from fib_rmsnorm.evaluation.seclusion import seclude
+
+seclude()
+here = Path.cwd()
+(here / "one").mkdir()
+(here / "one" / "file").touch()
+(here / "one" / "file").rename(here / "file")
+for attempt in (
+    lambda: Path(f"/proc/{os.getppid()}/mem").open("rb"),
+    lambda: os.readlink(f"/proc/{os.getppid()}/fd/0"),
+    lambda: os.kill(os.getppid(), signal.SIGURG),
+):
+    try:
+        attempt()
+    except PermissionError:
+        print("refused")
+if (child := os.fork()) == 0:
+    signal.pause()
+Path(f"/proc/{child}/mem").open("rb").close()
+os.kill(child, 9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=cli_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.split() == ["refused"] * 3 + ["-9"]
+
+
+class TestSources:
+    @staticmethod
+    def solution(registry, text="X = 1\n"):
+        return add_kernel(registry, "kernel_v1", text)
+
+    def test_what_another_solution_changed_is_written_again(self, registry, tmp_path):
+        solution = self.solution(registry)
+        folder = tmp_path / "sources"
+        write_sources(solution, folder)
+        (folder / "kernel.py").write_text("X = 2\n")
+        write_sources(solution, folder)
+        assert (folder / "kernel.py").read_text() == "X = 1\n"
+
+    def test_byte_code_that_another_solution_left_is_thrown_away(self, registry, tmp_path):
+        solution = self.solution(registry)
+        folder = tmp_path / "sources"
+        write_sources(solution, folder)
+        (folder / "__pycache__").mkdir()
+        (folder / "__pycache__" / "kernel.cpython-312.pyc").write_bytes(b"")
+        write_sources(solution, folder)
+        assert [path.name for path in folder.rglob("*")] == ["kernel.py"]
+
+    def test_sources_that_are_right_stay_where_they_are(self, registry, tmp_path):
+        solution = self.solution(registry)
+        write_sources(solution, tmp_path / "sources")
+        before = (tmp_path / "sources").stat().st_ino
+        write_sources(solution, tmp_path / "sources")
+        assert (tmp_path / "sources").stat().st_ino == before
+
+
 class TestKeepsakes:
     def test_a_few_kept_outputs_are_no_cache_and_many_are(self):
         keepsakes = Keepsakes()
@@ -259,6 +362,32 @@ class TestWatch:
         found = watch.replaced()
         assert "torch.equal" in found
         assert "fib_rmsnorm.evaluation.runner.Runner.bind" in found
+
+    def test_what_was_added_and_hides_a_builtin_is_found(self, monkeypatch):
+        watch = Watch()
+        monkeypatch.setattr("fib_rmsnorm.evaluation.runner.zip", lambda *_, **__: [], raising=False)
+        assert watch.replaced() == ["fib_rmsnorm.evaluation.runner.zip"]
+
+    def test_another_class_is_found_in_what_an_object_holds(self):
+        class Mine(OutputBuffers):
+            pass
+
+        watch = Watch()
+        definition = RmsNorm().define(128)
+        buffers = OutputBuffers(definition, generate_workloads(definition, [2])[0], "cpu")
+        buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
+        assert watch.replaced(buffers) == ["the class of an object by Mine"]
+
+    @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
+    def test_a_hook_is_found(self, hook):
+        watch = Watch()
+        before = getattr(sys, hook.replace("set", "get"))()
+        getattr(sys, hook)(lambda *_: None)
+        try:
+            found = watch.replaced()
+        finally:
+            getattr(sys, hook)(before)
+        assert found == [f"sys.{hook}"]
 
     def test_a_method_of_an_objects_own_is_found(self):
         watch, other = Watch(), Watch()

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from registries import REPOSITORY
 from wrong_kernel_runs import (
     BATCH_SIZES,
     EXPECTED,
     FOLDER,
-    ON_CPU,
-    ON_CUDA,
     SLEEP_MS,
+    SPECS,
     Outcome,
     assert_expected,
     assert_unharmed,
     evaluate_all,
+    folders_for,
 )
 
 # All of a module's kernels are evaluated when its first test begins.
 pytestmark = pytest.mark.timeout(900)
 
-FOLDERS = [name for name in ON_CPU if not name.startswith(("cpp_", "triton_", "tilelang_", "cuda_"))]
+FOLDERS = [name for name in folders_for("cpu") if SPECS[name]["language"] == "python"]
+ON_CUDA = folders_for("cuda")
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +58,14 @@ def outcome_on_cuda(tmp_path_factory) -> Outcome:
 @pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("folder", ON_CUDA)
 def test_gets_its_status_on_a_gpu(outcome_on_cuda, folder, batch):
-    assert_expected(outcome_on_cuda.evaluations[folder, batch], EXPECTED[folder])
+    assert_expected(outcome_on_cuda.evaluations[folder, batch], EXPECTED[folder].on("cuda"))
     assert_unharmed(outcome_on_cuda.innocents[folder, batch])
+
+
+def test_the_page_on_cheats_explains_every_guard():
+    page = (REPOSITORY / "docs" / "cheats.md").read_text()
+    guards = set(re.findall(r"^\| ([a-z ]+) \| ", page, re.MULTILINE)) - {"found by"}
+    assert {expected.found_by for expected in EXPECTED.values()} == guards
 
 
 def test_every_folder_says_what_it_must_get():

@@ -6,18 +6,19 @@ import pytest
 from wrong_kernel_runs import (
     BATCH_SIZES,
     EXPECTED,
-    ON_CPU,
     SLEEP_MS,
+    SPECS,
     Outcome,
     assert_expected,
     assert_unharmed,
     evaluate_all,
+    folders_for,
 )
 
 # All of a module's kernels are evaluated when its first test begins.
 pytestmark = pytest.mark.timeout(900)
 
-FOLDERS = [name for name in ON_CPU if name.startswith(("cpp_", "triton_", "tilelang_", "cuda_"))]
+FOLDERS = [name for name in folders_for("cpu") if SPECS[name]["language"] != "python"]
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
     """
     package = f"fib_solution_{content_key(solution)}"
     folder = cache / "sources" / package
+    sys.dont_write_bytecode = True  # the folder is to hold the sources and nothing else
     write_sources(solution, folder)
     sys.path[:0] = [str(folder), str(folder.parent)]
     importlib.invalidate_caches()

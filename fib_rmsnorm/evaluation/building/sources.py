@@ -21,19 +21,32 @@ def content_key(solution: Solution, **context: object) -> str:
 
 
 def write_sources(solution: Solution, folder: Path) -> None:
-    """Write the sources into `folder` unless it is there; never half, also when two processes do it at once."""
-    if folder.exists():
+    """Write the sources into `folder` unless it holds them; never half, also when two processes do it at once.
+
+    What else it holds was put there by another solution, which has the same user's rights: it is replaced.
+    """
+    if _holds(folder, solution):
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
+        written = staging / "sources"
         for source in solution.sources:  # the schema has refused paths that lead out
-            path = staging / source.path
+            path = written / source.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source.content, encoding="utf-8")
-        staging.rename(folder)
+        if folder.exists():
+            folder.rename(staging / "replaced")
+        written.rename(folder)
     except OSError:
-        if not folder.exists():
+        if not _holds(folder, solution):
             raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _holds(folder: Path, solution: Solution) -> bool:
+    """Whether the folder holds the sources and nothing else, byte code of other sources for one."""
+    sources = {folder / source.path: source.content for source in solution.sources}
+    found = {path for path in folder.rglob("*") if not path.is_dir()}
+    return found == sources.keys() and all(path.read_bytes() == text.encode() for path, text in sources.items())

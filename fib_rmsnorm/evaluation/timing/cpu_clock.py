@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sys import getprofile, gettrace
 from time import perf_counter_ns as clock
 
-from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 
 
 class CpuClock:
@@ -18,12 +19,17 @@ class CpuClock:
     ) -> list[Sample]:
         """Time each call by itself; `cold` means nothing here."""
         samples = []
-        now = clock  # a call that replaced our name of it would reach only the next trial, and be found before
+        # A call that replaced our names of these would reach only the next trial, and be found before.
+        now, profiled, traced = clock, getprofile, gettrace
         for index in repeat(calls, budget_s):
             call = prepare(index)
             started = now()
             call()
+            hook = profiled() or traced()  # asked before the clock: it would run after it
             elapsed_ms = (now() - started) / 1e6
+            if hook:
+                raise MeasurementError("a timed call left a hook that runs code where no clock does")
+            del call  # now rather than when the next call is prepared: somebody may wait for its end
             after()
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples

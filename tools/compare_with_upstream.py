@@ -1,0 +1,168 @@
+"""What flashinfer-bench's own evaluator says of the wrong kernels, beside what this one says: a JSON file.
+
+    python tools/compare_with_upstream.py --output docs/wrong_kernels_h200.json
+
+Needs a CUDA device, since flashinfer-bench evaluates nowhere else, and takes some minutes: each of its verdicts comes
+from a process of its own, because one wrong kernel can spoil its verdicts on others. Several run side by side, so
+latencies mean nothing and none is kept; a speedup is kept for its size, where a cheat claims one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+DEFINITION = "rmsnorm_d4096"
+KINDS = ("wrong", "honest")
+TIMEOUT_S = 60
+PATIENCE_S = 120  # for a process that ignores its own timeout
+VERDICT = "verdict: "
+
+Verdict = dict[str, Any]
+
+
+def make_dataset(root: Path, batch: int, only: list[str]) -> dict[str, str]:
+    """A dataset of the kernels that are made for a GPU; returns the names of their Solutions, by `kind/folder`."""
+    from registries import copy_kernels, make_registry
+
+    registry = make_registry(root, 4096, [batch])
+    op_type = registry.definition(DEFINITION).op_type
+    chosen = {}
+    for kind in KINDS:
+        author = f"{kind}_kernels"
+        for folder, solution in copy_kernels(registry, ROOT / "tests" / author).items():
+            if "cuda" in solution.spec.target_hardware and (not only or folder in only):
+                chosen[f"{kind}/{folder}"] = solution.name
+            else:
+                packed = registry.layout.solution(author, op_type, DEFINITION, solution.name)
+                packed.unlink()
+                shutil.rmtree(packed.parent / folder)
+    return chosen
+
+
+def judge_by_upstream(root: Path, solution: str) -> Verdict:
+    """Run flashinfer-bench on one Solution, in this process and those that it starts."""
+    from flashinfer_bench.bench import Benchmark, BenchmarkConfig
+    from flashinfer_bench.data import TraceSet
+
+    config = BenchmarkConfig(solutions=[solution], timeout_seconds=TIMEOUT_S, log_dir=tempfile.mkdtemp())
+    benchmark = Benchmark(TraceSet.from_path(str(root)), config)
+    traces = benchmark.run_all(dump_traces=False).traces.get(DEFINITION, [])
+    if not traces:
+        return {"status": None}
+    (trace,) = traces
+    performance = trace.evaluation.performance
+    return {
+        "status": trace.evaluation.status.value,
+        **({"speedup": round(performance.speedup_factor, 2)} if performance else {}),
+    }
+
+
+def ask_upstream(root: Path, solution: str) -> Verdict:
+    """The same in a process of its own, ended with all that it started."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--upstream", str(root), solution],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        text, _ = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        text = ""
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    verdicts = [line for line in text.splitlines() if line.startswith(VERDICT)]
+    if not verdicts:
+        print(f"{solution}: no verdict; its last words: {text[-300:]!r}", file=sys.stderr)
+        return {"status": None}
+    found: Verdict = json.loads(verdicts[-1].removeprefix(VERDICT))
+    return found
+
+
+def judge_by_ours(root: Path, device: str) -> dict[str, Verdict]:
+    """Evaluate all Solutions of the dataset here, by name."""
+    from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+    from fib_rmsnorm.evaluation.scheduler import Evaluated
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Settings
+
+    settings = Settings(warmup_runs=2, iterations=10, num_trials=2)
+    found: dict[str, Verdict] = {}
+    for event in bench(Registry(root), BenchOptions(settings=settings, device=device, timeout_s=TIMEOUT_S)):
+        if isinstance(event, Evaluated) and event.trace.evaluation:
+            evaluation = event.trace.evaluation
+            performance = evaluation.performance
+            found[str(event.trace.solution)] = {
+                "status": evaluation.status.value,
+                **({"speedup": round(performance.speedup_factor, 2)} if performance else {}),
+                **({"suspect": performance.suspect} if performance and performance.suspect else {}),
+            }
+    return found
+
+
+def compare(batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
+    """Both verdicts on every kernel."""
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "dataset"
+        os.environ["FIB_CACHE_PATH"] = os.environ["FIB_RMSNORM_CACHE"] = str(Path(folder) / "cache")
+        chosen = make_dataset(root, batch, only)
+        ours = judge_by_ours(root, "cuda:0")
+        with ThreadPoolExecutor(jobs) as pool:
+            theirs = dict(zip(chosen, pool.map(lambda name: ask_upstream(root, name), chosen.values()), strict=True))
+    return {
+        "hardware": torch.cuda.get_device_name(),
+        "libraries": {name: version(name) for name in ("flashinfer-bench", "torch", "triton")},
+        "definition": DEFINITION,
+        "batch": batch,
+        "kernels": {name: {"upstream": theirs[name], "ours": ours.get(chosen[name])} for name in chosen},
+    }
+
+
+def main() -> int:
+    """Compare, or (for the processes that this starts) give one verdict of upstream's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--jobs", type=int, default=12, help="processes of upstream's side by side")
+    parser.add_argument("--only", nargs="*", default=[], help="folders")
+    parser.add_argument("--upstream", nargs=2, metavar=("ROOT", "SOLUTION"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    import torch
+
+    if not torch.cuda.is_available():
+        print("flashinfer-bench evaluates only where there is a CUDA device, and here is none", file=sys.stderr)
+        return 2
+    if options.upstream:
+        print(VERDICT + json.dumps(judge_by_upstream(Path(options.upstream[0]), options.upstream[1])), flush=True)
+        return 0
+    text = json.dumps(compare(options.batch, options.jobs, options.only), indent=2) + "\n"
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""The tables of docs/cheats.md: what the folders of tests/ hold, and what two evaluators say of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "cheats.md"
+COMPARISON = ROOT / "docs" / "upstream_verdicts.json"  # by tools/compare_with_upstream.py
+ENDS = "<!-- end -->"
+
+Row = tuple[str, ...]
+
+
+def make_page() -> str:
+    """The page with the tables between its markers made anew."""
+    text = PAGE.read_text(encoding="utf-8")
+    compared = json.loads(COMPARISON.read_text(encoding="utf-8")) if COMPARISON.exists() else None
+    for name, table in (
+        ("wrong kernels", _table(_wrong_header(compared), _wrong_rows(compared))),
+        ("honest kernels", _table(_honest_header(compared), _honest_rows(compared))),
+        ("verdicts", _summary(compared)),
+    ):
+        before, marker, rest = text.partition(f"<!-- table: {name} -->")
+        _, _, after = rest.partition(ENDS)
+        text = f"{before}{marker}\n{table}\n{ENDS}{after}"
+    return text
+
+
+def _table(header: Row, rows: Iterator[Row]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _wrong_header(compared: dict[str, Any] | None) -> Row:
+    return ("kernel", "what it does", "found by", "status", *(["flashinfer-bench"] if compared else []))
+
+
+def _wrong_rows(compared: dict[str, Any] | None) -> Iterator[Row]:
+    found = []
+    for folder in _folders("wrong"):
+        expected, manifest = _read(folder / "expected.toml"), _read(folder / "solution.toml")
+        status = expected["status"]
+        if other := expected.get("on_cuda", {}).get("status"):
+            status += f" (GPU: {other})"
+        found.append((_describe(folder, manifest), manifest["description"], expected["found_by"], status, folder.name))
+    for *cells, name in sorted(found, key=lambda row: (row[2], row[4])):
+        yield (*cells, *([_their_verdict(compared, f"wrong/{name}")] if compared else []))
+
+
+def _honest_header(compared: dict[str, Any] | None) -> Row:
+    return ("kernel", "what it does", *(["flashinfer-bench"] if compared else []))
+
+
+def _honest_rows(compared: dict[str, Any] | None) -> Iterator[Row]:
+    for folder in _folders("honest"):
+        manifest = _read(folder / "solution.toml")
+        verdict = [_their_verdict(compared, f"honest/{folder.name}")] if compared else []
+        yield (_describe(folder, manifest), manifest["description"], *verdict)
+
+
+def _summary(compared: dict[str, Any] | None) -> str:
+    if compared is None:
+        return "Not measured yet."
+    wrong = {name: both for name, both in compared["kernels"].items() if name.startswith("wrong/")}
+    honest = {name: both for name, both in compared["kernels"].items() if name.startswith("honest/")}
+
+    def passed(kernels: dict[str, Any], who: str) -> int:
+        return sum((both[who] or {}).get("status") == "PASSED" for both in kernels.values())
+
+    theirs = f"flashinfer-bench {compared['libraries']['flashinfer-bench']}"
+    rows = [
+        ("wrong kernels that pass", f"{passed(wrong, 'ours')} of {len(wrong)}", f"{passed(wrong, 'upstream')}"),
+        ("honest kernels that pass", f"{passed(honest, 'ours')} of {len(honest)}", f"{passed(honest, 'upstream')}"),
+    ]
+    where = f"{compared['hardware']}, `{compared['definition']}` at batch {compared['batch']}"
+    return f"On {where}:\n\n" + _table(("", "fib-rmsnorm", theirs), iter(rows))
+
+
+def _their_verdict(compared: dict[str, Any], name: str) -> str:
+    verdict = compared["kernels"].get(name, {}).get("upstream")
+    if verdict is None:
+        return ""
+    if verdict["status"] is None:
+        return "no verdict"
+    speedup = f", {verdict['speedup']:g}x" if "speedup" in verdict else ""
+    return f"**PASSED**{speedup}" if verdict["status"] == "PASSED" else verdict["status"]
+
+
+def _describe(folder: Path, manifest: dict[str, Any]) -> str:
+    where = " and ".join({"cpu": "CPU", "cuda": "GPU"}[kind] for kind in manifest["spec"]["target_hardware"])
+    return f"`{folder.name}` ({manifest['spec']['language']}, {where})"
+
+
+def _folders(kind: str) -> list[Path]:
+    return sorted(path.parent for path in (ROOT / "tests" / f"{kind}_kernels").glob("*/solution.toml"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
