@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,7 @@ def _warn(message: str) -> None:
 def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
     """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
     found = TraceSet()
-    files = [file for source in sources or [find_root(root)] for file in _trace_files(source)]
+    files = [file for source in sources or [_near(find_root(root))] for file in _trace_files(source)]
     found.roots = _roots_of(files, sources, root)
     for dataset in found.roots:
         for name, solution in read_solutions(dataset).items():
@@ -70,6 +70,12 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _near(folder: Path) -> Path:
+    """The folder as seen from the working folder, if it lies within: shorter to read."""
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
 def _trace_files(source: Path) -> list[Path]:
@@ -137,6 +143,11 @@ def _items(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
             yield 1, file.read()
         else:
             yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+
+
+def read_items(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, bytes]]:
+    """The JSON that the records of these lines (or items) were read from, in one pass over the file."""
+    yield from ((number, bytes(item)) for number, item in _items(path) if number in numbers)
 
 
 def _author_by_path(path: Path) -> str | None:

@@ -13,7 +13,9 @@ from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.analysis.results import SectionResults
+    from fib_rmsnorm.reports.page import PageSection
 
 
 class Format(str, Enum):
@@ -23,9 +25,10 @@ class Format(str, Enum):
     MARKDOWN = "markdown"
     CSV = "csv"
     JSON = "json"
+    HTML = "html"
 
 
-_FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".csv": Format.CSV, ".json": Format.JSON}
+_FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".csv": Format.CSV, ".json": Format.JSON, ".html": Format.HTML}
 
 
 def command(
@@ -34,6 +37,9 @@ def command(
         Format | None, typer.Option("--format", help="Default: what the suffix of --output says, else table.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also draw PNG and SVG charts into a folder.")
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="SOLUTION", help="What to compare with; default: the baseline in Python.")
     ] = None,
@@ -54,7 +60,15 @@ def command(
     found = read_traces(traces, root, definitions, solutions)
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
-    _write(chosen, output, results, sections.superseded)
+    charted = _chart(found, results) if plots or chosen is Format.HTML else []
+    if plots:
+        _draw(charted, plots)
+    if chosen is Format.HTML:
+        from fib_rmsnorm.reports.page import make_page
+
+        write_or_print(make_page(charted, found.solutions, sections.superseded), output)
+    else:
+        _write(chosen, output, results, sections.superseded)
 
 
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
@@ -72,3 +86,32 @@ def _write(chosen: Format, output: Path | None, results: list[SectionResults], s
     else:
         text = (as_markdown if chosen is Format.MARKDOWN else as_text)(describe_results(results, superseded))
     write_or_print(text, output)
+
+
+def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
+    from fib_rmsnorm.analysis.findings import analyze
+    from fib_rmsnorm.analysis.traffic import read_definitions
+    from fib_rmsnorm.analysis.ulp import read_ulps
+    from fib_rmsnorm.reports.charts import make_charts
+    from fib_rmsnorm.reports.page import PageSection
+
+    definitions = read_definitions({section.definition for section in results}, found.roots)
+    return [
+        PageSection(each, make_charts(each, read_ulps(result.record for result in each.results.results)))
+        for each in analyze(results, definitions)
+    ]
+
+
+def _draw(sections: list[PageSection], folder: Path) -> None:
+    from fib_rmsnorm.reports.plots import draw, file_name
+    from fib_rmsnorm.reports.report import section_title
+
+    try:
+        paths = [
+            path
+            for each in sections
+            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)))
+        ]
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
+    typer.echo(f"Drew {len(paths)} files in {folder}", err=True)

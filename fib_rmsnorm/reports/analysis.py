@@ -23,25 +23,27 @@ def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
     """The four questions for each section."""
     for section in sections:
         yield Heading(section_title(section.results))
-        yield Heading("What is the arithmetic intensity?", 2)
-        yield from _describe_intensity(section.roofline)
-        yield Heading("Is it compute-bound or memory-bound?", 2)
-        yield from _describe_bounds(section.roofline)
-        yield Heading("How much of the peak bandwidth is achieved?", 2)
-        yield from _describe_peak(section)
-        yield Heading("How does it scale?", 2)
-        yield from _describe_scaling(section)
+        yield from describe_section(section)
+
+
+def describe_section(section: SectionFindings) -> Iterator[Part]:
+    """The four questions, without the title."""
+    yield Heading("What is the arithmetic intensity?", 2)
+    yield from _describe_intensity(section.roofline)
+    yield Heading("Is it compute-bound or memory-bound?", 2)
+    yield from _describe_bounds(section.roofline)
+    yield Heading("How much of the peak bandwidth is achieved?", 2)
+    yield from _describe_peak(section)
+    yield Heading("How does it scale?", 2)
+    yield from _describe_scaling(section)
 
 
 def _describe_intensity(roofline: Roofline) -> Iterator[Part]:
-    if roofline.cost is None:
-        yield (
-            "Not known: "
-            + ("its operator is" if roofline.definition else "its Definition is")
-            + " not at hand, so nobody can count the operations."
-        )
-        return
     largest = roofline.workloads[-1]
+    if roofline.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if roofline.cost else "operations of this Definition are"
+        yield f"Not known: the {missing} not counted by anything at hand."
+        return
     yield (
         f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}; and the bytes of all"
         " inputs and outputs, each once, which is the least that any kernel moves."
@@ -150,7 +152,7 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
 def _meaning(roof: WorkloadRoof) -> str:
     if roof.fits_l2:
         return "nothing: fits in L2"
-    return "nothing: bound by launch" if roof.bound == "launch" else "something"
+    return "nothing: bound by launch" if roof.bound == "launch" else "how near the limit"
 
 
 def _describe_scaling(section: SectionFindings) -> Iterator[Part]:

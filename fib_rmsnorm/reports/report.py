@@ -93,11 +93,11 @@ def _row(result: Result) -> Sequence[str]:
 
 
 def either_side(record: Record) -> str:
-    """Half the interval's width, relative: `0.8%`."""
+    """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
     low, high, latency = record.latency_low_ms, record.latency_high_ms, record.latency_ms
     if low is None or high is None or not latency or not record.is_native:
         return ""
-    return f"{50 * (high - low) / latency:.1f}%"
+    return f"{50 * (max(high, latency) - min(low, latency)) / latency:.1f}%"
 
 
 def _ratio(speedup: Speedup | None) -> str:

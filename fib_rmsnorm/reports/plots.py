@@ -1,0 +1,105 @@
+"""Charts as files, PNG and SVG, by matplotlib."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.errors import EnvironmentMissingError
+from fib_rmsnorm.reports.charts import Chart, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind readers too; with markers, in grey as well.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#666666")
+_MARKERS = "osD^vPX*"
+_DASHES = ((4, 2), (1, 1.5), (6, 2, 1, 2), (8, 3))
+
+
+def draw(charts: Iterable[Chart], folder: Path, prefix: str) -> Iterator[Path]:
+    """Write each chart as `<prefix>-<chart>.png` and `.svg`; yield the paths as they are written.
+
+    Raises EnvironmentMissingError without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise EnvironmentMissingError("plots need matplotlib: pip install 'fib-rmsnorm[plots]'") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    # Text stays text, and the same charts give the same file.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fib-rmsnorm", "font.size": 9}):
+        for chart in charts:
+            figure = Figure(figsize=(8, 5), layout="constrained")
+            _draw(chart, figure.add_subplot())
+            for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
+                path = folder / f"{prefix}-{chart.name}{suffix}"
+                figure.savefig(path, dpi=150, metadata=metadata)
+                yield path
+
+
+def file_name(text: str) -> str:
+    """What of a title can be in the name of a file."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()
+
+
+def _draw(chart: Chart, axes: Axes) -> None:
+    shown = [each for each in chart.series if each.kind != "limit"]
+    limits = [each for each in chart.series if each.kind == "limit"]
+    for index, each in enumerate(shown):
+        style = {"color": COLOURS[index % len(COLOURS)], "label": each.name}
+        _DRAW[each.kind](axes, each, index, len(shown), style)
+    for index, each in enumerate(limits):
+        xs, ys = [point.x for point in each.points], [point.y for point in each.points]
+        axes.plot(xs, ys, color="#333333", linewidth=1, dashes=_DASHES[index % len(_DASHES)], label=each.name)
+    axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    axes.set_yscale(chart.y_scale)
+    if chart.y_scale == "log":
+        axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
+    if chart.categories:
+        axes.set_xticks(range(len(chart.categories)), chart.categories)
+    else:
+        axes.set_xscale(chart.x_scale, base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
+    axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize=7, framealpha=0.9)
+
+
+def short_number(value: float) -> str:
+    """`512`, `4096`, `16.4k`, `1.07G`."""
+    for scale, unit in ((1e9, "G"), (1e6, "M")):
+        if value >= scale:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}" if value < 1e5 else f"{value / 1e3:.3g}k"
+
+
+def _draw_line(axes: Axes, series: Series, index: int, _: int, style: dict[str, Any]) -> None:
+    xs, ys = [point.x for point in series.points], [point.y for point in series.points]
+    axes.plot(xs, ys, marker=_MARKERS[index % len(_MARKERS)], markersize=4, linewidth=1.3, **style)
+    ranges = [point for point in series.points if point.low and point.high]
+    axes.vlines(
+        [point.x for point in ranges],
+        [point.low or 0.0 for point in ranges],
+        [point.high or 0.0 for point in ranges],
+        color=style["color"],
+        linewidth=1.3,
+    )
+
+
+def _draw_bars(axes: Axes, series: Series, index: int, total: int, style: dict[str, Any]) -> None:
+    width = 0.8 / total
+    xs = [point.x + (index - (total - 1) / 2) * width for point in series.points]
+    axes.bar(xs, [point.y for point in series.points], width, **style)
+
+
+def _draw_spread(axes: Axes, series: Series, index: int, total: int, style: dict[str, Any]) -> None:
+    xs = [point.x + (index - (total - 1) / 2) * 0.8 / total for point in series.points]
+    axes.vlines(xs, [p.low or p.y for p in series.points], [p.high or p.y for p in series.points], linewidth=4, **style)
+    axes.plot(xs, [point.y for point in series.points], linestyle="", marker="_", color="#111111", markersize=5)
+
+
+_DRAW = {"line": _draw_line, "bars": _draw_bars, "spread": _draw_spread}

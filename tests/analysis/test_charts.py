@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from trace_json import lines, trace, upstream_trace
+
+from fib_rmsnorm.analysis.findings import analyze
+from fib_rmsnorm.analysis.loading import load_traces
+from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.analysis.traffic import read_definitions
+from fib_rmsnorm.analysis.ulp import read_ulps
+from fib_rmsnorm.reports.charts import make_charts
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def charts(*sources: Path):
+    found = load_traces(list(sources), ROOT, warn=print)
+    results = find_results(split(found.records), found.solutions)
+    definitions = read_definitions({section.definition for section in results}, [ROOT])
+    (findings,) = analyze(results, definitions)
+    ulps = read_ulps(result.record for result in findings.results.results)
+    return {chart.name: chart for chart in make_charts(findings, ulps)}
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return charts(ROOT / "traces")
+
+
+def series(chart, name):
+    return next(each for each in chart.series if each.name == name)
+
+
+def test_the_committed_traces_give_every_chart(committed):
+    assert set(committed) == {"latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
+
+
+def test_latency_stands_beside_the_copy_and_the_peak(committed):
+    chart = committed["latency"]
+    copy, peak = series(chart, "a copy of the same bytes"), series(chart, "the bytes at the peak")
+    kernel = series(chart, "rmsnorm_cuda_vec16_v1")
+    assert [point.x for point in kernel.points] == [1, 8, 32, 128, 512, 4096, 16384, 65536]
+    assert all(point.low <= point.y * 1.01 and point.high >= point.y * 0.99 for point in kernel.points)
+    assert copy.points[-1].y < kernel.points[-1].y
+    assert peak.points[-1].y < copy.points[-1].y
+
+
+def test_no_kernel_is_above_the_roof(committed):
+    chart = committed["roofline"]
+    roof = series(chart, "roof: memory, then arithmetic").points
+    slope = roof[1].y / roof[1].x
+    kernels = [each for each in chart.series if each.kind == "line"]
+    assert kernels and all(point.y <= slope * point.x for each in kernels for point in each.points)
+
+
+def test_shares_of_ulp_add_up(committed):
+    for each in committed["ulp"].series:
+        assert sum(point.y for point in each.points) == pytest.approx(1)
+
+
+def test_a_suspect_point_says_so(committed):
+    points = series(committed["latency"], "rmsnorm_python_torch_compile_v1").points
+    assert [point.note for point in points if "SUSPECT" in point.note] == ["batch=512, SUSPECT"]
+
+
+def test_a_trace_of_upstream_gives_what_it_can(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(upstream_trace(batch=8), upstream_trace(batch=64)))
+    assert {"latency"} <= set(charts(path)) <= {"latency", "bandwidth", "roofline"}
+
+
+def test_failures_alone_have_no_charts(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(trace(latency_ms=None)))
+    assert charts(path) == {}
+
+
+def test_odd_cases_of_others_are_passed_over(tmp_path):
+    odd = trace()
+    odd["evaluation"]["correctness"]["extra"] = {"cases": [{"ulp": {"out": {"histogram": [1]}}}, 3]}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps([odd, trace("other")]))
+    assert "ulp" not in charts(path)
