@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from textwrap import fill
 from typing import TypeAlias
 
 from rich.console import Console
 
 from fib_rmsnorm.reports.tables import Grid
+
+# Prose is read, so it is folded; rows of tables and warnings are also searched, so they are not.
+_PROSE_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def as_text(parts: Iterable[Part]) -> str:
 def _text(part: Part) -> str:
     if isinstance(part, Grid):
         return part.as_text()
-    return part if isinstance(part, str) else part.text
+    return fill(part, _PROSE_WIDTH) if isinstance(part, str) else part.text
 
 
 def as_markdown(parts: Iterable[Part]) -> str:
