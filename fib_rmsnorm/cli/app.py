@@ -21,6 +21,7 @@ from fib_rmsnorm.cli import (
     show,
     solve,
     try_,
+    tune,
     validate,
     workload,
 )
@@ -66,6 +67,7 @@ app.command("analyze")(analyze.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
 app.command("explain")(explain.command)
+app.command("tune")(tune.command)
 app.command("export")(export.command)
 app.command("merge")(merge.command)
 app.command("validate")(validate.command)
