@@ -17,6 +17,7 @@ from fib_rmsnorm.cli import (
     export,
     init,
     merge,
+    profile,
     report,
     show,
     solve,
@@ -67,6 +68,7 @@ app.command("analyze")(analyze.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
 app.command("explain")(explain.command)
+app.command("profile")(profile.command)
 app.command("tune")(tune.command)
 app.command("export")(export.command)
 app.command("merge")(merge.command)
