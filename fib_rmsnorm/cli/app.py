@@ -17,10 +17,12 @@ from fib_rmsnorm.cli import (
     export,
     init,
     merge,
+    profile,
     report,
     show,
     solve,
     try_,
+    tune,
     validate,
     workload,
 )
@@ -66,6 +68,8 @@ app.command("analyze")(analyze.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
 app.command("explain")(explain.command)
+app.command("profile")(profile.command)
+app.command("tune")(tune.command)
 app.command("export")(export.command)
 app.command("merge")(merge.command)
 app.command("validate")(validate.command)

@@ -71,6 +71,11 @@ class Layout:
         folder = self._by_author(self.traces, author, op_type, definition)
         return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
 
+    def tuning_file(self, author: str, op_type: str, definition: str, name: str) -> Path:
+        """Path of the Traces of what `tune` tried: beside the dataset, whose loaders do not look there."""
+        folder = self._by_author(self.root / "tuning", author, op_type, definition)
+        return folder / f"{check_name(name, 'solution')}.jsonl"
+
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
         return (
             folder

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import check_name
@@ -38,6 +39,54 @@ class _Spec(BuildSpec):
     model_config = ConfigDict(extra="forbid")
 
 
+class Limit(BaseModel):
+    """Bounds of the product of some parameters: what lies outside is not worth trying, or does not launch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    product: list[str] = Field(min_length=1)
+    least: int = 1
+    most: int
+
+
+class Tuning(BaseModel):
+    """What may be tuned, and the file of the sources that says how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    table: str
+    """A `.py` or `.h` file, which `fib-rmsnorm tune` writes."""
+    parameters: dict[str, list[int]] = Field(min_length=1)
+    """The values to try of each."""
+    limits: list[Limit] = Field(default_factory=list)
+
+    @field_validator("table")
+    @classmethod
+    def _check_table(cls, table: str) -> str:
+        path = PurePosixPath(table)
+        if path.suffix not in (".py", ".h") or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{table!r} is no .py or .h file in the folder of the sources")
+        return table
+
+    @field_validator("parameters")
+    @classmethod
+    def _check_parameters(cls, parameters: dict[str, list[int]]) -> dict[str, list[int]]:
+        for name, values in parameters.items():
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise ValueError(f"{name!r} is no name of a parameter: use lower case letters, digits and _")
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"the values of {name!r} must be different numbers, at least one")
+        return parameters
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Tuning:
+        for limit in self.limits:
+            for name in limit.product:
+                if name not in self.parameters:
+                    raise ValueError(f"a limit names {name!r}, which is no parameter")
+        return self
+
+
 class Manifest(BaseModel):
     """What `solution.toml` says of the sources beside it."""
 
@@ -48,6 +97,7 @@ class Manifest(BaseModel):
     definitions: list[str] = Field(default_factory=list)
     """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
     checked_spec: _Spec = Field(alias="spec")
+    tune: Tuning | None = None
 
     @property
     def spec(self) -> BuildSpec:

@@ -140,6 +140,10 @@ class Evaluation(UpstreamEvaluation):
     settings: Settings | None = None
     definition_sha256: str | None = None
     solution_sha256: str | None = None
+    parameters: dict[str, int] | None = None
+    """What a tuned Solution was launched with, when `tune` tried it."""
+    multiprocessors: int | None = None
+    """Of the GPU, where parameters were tried."""
 
 
 class Trace(UpstreamTrace):

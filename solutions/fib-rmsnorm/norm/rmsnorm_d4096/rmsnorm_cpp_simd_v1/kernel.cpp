@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "choices.h"
 #include "dispatch.h"
 #include "row_task.h"
 #include "thread_pool.h"
@@ -25,6 +26,8 @@ using tvm::ffi::TensorView;
 // Sizes in bytes of x. Less than this is done before another thread has woken up.
 constexpr int64_t PARALLEL_BYTES = 512 << 10;
 
+// Where the shape was tuned, a table says how; these hold elsewhere.
+//
 // A chunk is what a thread claims at once: small enough to share the work evenly, large enough
 // to be worth claiming.
 constexpr int64_t MIN_CHUNK_BYTES = 64 << 10;
@@ -98,11 +101,13 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   const int64_t row_bytes = hidden * (x.dtype().bits / 8);
   const int64_t bytes = batch * row_bytes;
   const bool aligned = (reinterpret_cast<uintptr_t>(DataOf(out)) | row_bytes) % 64 == 0;
-  const RowTask task{DataOf(x), DataOf(weight), DataOf(out),
-                     hidden,    eps,            aligned && bytes >= STREAM_BYTES};
+  const Choice* choice = find_choice(batch, hidden, x.dtype().bits / 8);
+  const bool stream = choice ? choice->stream != 0 : bytes >= STREAM_BYTES;
+  const RowTask task{DataOf(x), DataOf(weight), DataOf(out), hidden, eps, aligned && stream};
 
   const int64_t chunk_bytes =
-      std::min(std::max(bytes / CHUNKS_PER_BATCH, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
+      choice ? int64_t{choice->chunk_kib} << 10
+             : std::min(std::max(bytes / CHUNKS_PER_BATCH, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
   const int64_t chunk_rows = std::max<int64_t>(1, chunk_bytes / row_bytes);
   ForEachChunk((batch + chunk_rows - 1) / chunk_rows, bytes >= PARALLEL_BYTES,
                [&](int64_t chunk) {

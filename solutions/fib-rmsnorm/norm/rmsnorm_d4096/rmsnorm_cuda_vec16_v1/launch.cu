@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "choices.h"
 #include "rmsnorm.cuh"
 
 namespace {
@@ -24,21 +25,23 @@ int round_up_threads(int threads) {
   return power;
 }
 
-// Few rows leave the device empty, and the time is one row's latency: many threads, little work each. Many
-// rows fill it, and the time is throughput: fewer threads per row keep reductions short and more loads in
-// flight per thread. Of 10 shapes on an H200 at fp16 and hidden 4096, these were the best or within 1% of it
-// at every batch from 1 to 65536; 64 threads never were. In rows per multiprocessor the thresholds travel.
-LaunchShape choose_shape(int64_t batch, int vecs_per_row, int multiprocessors) {
+// As measured where this shape was tuned. Elsewhere: few rows leave the device empty, and the time is one row's
+// latency: many threads, little work each. Many rows fill it, and the time is throughput: fewer threads per row
+// keep reductions short and more loads in flight per thread. In rows per multiprocessor batches compare between
+// devices.
+LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_per_row, int multiprocessors) {
+  const int64_t equal_batch = std::max<int64_t>(1, batch * TUNED_MULTIPROCESSORS / multiprocessors);
+  const Choice* choice = find_choice(equal_batch, hidden, itemsize);
   const int64_t rows_per_sm = batch / multiprocessors;
-  const int threads_wanted = rows_per_sm < 8     ? MAX_THREADS
+  const int threads_wanted = choice             ? choice->threads
+                             : rows_per_sm < 8  ? MAX_THREADS
                              : rows_per_sm < 64 ? 128
                                                 : 256;
-  const int block_wanted = rows_per_sm < 8 ? WARP : FULL_BLOCK;
-
   int vecs = 1;
   while (vecs < MAX_VECS_PER_THREAD && vecs * threads_wanted < vecs_per_row) vecs *= 2;
   const int threads = round_up_threads((vecs_per_row + vecs - 1) / vecs);
-  return {vecs, threads, std::max(1, block_wanted / threads)};
+  const int rows_wanted = choice ? choice->rows : (rows_per_sm < 8 ? WARP : FULL_BLOCK) / threads;
+  return {vecs, threads, std::clamp(rows_wanted, 1, MAX_THREADS / threads)};
 }
 
 bool is_aligned(const void* ptr) { return reinterpret_cast<uintptr_t>(ptr) % 16 == 0; }
@@ -79,7 +82,8 @@ cudaError_t launch(const Rows& rows, int device, cudaStream_t stream) {
         cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
     if (error != cudaSuccess) return error;
     const int vecs = static_cast<int>(vecs_per_row);
-    launch_rows<Pair>(rows, choose_shape(rows.batch, vecs, multiprocessors), vecs, inverse_hidden, stream);
+    const LaunchShape shape = choose_shape(rows.batch, rows.hidden, sizeof(T), vecs, multiprocessors);
+    launch_rows<Pair>(rows, shape, vecs, inverse_hidden, stream);
   }
   return cudaGetLastError();
 }

@@ -20,8 +20,8 @@ constexpr int MAX_WARPS = MAX_THREADS / WARP;
 // x and weight then take 64 of the 128 registers that 512 threads can have each.
 constexpr int MAX_VECS_PER_THREAD = 8;
 constexpr int FULL_BLOCK = 128;
-// Only rows wider than one warp meet in shared memory, and such a block has at most this many of them.
-constexpr int MAX_SHARED_ROWS = FULL_BLOCK / (2 * WARP);
+// Only rows wider than one warp meet in shared memory, and a block has at most this many of them.
+constexpr int MAX_SHARED_ROWS = MAX_THREADS / (2 * WARP);
 
 // 16 bytes of a row. It moves as raw words, since the compiler would load and store an array of pairs pair by
 // pair; the arithmetic sees pairs, because the hardware converts two elements at a time.

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import tilelang.language as T
 
+from .choices import find_choice
+
 WARP = 32
 MAX_WARPS = 16  # that share a row
 MAX_ELEMENTS = 64  # of a row that a thread keeps in registers between the two passes
@@ -24,21 +26,24 @@ class Launch(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def plan(batch: int, hidden: int, itemsize: int) -> Launch:
-    """Choose the launch for a batch.
+    """Choose the launch for a batch, as measured where this shape was tuned.
 
-    A small batch is bound by latency and wants one load per thread, a large one by
+    Elsewhere: a small batch is bound by latency and wants one load per thread, a large one by
     memory traffic and wants fewer threads with more loads in flight each. The limits
-    are bytes of x, from measurements of all launches at hidden 4096; the first is
-    where blocks of 512 threads no longer fit an H200 all at once, and a few would run
-    alone at the end.
+    are bytes of x; the first is where blocks of 512 threads no longer fit an H200 all at
+    once, and a few would run alone at the end.
     """
     lanes = min(16 // itemsize, hidden // WARP)
-    x_mib = batch * hidden * itemsize >> 20
-    loads = 1 if x_mib < 3 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
-    warps = min(MAX_WARPS, math.ceil(hidden / (loads * WARP * lanes)))
+    choice = find_choice(batch, hidden, itemsize)
+    if choice is not None:
+        rows, warps = choice["rows"], choice["warps"]
+    else:
+        x_mib = batch * hidden * itemsize >> 20
+        loads = 1 if x_mib < 3 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
+        warps = min(MAX_WARPS, math.ceil(hidden / (loads * WARP * lanes)))
+        rows = 1 if loads == 1 else max(1, 8 // warps)
     vectors = math.ceil(hidden / (warps * WARP * lanes))
     chunks = 1 if vectors * lanes <= MAX_ELEMENTS else math.ceil(2 * vectors * lanes / MAX_ELEMENTS)
-    rows = 1 if loads == 1 else max(1, 8 // warps)
     return Launch(rows, warps, math.ceil(vectors / chunks), lanes, chunks)
 
 

@@ -1,8 +1,12 @@
 """RMSNorm in Triton: out = x * rsqrt(mean(x^2) + eps) * weight, in float32, rounded once."""
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+
+from .choices import find_choice
 
 # A longer row does not fit the registers of one program: it spills from 128 KiB on.
 MAX_ROW_BYTES = 65536
@@ -55,11 +59,16 @@ def rmsnorm_loop(x_ptr, weight_ptr, out_ptr, eps, HIDDEN: tl.constexpr, BLOCK: t
         tl.store(out_ptr + start + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-def choose_shape(batch, block):
-    """Rows per program and warps: many warps on one row for latency, several rows to fill a busy device.
+@functools.lru_cache(maxsize=1024)
+def choose_shape(batch, hidden, itemsize, block):
+    """Rows per program and warps, as measured where this shape was tuned.
 
-    The thresholds lie between the batches whose best launch shapes differ on an H200.
+    Elsewhere: many warps on one row for latency, several rows to fill a busy device. The thresholds lie between
+    the batches whose best launch shapes differ on an H200.
     """
+    choice = find_choice(batch, hidden, itemsize)
+    if choice is not None:
+        return choice["rows"], choice["warps"]
     if batch < 1024:
         rows, elements_per_thread = 1, 8
     elif batch < 8192:
@@ -77,7 +86,7 @@ def launch(x, weight, eps, out):
     if block * x.element_size() > MAX_ROW_BYTES:
         rmsnorm_loop[(batch,)](x, weight, out, eps, HIDDEN=hidden, BLOCK=LOOP_BLOCK, num_warps=16)
         return
-    rows, num_warps = choose_shape(batch, block)
+    rows, num_warps = choose_shape(batch, hidden, x.element_size(), block)
     grid = (triton.cdiv(batch, rows),)
     rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=num_warps)
 

@@ -1,0 +1,147 @@
+"""`fib-rmsnorm tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Names, Root, split_batch_sizes, split_names
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.devices import Device
+    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions
+    from fib_rmsnorm.evaluation.tuning.tunable import Tunable
+    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.reports.tuning import SweepResults
+    from fib_rmsnorm.schema import Trace
+
+
+def command(
+    solution: Annotated[str, typer.Argument(help="A Solution's name, or a folder of sources; it declares a [tune].")],
+    definitions: Names = None,
+    batch_sizes: BatchSizes = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=1,2", help="Try these values of a parameter; may be repeated."),
+    ] = None,
+    device: DeviceName = "auto",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the Traces to a .json or .jsonl file.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try, but write no table.")] = False,
+    reuse: Annotated[bool, typer.Option("--reuse", help="Try nothing: write the table from the Traces kept.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Try every way to launch a Solution that it declares, and write the table by which it chooses."""
+    chosen = _split_values(values or [])
+    from fib_rmsnorm.evaluation.devices import choose_devices
+    from fib_rmsnorm.evaluation.recorder import OutputFile
+    from fib_rmsnorm.evaluation.tuning.choosing import collect_timings
+    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions, check_device, is_interpreted, read_kept
+    from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
+    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
+    from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.reports.console import stderr
+    from fib_rmsnorm.schema import Settings
+
+    registry = Registry.find(root)
+    tunables = find_tunables(registry, solution)
+    if reuse:
+        kept = read_kept(tunables, None)
+        if not any(map(collect_timings, kept.values())):
+            raise InputError(
+                f"{tunables[0].name}: no timings are kept of its sources as they are; tune without --reuse"
+            )
+        _write(registry, tunables, kept)
+        return 0
+    names = split_names(definitions)
+    swept = choose("definition", tunables, lambda each: each.definition.name, names) if names else tunables[:1]
+    for tunable in swept:
+        tunable.combinations(chosen)  # a wrong request is told before anything starts
+    place = choose_devices(device)[0]
+    check_device(tunables, place)
+    sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
+    options = SweepOptions(sizes, chosen, OutputFile(output) if output else None)
+    traces, passes = _sweep(swept, place, options, Terms(Settings(), timeout, registry.root), as_json=json)
+    if is_interpreted(tunables[0], place):
+        stderr().print("No table written: interpreted times say nothing about a kernel")
+    elif passes and not dry_run:
+        kept = read_kept(tunables, place.hardware)
+        _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
+    return 0 if passes else 1
+
+
+def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    chosen = {}
+    for value in values:
+        name, equals, numbers = value.partition("=")
+        parts = split_names(numbers)
+        if not equals or not parts or not all(part.isdecimal() for part in parts):
+            raise InputError(f"--set {value!r}: write it like threads=128,256")
+        chosen[name.strip()] = tuple(int(part) for part in parts)
+    return chosen
+
+
+def _sweep(
+    tunables: Sequence[Tunable], device: Device, options: SweepOptions, terms: Terms, *, as_json: bool
+) -> tuple[dict[str, list[Trace]], int]:
+    """Try everything and print it; return the Traces of each Definition, and how many passed."""
+    from contextlib import closing
+
+    from fib_rmsnorm.cli.sweep_printer import SweepPrinter
+    from fib_rmsnorm.evaluation.tuning.sweep import Sweep, Tried
+    from fib_rmsnorm.reports.console import stderr
+
+    traces: dict[str, list[Trace]] = {}
+    passes = 0
+    for tunable in tunables:
+        sweep = Sweep(tunable, device, terms)
+        mine = traces.setdefault(tunable.definition.name, [])
+        stderr().print(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
+        with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
+            for event in events:
+                printer.show(event)
+                mine += [event.trace] if isinstance(event, Tried) else []
+        passes += printer.results.passes
+        if printer.results.batches:
+            _print_results(tunable, printer.results, device, options, terms, as_json=as_json)
+    return traces, passes
+
+
+def _print_results(
+    tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, terms: Terms, *, as_json: bool
+) -> None:
+    from json import dumps
+
+    from fib_rmsnorm.evaluation.tuning.figures import collect_figures
+    from fib_rmsnorm.reports.console import stderr, stdout
+    from fib_rmsnorm.reports.tuning import figures_table
+
+    figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, terms)
+    if as_json:
+        stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
+        return
+    stdout().print(f"\n{tunable.definition.name}: median latency (* the best at a batch)")
+    stdout().print(results.table(), soft_wrap=False)
+    if figures:
+        stdout().print(f"\nAt batch={results.batches[-1]}, as compiled for {figures[0]['arch']}")
+        stdout().print(figures_table(figures, results), soft_wrap=False)
+    if results.failures or results.doubts:
+        stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
+
+
+def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> None:
+    from fib_rmsnorm.evaluation.tuning.writing import write_table
+    from fib_rmsnorm.reports.console import stderr
+
+    path = write_table(registry, tunables, traces)
+    told = ", ".join(name for name, each in traces.items() if each)
+    stderr().print(f"Wrote {path} (choices for {told}); what is packed from it is packed again")

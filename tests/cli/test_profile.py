@@ -1,0 +1,232 @@
+"""profile, with an ncu that prints what a real one printed: no GPU's counters can be read here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from registries import REPOSITORY, cli_environment, make_registry
+from stock import DEFINITION, PYTHON
+
+from fib_rmsnorm.evaluation import devices
+from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.profiling.counters import parse_counters
+from fib_rmsnorm.registry import generate_workloads
+
+# The shape of a raw page: launch columns without units, then metrics by name, a row of units, then a row a kernel.
+COLUMNS = [
+    ("ID", "", "0"), ("Process ID", "", "4242"), ("Process Name", "", "python3.12"), ("Host Name", "", "127.0.0.1"),
+    ("Kernel Name", "", "void rmsnorm_rows<__half2, 4>(const Vec<__half2> *, float)"), ("Context", "", "1"),
+    ("Stream", "", "7"), ("Block Size", "", "(128, 1, 1)"), ("Grid Size", "", "(4096, 1, 1)"), ("Device", "", "0"),
+    ("CC", "", "9.0"),
+    ("dram__bytes_read.sum", "byte", "33,562,880"), ("dram__bytes_write.sum", "byte", "1,048,576"),
+    ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", "45.12"),
+    ("gpu__time_duration.sum", "nsecond", "16,608"),
+    ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "", "131,072"),
+    ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "", "65,536"),
+    ("l1tex__t_sector_hit_rate.pct", "%", "12.50"),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "2,097,152"),
+    ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "sector", "1,048,576"),
+    ("launch__registers_per_thread", "register/thread", "64"), ("launch__waves_per_multiprocessor", "", "3.88"),
+    ("lts__t_sector_hit_rate.pct", "%", "51.20"), ("sm__maximum_warps_per_active_cycle_pct", "%", "50"),
+    ("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "43.75"),
+    ("smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", "inst", "2"),
+    ("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "inst", "7.5"),
+    ("smsp__average_warps_issue_stalled_selected_per_issue_active.ratio", "inst", "1"),
+    ("smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "inst", "0.5"),
+    ("smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio", "inst", "n/a"),
+]  # fmt: skip
+
+
+def page(*rows):
+    quoted = [",".join(f'"{cell}"' for cell in row) for row in rows]
+    return "\n".join(["==PROF== Connected to process 4242", *quoted, "==PROF== Disconnected from process 4242", ""])
+
+
+NAMES, UNITS, VALUES = ([column[part] for column in COLUMNS] for part in range(3))
+PAGE = page(NAMES, UNITS, VALUES)
+
+
+def test_the_counters_of_a_kernel():
+    (found,) = parse_counters(PAGE)
+    assert found.kernel.startswith("void rmsnorm_rows<__half2, 4>(")  # a comma within quotes
+    assert (found.grid, found.block) == ((4096, 1, 1), (128, 1, 1))
+    assert found.duration_us == pytest.approx(16.608)
+    assert found.bandwidth_gb_per_s == pytest.approx((33_562_880 + 1_048_576) / 16.608e-6 / 1e9)
+    assert (found.l2_hit_percent, found.achieved_occupancy_percent, found.registers) == (51.2, 43.75, 64)
+    assert (found.load_sectors, found.store_requests) == (2_097_152, 65_536)
+    assert found.stalls == {"long_scoreboard": 0.75, "barrier": 0.2, "wait": 0.05}
+
+
+def test_units_are_scaled_and_what_is_missing_is_not_known():
+    values = dict(zip(NAMES, VALUES, strict=True)) | {
+        "gpu__time_duration.sum": "16.61",
+        "lts__t_sector_hit_rate.pct": "n/a",
+    }
+    units = dict(zip(NAMES, UNITS, strict=True)) | {"gpu__time_duration.sum": "us"}
+    del values["dram__bytes_read.sum"]
+    names = list(values)
+    (found,) = parse_counters(page(names, [units[name] for name in names], list(values.values())))
+    assert found.duration_us == pytest.approx(16.61)
+    assert (found.l2_hit_percent, found.dram_bytes_read, found.bandwidth_gb_per_s) == (None, None, None)
+
+
+@pytest.mark.parametrize("text", ["", "==PROF== Connected\n", page(NAMES, UNITS)])
+def test_no_kernels(text):
+    assert parse_counters(text) == []
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU, as far as commands that start no process on it can tell."""
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [Device("cuda:0", "Fake GPU", 80 << 30)])
+
+
+@pytest.fixture
+def ncu(tmp_path, monkeypatch):
+    """Put a program called ncu on PATH that keeps its arguments and says what it is told to."""
+
+    def install(*, printed=PAGE, code=0):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "page").write_text(printed)
+        program = f"""#!{sys.executable}
+import json, pathlib, sys
+folder = pathlib.Path({str(folder)!r})
+with (folder / "calls").open("a") as calls:
+    calls.write(json.dumps(sys.argv[1:]) + "\\n")
+if "--export" in sys.argv:
+    pathlib.Path(sys.argv[sys.argv.index("--export") + 1]).write_text("report")
+if "--import" in sys.argv or {code}:
+    sys.stdout.write((folder / "page").read_text())
+sys.exit({code})
+"""
+        (folder / "ncu").write_text(program)
+        (folder / "ncu").chmod(0o755)
+        monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
+        return lambda: [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
+
+    return install
+
+
+@pytest.fixture
+def solution(tmp_path, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    return REPOSITORY / "examples" / "block_size"
+
+
+def test_a_profile_as_json(fib, solution, gpu, ncu, tmp_path):
+    calls = ncu()
+    outcome = fib("profile", solution, "--batch", "4096", "--output", tmp_path / "r.ncu-rep", "--json")
+    assert outcome.code == 0, outcome.err
+    record = json.loads(outcome.out)
+    assert (record["axes"], record["hardware"]) == ({"batch": 4096}, "Fake GPU")
+    assert record["kernels"][0]["stalls"]["long_scoreboard"] == 0.75
+    assert (tmp_path / "r.ncu-rep").exists()
+    measure, show = calls()
+    joined = " ".join(measure)
+    for words in (
+        "--cache-control all",
+        "--clock-control none",
+        "--profile-from-start off",
+        "--section WarpStateStats",
+    ):
+        assert words in joined
+    assert show == ["--import", str(tmp_path / "r.ncu-rep"), "--csv", "--page", "raw", "--print-units", "base"]
+
+
+def test_a_profile_in_words(fib, solution, gpu, ncu):
+    ncu()
+    outcome = fib("profile", solution, "--batch", "4096")
+    assert outcome.code == 0, outcome.err
+    assert "Duration:  16.6 us under ncu, cold clean caches" in outcome.lines
+    assert "Hits:      L1 12%, L2 51%" in outcome.lines
+    assert "Occupancy: 44% achieved, 50% theoretical, 3.88 waves, 64 registers" in outcome.lines
+    assert "Loads:     32 requests/row, 512 sectors/row" in outcome.lines
+    assert outcome.row("long_scoreboard", "75%").startswith("data from global memory")
+    assert Path("block_size.batch4096.ncu-rep").exists()
+
+
+def test_without_permission_it_says_what_to_do(fib, solution, gpu, ncu):
+    ncu(
+        printed="==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU counters.\n",
+        code=1,
+    )
+    outcome = fib("profile", solution)
+    assert outcome.code == 2
+    assert "--cap-add SYS_ADMIN" in outcome.err
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("==ERROR== Unrecognised option '--section'\n", "ncu failed: Unrecognised option '--section'"),
+        (
+            "Traceback (most recent call last):\nValueError: no\n==ERROR== The application returned an error code.\n",
+            "ncu failed: ValueError: no",
+        ),
+    ],
+)
+def test_what_failed_is_told_in_one_line(fib, solution, gpu, ncu, said, told):
+    ncu(printed=said, code=1)
+    outcome = fib("profile", solution)
+    assert outcome.code == 2
+    assert outcome.err.endswith(f"{told}\n")
+    assert outcome.err.count("\n") == 1
+
+
+def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
+    ncu(printed="==WARNING== No kernels were profiled.\n")
+    outcome = fib("profile", solution)
+    assert outcome.code == 2
+    assert "saw no kernel" in outcome.err
+
+
+def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tmp_path):
+    from fib_rmsnorm.evaluation.profiling import ncu as module
+
+    monkeypatch.setattr(module, "find_ncu", lambda: None)
+    outcome = fib("profile", solution)
+    assert outcome.code == 2
+    assert "apt-get install cuda-nsight-compute-13-0" in outcome.err
+
+
+def test_without_a_gpu_it_says_so(fib, stocked):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    outcome = fib("profile", PYTHON)
+    assert outcome.code == 2
+    assert "there is no GPU here; see: fib-rmsnorm explain" in outcome.err
+
+
+@pytest.mark.parametrize("output", ["report.txt", "nowhere/report.ncu-rep"])
+def test_wrong_outputs(fib, stocked, output):
+    assert fib("profile", PYTHON, "--output", output).code == 2
+
+
+def test_the_watched_process_calls_the_solution(stocked, tmp_path):
+    """On a CPU, where nothing is counted."""
+    definition = stocked.definition(DEFINITION)
+    request = {
+        "definition": definition.model_dump(mode="json"),
+        "solution": stocked.solutions()[PYTHON].model_dump(mode="json"),
+        "workload": generate_workloads(definition, [8])[0].model_dump(mode="json"),
+        "device": "cpu",
+        "dataset": None,
+        "cache": str(tmp_path / "cache"),
+    }
+    request["solution"]["sources"][0]["content"] += "\nprint('imported')\n"
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    command = [sys.executable, "-m", "fib_rmsnorm.evaluation.profiling.target", str(tmp_path / "request.json")]
+    run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "imported\n"
