@@ -84,8 +84,11 @@ class RefusalError(Exception):
         """Whether the process cannot be used again."""
 
 
-def serve(channel: Channel, handlers: dict[str, Callable[[Message], Message]]) -> None:
-    """Answer requests until the other end closes; an exception becomes an answer."""
+Handler = Callable[[Message], Message]
+
+
+def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], None] = lambda: None) -> None:
+    """Answer requests until the other end closes; an exception, of a check that follows each too, becomes an answer."""
     while True:
         try:
             request = channel.receive()
@@ -93,6 +96,7 @@ def serve(channel: Channel, handlers: dict[str, Callable[[Message], Message]]) -
             return
         try:
             answer = {"ok": True, **handlers[request["do"]](request)}
+            check()
         except RefusalError as refusal:
             answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
         except BaseException:  # SystemExit included: a solution must not end its process in silence

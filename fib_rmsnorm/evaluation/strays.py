@@ -74,11 +74,12 @@ def _look_at_children(pid: int) -> tuple[str | None, list[int]]:
         process = psutil.Process(pid)
         for child in process.children(recursive=True):
             with suppress(psutil.Error):
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    continue
                 command = child.cmdline()
                 if command == process.cmdline():
                     return "a fork of itself", []
-                if any(helper in word for helper in _HELPERS for word in command):
-                    helpers.append(child.pid)
-                elif command:  # a zombie has none any more
-                    return " ".join(command)[:200], []
+                if not any(helper in word for helper in _HELPERS for word in command):
+                    return " ".join(command)[:200].strip() or child.name(), []
+                helpers.append(child.pid)
     return None, helpers

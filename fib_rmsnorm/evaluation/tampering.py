@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import builtins
 import gc
+import json
 import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
 import torch
 import torch.library
+
+from fib_rmsnorm.evaluation.channel import RefusalError
 
 _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "time": (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "sleep")),
@@ -41,6 +44,7 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ),
     ),
     "torch.cuda": (torch.cuda, ("synchronize", "Event", "Stream", "current_stream", "_sleep")),
+    "json": (json, ("dumps", "loads")),
     "builtins": (
         builtins,
         ("all", "any", "bool", "getattr", "isinstance", "len", "list", "max", "min", "range", "sorted", "type", "zip"),
@@ -57,9 +61,14 @@ _OPERATORS = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "vie
 
 
 class Watch:
-    """Remembers what the evaluator relies on as it is now."""
+    """Remembers what the evaluator relies on as it was when this was armed."""
 
     def __init__(self) -> None:
+        self._objects: tuple[object, ...] | None = None
+
+    def arm(self, *objects: object) -> None:
+        """Remember everything as it is now; `objects` and what they hold are looked at too, as it will be then."""
+        self._objects = objects
         self._ours: dict[str, Any] = {name: module for name, module in sys.modules.items() if name.startswith(_OURS)}
         self._classes = {
             value
@@ -89,8 +98,18 @@ class Watch:
         self._operators = set(_registered_operators())
         self._hooks = _hooks()
 
-    def replaced(self, *objects: object) -> list[str]:
-        """Dotted names of what is not what it was, of methods that `objects` have got of their own, and of hooks."""
+    def make_check(self) -> Callable[[], None]:
+        """A function that raises RefusalError if anything is not what it was; idle until this is armed."""
+        replaced = self.replaced  # as it is now, whatever becomes of the class
+
+        def check() -> None:
+            if self._objects is not None and (found := replaced()):
+                raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(found[:5])}", fatal=True)
+
+        return check
+
+    def replaced(self) -> list[str]:
+        """Dotted names of what is not what it was, of methods that objects have got of their own, and of hooks."""
         found = [name for name, members, key, value in self._members if members.get(key) is not value]
         found += [
             name
@@ -102,11 +121,11 @@ class Watch:
             f"{name}.{key}"
             for name, owner in self._ours.items()
             for key in vars(owner).keys() - self._names[name]
-            if callable(vars(owner)[key])  # it hides a builtin, or what every object does
+            if callable(vars(owner)[key]) or isinstance(vars(owner)[key], property)  # it hides something
         ]
         found += sorted(filter(_we_look_with, _registered_operators() - self._operators))
         found += [name for name, hook in _hooks().items() if hook != self._hooks[name]]
-        return found + list(self._replaced_in(objects))
+        return found + list(self._replaced_in(self._objects or ()))
 
     def _replaced_in(self, objects: Iterable[object]) -> Iterator[str]:
         """What is not of its own class in `objects`, or in what they hold; and methods of their own."""
@@ -116,13 +135,17 @@ class Watch:
             if kind in self._classes:
                 members = vars(thing)
                 yield from (f"{kind.__name__}.{name}" for name in members if callable(getattr(kind, name, None)))
-                waiting += [value for name, value in members.items() if name not in _OF_THE_SOLUTION]
+                if kind is not Watch:
+                    waiting += [value for name, value in members.items() if name not in _OF_THE_SOLUTION]
             elif isinstance(thing, list | tuple | deque | dict):
                 values = thing.values() if isinstance(thing, dict) else thing
                 waiting += [value for value in values if not isinstance(value, int)]
             elif isinstance(thing, torch.Tensor):
                 if kind is not torch.Tensor:
                     yield f"the class of a tensor by {kind.__name__}"
+            elif isinstance(thing, FunctionType):
+                if thing.__module__ not in self._modules:
+                    yield f"something by {thing.__qualname__}"
             elif kind.__module__ not in self._modules or not self._classes.isdisjoint(kind.__mro__):
                 yield f"the class of an object by {kind.__name__}"
 

@@ -11,7 +11,7 @@ import torch
 
 from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.building import BuildError, build_entry, is_compile_error
-from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.evaluation.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.handover import write_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
 from fib_rmsnorm.evaluation.keepsakes import Keepsakes
@@ -29,8 +29,22 @@ from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workloa
 class Worker:
     """Holds one built solution on one device."""
 
-    def __init__(self, handover: int) -> None:
+    def __init__(self, channel: Channel, handover: int) -> None:
         self._handover = handover
+        self._watch = Watch()
+        self.check = self._watch.make_check()
+        self.handlers: dict[str, Handler] = {
+            "build": self.build,
+            "compile": self.compile,
+            "inspect": self.inspect,
+            "call": self.call,
+            "set_stage": self.set_stage,
+            "time": self.time,
+            "reveal": self.reveal,
+            "count_costs": self.count_costs,
+            "strike_stage": self.strike_stage,
+        }
+        self._channel = channel
         self._stage: Stage | None = None
 
     def build(self, message: Message) -> Message:
@@ -43,7 +57,7 @@ class Worker:
             torch.cuda.set_device(self._device)
         self._timer = choose_timer(self._device)
         self._keepsakes = Keepsakes()
-        self._replaced = Watch().replaced  # as it is now, whatever becomes of the class
+        self._watch.arm(self)
         started = perf_counter()
         try:
             entry = build_entry(solution, self._device, Path(message["cache"]))
@@ -94,7 +108,7 @@ class Worker:
             self._keepsakes.forget()
         self._keepsakes.remember(found)
         changed = [name for name, value in before.items() if not same_bits(inputs[name], value)]
-        self._check_tampering()
+        self.check()
         return {
             "call_ms": elapsed_ms,
             "changed_inputs": changed,
@@ -123,10 +137,6 @@ class Worker:
             if actual.dtype != expected.dtype:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
-    def _check_tampering(self) -> None:
-        if replaced := self._replaced(self):
-            raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(replaced[:5])}", fatal=True)
-
     def set_stage(self, message: Message) -> Message:
         """Make ready to time a Workload."""
         workload = Workload.model_validate(message["workload"])
@@ -144,14 +154,14 @@ class Worker:
     def time(self, message: Message) -> Message:
         """Time one trial: a span, a busy time and a number of pieces for each call."""
         stage = self._require_stage()
-        self._check_tampering()
+        self.check()
         try:
             samples = self._timer.measure(
                 stage.prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"], after=stage.look
             )
         except (MeasurementError, WrongOutputError) as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        self._check_tampering()
+        self.check()
         return {
             "span_ms": [sample.span_ms for sample in samples],
             "busy_ms": [sample.busy_ms for sample in samples],
@@ -199,18 +209,5 @@ class Worker:
 
 def main(channel: Channel, handover: int) -> None:
     """Serve until the channel closes."""
-    worker = Worker(handover)
-    serve(
-        channel,
-        {
-            "build": worker.build,
-            "compile": worker.compile,
-            "inspect": worker.inspect,
-            "call": worker.call,
-            "set_stage": worker.set_stage,
-            "time": worker.time,
-            "reveal": worker.reveal,
-            "count_costs": worker.count_costs,
-            "strike_stage": worker.strike_stage,
-        },
-    )
+    worker = Worker(channel, handover)
+    serve(channel, worker.handlers, worker.check)

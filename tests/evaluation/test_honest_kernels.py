@@ -9,12 +9,16 @@ import pytest
 from registries import QUICK, TESTS, copy_kernels, make_registry
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+# All of the kernels are evaluated when the first test begins.
+pytestmark = pytest.mark.timeout(900)
 
 FOLDER = TESTS / "honest_kernels"
 BATCH_SIZES = (1, 8)
@@ -24,7 +28,7 @@ NAMES = [
     name
     for name, spec in SPECS.items()
     if "cpu" in spec["target_hardware"]
-    and spec["language"] != "cuda"
+    and spec.get("binding") != "torch"  # which takes a minute to compile
     and (HAS_TILELANG or spec["language"] != "tilelang")
 ]
 NAMES_ON_CUDA = [name for name, spec in SPECS.items() if "cuda" in spec["target_hardware"]]
@@ -32,18 +36,18 @@ NAMES_ON_CUDA = [name for name, spec in SPECS.items() if "cuda" in spec["target_
 
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory):
-    return evaluate_all(tmp_path_factory, "cpu")
+    return evaluate_all(tmp_path_factory, "cpu", NAMES)
 
 
 @pytest.fixture(scope="module")
 def evaluations_on_cuda(tmp_path_factory):
-    return evaluate_all(tmp_path_factory, "cuda:0")
+    return evaluate_all(tmp_path_factory, "cuda:0", NAMES_ON_CUDA)
 
 
-def evaluate_all(tmp_path_factory, device):
+def evaluate_all(tmp_path_factory, device, names):
     registry = make_registry(tmp_path_factory.mktemp("honest") / "registry", 4096, BATCH_SIZES)
-    folders = {solution.name: folder for folder, solution in copy_kernels(registry, FOLDER).items()}
-    events = bench(registry, BenchOptions(settings=QUICK, device=device))
+    folders = {solution.name: folder for folder, solution in copy_kernels(registry, FOLDER).items() if folder in names}
+    events = bench(registry, BenchOptions(Selection(solutions=tuple(folders)), QUICK, device))
     traces = [event.trace for event in events if isinstance(event, Evaluated)]
     return {(folders[trace.solution], trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 
@@ -65,6 +69,15 @@ def test_passes_on_a_gpu(evaluations_on_cuda, name, batch):
     evaluation = evaluations_on_cuda[name, batch]
     assert evaluation.status.value == "PASSED", evaluation.log
     assert evaluation.performance.latency_ms > 0
+
+
+@pytest.mark.slow
+def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path_factory):
+    found = evaluate_all(tmp_path_factory, "cpu", ["cpp_torch_binding"])
+    for batch in BATCH_SIZES:
+        evaluation = found["cpp_torch_binding", batch]
+        assert evaluation.status.value == "PASSED", evaluation.log
+        assert "aten::rsqrt" in evaluation.performance.library_calls
 
 
 def test_what_a_kernel_prints_is_in_its_log(evaluations):
