@@ -6,12 +6,15 @@ Needs a GPU with CUPTI, ncu and nvcc, and takes some minutes. Microseconds, for 
 
 - `ours`: the medians of benches in processes of their own, one after the other;
 - `upstream`: what flashinfer-bench records as latency;
-- `ncu`: gpu__time_duration behind a flushed and invalidated cache, less what ncu adds to an empty kernel (its own
-  reading of one less CUPTI's);
+- `ncu`: gpu__time_duration behind caches that ncu flushes and invalidates, less what ncu adds to an empty kernel (its
+  own reading of one less CUPTI's); `ncu_evicted`: the same behind our eviction, with ncu leaving the caches alone;
 - `graph`: the slope of a CUDA graph's time over its number of calls, which rotate over more memory than the cache
   holds; less the slope of a graph of empty kernels, plus CUPTI's empty kernel;
-- `stamps`: from the first warp's start to the last warp's end by the GPU's clock, read inside the kernel (only the
-  CUDA solution, whose source is patched for it), plus CUPTI's empty kernel for what lies before and behind.
+- `stamps`: from the first warp's start to the last warp's end by the GPU's clock, read inside the kernel, plus CUPTI's
+  empty kernel for what lies before and behind; `stamped`: CUPTI's reading of the same kernel, which the stamps
+  slow down (only the CUDA solution, whose source is patched for it).
+
+The solution `copy` is torch's copy of x, for what the graphs show: their calls write back what those before wrote.
 """
 
 from __future__ import annotations
@@ -38,11 +41,13 @@ STAMPED = "rmsnorm_cuda_vec16_v1"
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 RUNS = 3
 NCU_CALLS = 7
-GRAPH_LENGTHS = (32, 160)
+GRAPH_CALLS = 64
 GRAPH_REPLAYS = 7
 STAMP_CALLS = 60
-ROTATED_BYTES = 512 << 20  # several times any L2
+COPY_CALLS = 200
+ROTATED_BYTES = 192 << 20  # several times any L2
 FEWEST_SETS = 2
+COPY = "copy"
 
 Figures = dict[str, dict[str, Any]]
 Call = Callable[[], Any]
@@ -116,38 +121,65 @@ def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call
     return calls
 
 
-def empty_kernel() -> Call:
-    """The empty kernel that our benches measure."""
-    from fib_rmsnorm.evaluation.building.cache import cache_folder
-    from fib_rmsnorm.evaluation.ceilings.cuda_copy import CudaCopy
+def make_copies(definition: Any, batch: int, sets: int) -> list[Call]:
+    """Copies of x, as `make_calls` makes calls."""
+    import torch
 
-    return CudaCopy("cuda:0", cache_folder()).empty
+    hidden = definition.const_axes["hidden"]
+    pairs = [[torch.randn(batch, hidden, dtype=torch.float16, device="cuda:0"), torch.empty(0)] for _ in range(sets)]
+    for pair in pairs:
+        pair[1] = torch.empty_like(pair[0])
+    return [partial(to.copy_, source) for source, to in pairs]
 
 
-def profiled_child(solutions: list[str]) -> None:
+def empty_kernel() -> None:
+    """Launch a kernel that does nothing, on the current stream."""
+    import torch
+
+    torch.cuda._sleep(0)
+
+
+def measure_by_cupti(call: Call, calls: int) -> float:
+    """Median in microseconds, with a cold cache, by our timer."""
+    from fib_rmsnorm.evaluation.statistics import middle
+    from fib_rmsnorm.evaluation.timing.cupti import Cupti
+
+    timer = Cupti("cuda:0")
+    timer.measure(lambda _: call, 10, cold=True, budget_s=60)
+    samples = timer.measure(lambda _: call, calls, cold=True, budget_s=60)
+    return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
+
+
+def profiled_child(solutions: list[str], *, evict: bool) -> None:
     """What runs below ncu: every call between the profiler's start and stop is one kernel."""
     import torch
 
-    calls = [("empty", 0, empty_kernel())]
+    from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
+
+    profiler = torch.cuda.cudart()
+    calls: list[Call] = [empty_kernel]
     for solution in solutions:
         entry, definition = load(solution)
-        calls += [(solution, batch, make_calls(entry, definition, batch, 1)[0]) for batch in BATCHES]
-    for _, _, call in calls:
-        call()
-    torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStart()
-    for _, _, call in calls:
-        for _ in range(NCU_CALLS):
+        calls += [make_calls(entry, definition, batch, 1)[0] for batch in BATCHES]
+    eviction = L2Eviction("cuda:0")
+    for call in calls:
+        for index in range(NCU_CALLS + 1):  # the first compiles
+            if evict:
+                eviction()
+            torch.cuda.synchronize()
+            if index:
+                profiler.cudaProfilerStart()
             call()
             torch.cuda.synchronize()
-    torch.cuda.cudart().cudaProfilerStop()
+            profiler.cudaProfilerStop()
 
 
-def run_ncu(solutions: list[str], figures: Figures, empty_us: float) -> float:
+def run_ncu(solutions: list[str], figures: Figures, empty_us: float, *, evict: bool) -> float:
     """Profile all solutions in one process; returns what ncu adds to an empty kernel."""
-    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--cache-control", "all"]
-    command += ["--clock-control", "none", "--profile-from-start", "off", "--metrics", "gpu__time_duration.sum"]
-    command += [sys.executable, __file__, "--profiled", ",".join(solutions)]
+    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
+    command += ["--cache-control", "none" if evict else "all"]
+    command += ["--profile-from-start", "off", "--metrics", "gpu__time_duration.sum"]
+    command += [sys.executable, __file__, "--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
     said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
     table = said[said.index('"ID"') :]
     rows = [row for row in csv.DictReader(io.StringIO(table)) if row["ID"]]  # the first has units and no ID
@@ -158,7 +190,7 @@ def run_ncu(solutions: list[str], figures: Figures, empty_us: float) -> float:
     medians = {row: median(times[i * NCU_CALLS : (i + 1) * NCU_CALLS]) for i, row in enumerate(expected)}
     offset = medians.pop("empty") - empty_us
     for row, value in medians.items():
-        figures[row]["ncu"] = round(value - offset, 3)
+        figures[row]["ncu_evicted" if evict else "ncu"] = round(value - offset, 3)
     return offset
 
 
@@ -166,8 +198,9 @@ def graph_slope(calls: list[Call]) -> float:
     """Microseconds that one more call adds to a graph."""
     import torch
 
+    lengths = [factor * max(GRAPH_CALLS, len(calls)) for factor in (1, 3)]
     times = []
-    for length in GRAPH_LENGTHS:
+    for length in lengths:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for index in range(length):
@@ -181,24 +214,30 @@ def graph_slope(calls: list[Call]) -> float:
             torch.cuda.synchronize()
             samples.append(begin.elapsed_time(end) * 1e3)
         times.append(median(samples))
-    return (times[1] - times[0]) / (GRAPH_LENGTHS[1] - GRAPH_LENGTHS[0])
+    return (times[1] - times[0]) / (lengths[1] - lengths[0])
 
 
 def run_graphs(solutions: list[str], figures: Figures, empty_us: float) -> float:
     """Slopes of graphs; returns that of empty kernels."""
+    import torch
+
     from fib_rmsnorm.registry import bytes_moved, generate_workloads
 
-    import_stream = empty_kernel()
-    slope_of_empty = graph_slope([import_stream])
-    for solution in solutions:
-        entry, definition = load(solution)
+    slope_of_empty = graph_slope([empty_kernel])
+    for solution in (COPY, *solutions):
+        entry, definition = load(STAMPED if solution == COPY else solution)
         for batch in BATCHES:
             (workload,) = generate_workloads(definition, [batch])
-            sets = min(max(GRAPH_LENGTHS), max(FEWEST_SETS, ROTATED_BYTES // bytes_moved(definition, workload)))
-            calls = make_calls(entry, definition, batch, sets)
-            calls[0]()  # compiles outside of the graph
+            sets = max(FEWEST_SETS, ROTATED_BYTES // bytes_moved(definition, workload))
+            if solution == COPY:
+                calls = make_copies(definition, batch, sets)
+                figures[key(COPY, batch)] = {"ours": [round(measure_by_cupti(calls[0], COPY_CALLS), 3)]}
+            else:
+                calls = make_calls(entry, definition, batch, sets)
+                calls[0]()  # compiles outside of the graph
             figures[key(solution, batch)]["graph"] = round(graph_slope(calls) - slope_of_empty + empty_us, 3)
             del calls
+            torch.cuda.empty_cache()
     return slope_of_empty
 
 
@@ -285,7 +324,9 @@ def run_stamps(figures: Figures, empty_us: float) -> None:
             pairs = stamps.view(-1, 2)
             pairs = pairs[pairs[:, 0] > 0]
             spans.append((pairs[:, 1].max() - pairs[:, 0].min()).item() / 1e3)
-        figures[key(STAMPED, batch)]["stamps"] = round(median(spans) + empty_us, 3)
+        row = figures[key(STAMPED, batch)]
+        row["stamps"] = round(median(spans) + empty_us, 3)
+        row["stamped"] = round(measure_by_cupti(call, STAMP_CALLS), 3)
 
 
 def main() -> None:
@@ -294,9 +335,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--solutions", default=f"{STAMPED},rmsnorm_triton_row_v1,rmsnorm_tilelang_row_v1")
     parser.add_argument("--profiled", help=argparse.SUPPRESS)
+    parser.add_argument("--evict", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.profiled:
-        profiled_child(options.profiled.split(","))
+        profiled_child(options.profiled.split(","), evict=options.evict)
         return
     solutions = options.solutions.split(",")
     figures: Figures = {}
@@ -310,7 +352,8 @@ def main() -> None:
                 shutil.rmtree(packed.with_suffix(""), ignore_errors=True)
         empty_us = run_ours(registry, solutions, figures)
         run_upstream(registry, figures)
-    offset = run_ncu(solutions, figures, empty_us)
+    offset = run_ncu(solutions, figures, empty_us, evict=False)
+    run_ncu(solutions, figures, empty_us, evict=True)
     slope = run_graphs(solutions, figures, empty_us)
     run_stamps(figures, empty_us)
     import torch

@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 
 import torch
 
 from fib_rmsnorm.evaluation.ceilings import Way, choose_copier
 from fib_rmsnorm.evaluation.ceilings.tuning import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
-from fib_rmsnorm.evaluation.statistics import median_interval
+from fib_rmsnorm.evaluation.statistics import median_interval, middle
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.timer import Call, MeasurementError
 
@@ -46,13 +45,14 @@ class Bench:
         del buffers
         if self._device != "cpu":
             torch.cuda.empty_cache()  # the memory is for the solutions
-        interval = median_interval(copy)
+        tick = self.timer.tick_ms
+        interval = median_interval(copy, tick)
         return {
-            "empty_ms": median(empty),
-            "copy_ms": median(copy),
+            "empty_ms": middle(empty, tick),
+            "copy_ms": middle(copy, tick),
             "copy_low_ms": interval.low,
             "copy_high_ms": interval.high,
-            "copy_hot_ms": median(hot) if hot else None,
+            "copy_hot_ms": middle(hot, tick) if hot else None,
             "copy_method": best.name,
             "note": self._note,
             "timer": self.timer.name,

@@ -15,11 +15,12 @@ from fib_rmsnorm.evaluation.environment import record_environment
 from fib_rmsnorm.evaluation.performance import describe_performance, find_suspicions
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.race import Entrant, Race
-from fib_rmsnorm.evaluation.surroundings import CeilingGauge, ClockWatch
+from fib_rmsnorm.evaluation.surroundings import CeilingGauge, ClockWatch, NoCeilingError
 from fib_rmsnorm.evaluation.workers import MOST_WORKERS, Allowance, FailedError, Terms, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import (
     BuildSpec,
+    Ceiling,
     Correctness,
     Definition,
     Evaluation,
@@ -92,7 +93,7 @@ class Lane:
         reference = self._find_reference(definition)
         everyone = [reference, *entrants]
         self._expose_strays(everyone)  # now, because they would disturb the others
-        ceiling = self._gauge.measure(definition, workload)
+        ceiling, no_ceiling = self._measure_ceiling(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
             Race(definition, workload, self._court, self._terms.settings).run(entrants, unjudged=reference)
         clocks = watch.summary()
@@ -110,7 +111,7 @@ class Lane:
             language = entrant.solution.spec.language.value
             performance.interpreted = capability(language, self.device).ability == "interpret"
             performance.ceiling, performance.clocks = ceiling, clocks
-            find_suspicions(performance)
+            find_suspicions(performance, no_ceiling)
             yield self._make_trace(
                 definition,
                 workload,
@@ -119,6 +120,13 @@ class Lane:
                 performance=performance,
                 log=log,
             )
+
+    def _measure_ceiling(self, definition: Definition, workload: Workload) -> tuple[Ceiling | None, str | None]:
+        """The ceiling, or why there is none."""
+        try:
+            return self._gauge.measure(definition, workload), None
+        except NoCeilingError as error:
+            return None, str(error)
 
     def _expose_strays(self, entrants: Iterable[Entrant]) -> None:
         """Fail the entrants whose workers go on working while nobody asks them to, and end those of others too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fib_rmsnorm.evaluation.inputs import shape_of, torch_dtype
+from fib_rmsnorm.evaluation.placement import allocate_anywhere
 from fib_rmsnorm.schema import Definition, Workload
 
 # All ones: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
@@ -26,7 +27,7 @@ class OutputBuffers:
             dtype = torch_dtype(spec.dtype.value)
             shape = torch.Size(shape_of(definition, workload, name) or [])
             zone = _zone_bytes(shape, dtype)
-            raw = torch.full((shape.numel() * dtype.itemsize + 2 * zone,), POISON, dtype=torch.uint8, device=device)
+            raw = allocate_anywhere(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
             inside = raw[zone : raw.numel() - zone]
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
             self._insides.append(inside)

@@ -19,7 +19,7 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
     samples = entrant.samples
     tick = entrant.tick_ms
     latency_ms = middle(samples, tick)
-    interval = median_interval(samples)
+    interval = median_interval(samples, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     shared = min(len(entrant.trials), len(reference.trials))
     speedups = trial_ratios(reference.trials[:shared], entrant.trials[:shared], tick)
@@ -56,14 +56,16 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
     return performance
 
 
-def find_suspicions(performance: Performance) -> None:
-    """Fill in `percent_of_copy`, and the reasons not to trust this number."""
+def find_suspicions(performance: Performance, no_ceiling: str | None) -> None:
+    """Fill in `percent_of_copy`, and the reasons not to trust this number: one is `no_ceiling`."""
     if performance.interpreted:
         return  # it is no measure of the kernel, and says so
     suspect = performance.suspect
     difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
         suspect.append(f"first and last trial {difference:.1%} apart")
+    if no_ceiling:
+        suspect.append(f"no copy to compare with: {no_ceiling}")
     if ceiling:
         if performance.latency_ms:
             performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms

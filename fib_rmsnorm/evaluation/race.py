@@ -10,22 +10,21 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Literal
 
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
 from fib_rmsnorm.evaluation.court import Court
-from fib_rmsnorm.evaluation.statistics import median_interval
+from fib_rmsnorm.evaluation.statistics import median_interval, middle
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Worker
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Workload
 
 INTERVAL_GOAL = 0.01
-_CALLS = 50
+_CALLS = 80
 _MOST_TRIALS = 12
 _TRIAL_BUDGET_S = 0.15
 _BUDGET_S = 0.6  # of trials, for each solution
-_HOT_CALLS = 50
+_HOT_CALLS = 80
 _QUICKLY_JUDGED_BYTES = 4 << 20
 
 
@@ -61,8 +60,8 @@ class Entrant:
 
     def knows_its_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
-        samples = self.samples
-        return median_interval(samples).relative_to(median(samples)) <= INTERVAL_GOAL
+        interval = median_interval(self.samples, self.tick_ms)
+        return interval.relative_to(middle(self.samples, self.tick_ms)) <= INTERVAL_GOAL
 
     def has_spent_its_time(self) -> bool:
         """Whether its trials have taken the budget, or are many enough."""

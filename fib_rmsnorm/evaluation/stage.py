@@ -6,6 +6,7 @@ import random
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -51,15 +52,31 @@ class Stage:
     ) -> None:
         self._runner = runner
         self._device = device
-        self._inputs = TimedInputs(definition, workload, device, dataset)
-        first = OutputBuffers(definition, workload, device)
-        kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
-        self._ring = deque([first, *(OutputBuffers(definition, workload, device) for _ in range(kept - 1))])
+        self._make_inputs = partial(TimedInputs, definition, workload, device, dataset)
+        self._make_outputs = partial(OutputBuffers, definition, workload, device)
         self._random = random.SystemRandom()
         self._numbers: list[int] = []
-        self._returned: deque[Any] = deque(maxlen=kept)
+        self._changed_inputs: set[str] = set()
+        self._overrun: set[str] = set()
         self._timed = 0
         self._sighting: Sighting | None = None
+        self._set_up()
+        self._returned: deque[Any] = deque(maxlen=len(self._ring))
+
+    def _set_up(self) -> None:
+        self._inputs = self._make_inputs()
+        first = self._make_outputs()
+        kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
+        self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
+
+    def move(self) -> None:
+        """Lay inputs and outputs elsewhere in memory, as the next process would: for each trial, on a GPU."""
+        if self._device == "cpu":
+            return
+        self._changed_inputs.update(self.changed_inputs())
+        self._overrun.update(self.overrun())
+        del self._inputs, self._ring  # first: they may take half of the memory
+        self._set_up()
 
     @property
     def buffers(self) -> OutputBuffers:
@@ -69,9 +86,8 @@ class Stage:
     def prepare(self, _: int = 0) -> Call:
         """A call on inputs that no call has seen, into poisoned outputs."""
         if not self._runner.destination_passing:
-            self._returned.append(
-                None
-            )  # lets go of an old one now: not while it is timed, nor where the inputs are new
+            # Lets go of an old one now: not while it is timed, nor where the inputs are new.
+            self._returned.append(None)
         self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None, self._random))
         inputs = self._inputs.set(self._numbers[-1])
         self._ring.rotate()
@@ -133,11 +149,11 @@ class Stage:
 
     def changed_inputs(self) -> list[str]:
         """Names of inputs that timed calls have changed."""
-        return self._inputs.changed()
+        return sorted(self._changed_inputs.union(self._inputs.changed()))
 
     def overrun(self) -> list[str]:
         """Names of outputs that timed calls have written beyond."""
-        return sorted({name for buffers in self._ring for name in buffers.overrun()})
+        return sorted(self._overrun.union(*(buffers.overrun() for buffers in self._ring)))
 
     def host_overhead_us(self) -> float | None:
         """Host microseconds to issue a call without waiting for it; None on CPU, where a call is its work."""

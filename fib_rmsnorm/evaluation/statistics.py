@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median, median_grouped
+from statistics import median
 
 _Z_95 = 1.96
 
@@ -22,22 +23,34 @@ class Interval:
         return (self.high - self.low) / 2 / value if value else math.inf
 
 
-def middle(samples: Sequence[float], tick: float) -> float:
-    """The median of values that a clock has rounded to multiples of `tick`.
+def unround(samples: Sequence[float], tick: float) -> list[float]:
+    """Values that a clock has rounded to multiples of `tick`, in order, each tick's spread evenly over it.
 
-    A GPU's clock ticks every 32 ns, 2% of a kernel of 1.6 us: the plain median is always a tick. The grouped
-    median places it within the tick by how many samples lie on either side. With a tick of 0 it is the median.
+    A GPU's clock ticks every 32 ns, 2% of a kernel of 1.6 us: the plain median, and each end of its interval, would
+    always be a tick. (Converted to nanoseconds of another clock, equal ticks may also differ by one of those.)
     """
-    return median_grouped(samples, interval=tick) if tick else median(samples)
+    if not tick:
+        return sorted(samples)
+    counts = Counter(round(sample / tick) for sample in samples)
+    return [
+        tick * (position - 0.5 + (index + 0.5) / count)
+        for position, count in sorted(counts.items())
+        for index in range(count)
+    ]
 
 
-def median_interval(samples: Sequence[float]) -> Interval:
+def middle(samples: Sequence[float], tick: float) -> float:
+    """The median of values that a clock has rounded to multiples of `tick`: the grouped median."""
+    return median(unround(samples, tick))
+
+
+def median_interval(samples: Sequence[float], tick: float) -> Interval:
     """Confidence interval of the median by order statistics: it assumes nothing of the distribution.
 
     The number of samples below the true median is binomial(n, 1/2); the normal approximation gives the ranks
     (Conover 1999, "Practical Nonparametric Statistics", section 3.2).
     """
-    ordered = sorted(samples)
+    ordered = unround(samples, tick)
     n = len(ordered)
     if n < 2:
         return Interval(0.0, math.inf)

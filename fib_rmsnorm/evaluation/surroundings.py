@@ -23,8 +23,12 @@ class _Measured(Ceiling):
     ok: bool
 
 
+class NoCeilingError(Exception):
+    """The gauge could not measure; the message says why."""
+
+
 class CeilingGauge:
-    """One device's gauge process. Without a ceiling an evaluation is as good; it only has less beside it."""
+    """One device's gauge process."""
 
     def __init__(self, zygote: Zygote, device: Device, terms: Terms) -> None:
         self._zygote = zygote
@@ -33,11 +37,12 @@ class CeilingGauge:
         self._process: Process | None = None
 
     def build(self) -> None:
-        """Have the copy compiled, if it is not yet."""
-        self._ask({"do": "build"})
+        """Have the copy compiled, if it is not yet; if that fails, measuring says so."""
+        with suppress(NoCeilingError):
+            self._ask({"do": "build"})
 
-    def measure(self, definition: Definition, workload: Workload) -> Ceiling | None:
-        """Measure an empty kernel and a copy of the Workload's bytes; None if that does not work here."""
+    def measure(self, definition: Definition, workload: Workload) -> Ceiling:
+        """Measure an empty kernel and a copy of the Workload's bytes. Raises NoCeilingError if that fails."""
         sizes = tensor_bytes(definition, workload)
         answer = self._ask(
             {
@@ -47,19 +52,24 @@ class CeilingGauge:
                 "cold": self._terms.settings.l2 != "hot",
             }
         )
-        with suppress(ValidationError):
+        try:
             return self._with_peak(_Measured.model_validate(answer))
-        return None
+        except ValidationError as error:
+            raise NoCeilingError(f"the gauge's answer makes no sense: {error}") from None
 
-    def _ask(self, request: Message) -> Message | None:
-        """The gauge's answer; None if it has died or could not do it."""
+    def _ask(self, request: Message) -> Message:
         if self._process is None or not self._process.alive:
             self._process = self._zygote.spawn("gauge")
         request = {**request, "device": self._device.name, "cache": str(cache_folder())}
-        with suppress(ProcessDiedError, ProcessTimeoutError):
+        try:
             answer = self._process.request(request, time.monotonic() + self._terms.timeout_s)
-            return answer if answer["ok"] else None
-        return None
+        except ProcessTimeoutError:
+            raise NoCeilingError(f"the gauge took over {self._terms.timeout_s:g} s") from None
+        except ProcessDiedError as error:
+            raise NoCeilingError(f"the gauge {error}") from None
+        if not answer["ok"]:
+            raise NoCeilingError(f"the gauge failed: {str(answer['message']).strip().splitlines()[-1]}")
+        return answer
 
     def _with_peak(self, measured: BaseModel) -> Ceiling:
         ceiling = Ceiling.model_validate(measured.model_dump(exclude={"ok"}))

@@ -3,7 +3,7 @@
 In every row of every random tensor one element is replaced by a large one, at a place and by a value that a
 secret number decides. An output, or a part of it, that was kept from an earlier call (by address, by shape or
 by a part of the content) is then a wrong output, and nothing can be computed before the call. That the
-addresses stay the same is what lets a cache by address show itself.
+addresses stay the same throughout a trial is what lets a cache by address show itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 
 from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.inputs import generate_input
+from fib_rmsnorm.evaluation.placement import move_anywhere
 from fib_rmsnorm.schema import Definition, RandomInput, Workload
 
 # Magnitudes of the elements put in, drawn evenly. Even an output that is wrong by nothing but a mean square of an
@@ -48,7 +49,7 @@ class TimedInputs:
         self._device = device
         self._dataset = dataset
         self._generator = torch.Generator(device)
-        self._values = {name: self._generate(name) for name in definition.inputs}
+        self._values = {name: self._place(name) for name in definition.inputs}
         self._rows = [
             # Tensors from files stay as they are: an index in one of them means something.
             _as_rows(value)
@@ -64,6 +65,10 @@ class TimedInputs:
 
     def _generate(self, name: str) -> Any:
         return generate_input(self._definition, self._workload, name, self._device, self._dataset)
+
+    def _place(self, name: str) -> Any:
+        value = self._generate(name)
+        return move_anywhere(value) if isinstance(value, torch.Tensor) else value
 
     def number_after(self, number: int | None, random: Random) -> int:
         """The number of the next call's inputs: its seed is a new secret as soon as one is used up."""

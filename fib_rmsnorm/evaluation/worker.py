@@ -155,6 +155,7 @@ class Worker:
         """Time one trial: a span, a busy time and a number of pieces for each call."""
         stage = self._require_stage()
         self.check()
+        stage.move()
         try:
             samples = self._timer.measure(
                 stage.prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"], after=stage.look

@@ -141,9 +141,11 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
     device = roofline.device
     if device is not None and any(each.fits_l2 for each in roofline.workloads):
         yield (
-            f"% of peak means nothing where the tensors fit in L2 ({format_bytes(device.l2_bytes)} on the {device.name}):"
-            " what is written may stay in the cache when the kernel ends, so the memory's peak does not bound it, and the"
-            " launch takes most of the time. There, the copy of the same bytes is the measure: same launch, same cache."
+            "% of peak means nothing where the tensors fit in L2 "
+            f"({format_bytes(device.l2_bytes)} on the {device.name}):"
+            " what is written may stay in the cache when the kernel ends, so the memory's peak does not bound it, and"
+            " the launch takes most of the time. There, the copy of the same bytes is the measure:"
+            " same launch, same cache."
         )
     elif device is None and roofline.peak is not None:
         yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."

@@ -40,7 +40,7 @@ def run(source: random.Random, latency_ms: float, drift: float, batch: int = 8, 
         for _ in range(TRIALS)
     ]
     samples = list(itertools.chain(*calls))
-    interval = median_interval(samples)
+    interval = median_interval(samples, TICK_MS)
     return record(
         batch=batch,
         latency_ms=middle(samples, TICK_MS),

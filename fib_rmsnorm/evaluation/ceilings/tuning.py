@@ -14,9 +14,9 @@ from fib_rmsnorm.evaluation.stage import count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer
 from fib_rmsnorm.evaluation.timing.timer import Call
 
-# Sources move through a buffer from call to call, as a solution's inputs do: by whole cache lines, and over
-# few enough places that all of them are in the cache when it is meant to be hot.
-_SHIFT_BYTES = 128
+# Sources move through a buffer from call to call, as a solution's inputs do from trial to trial: by whole cache
+# lines, and over few enough places that all of them are in the cache when it is meant to be hot.
+_SHIFT_BYTES = (64 << 10) + 128
 PLACES = 16
 
 # The ways are narrowed down in sweeps: all of them a few times, the best of those more often, and so on.
