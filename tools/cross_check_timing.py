@@ -80,7 +80,10 @@ def run_ours(registry: Path, solutions: list[str], figures: Figures) -> float:
         for row, performance in read_latencies(output).items():
             figures.setdefault(row, {}).setdefault("ours", []).append(round(performance["latency_ms"] * 1e3, 3))
             figures[row].setdefault("clock_mhz", []).append((performance["clocks"] or {}).get("during_mhz"))
-            empty.append(performance["ceiling"]["empty_ms"] * 1e3)
+            if performance["ceiling"]:
+                empty.append(performance["ceiling"]["empty_ms"] * 1e3)
+            else:
+                print(row, performance["suspect"])
     return median(empty)
 
 
