@@ -26,7 +26,7 @@ def describe_section(section: SectionFindings) -> Iterator[Part]:
     yield Heading("What is the arithmetic intensity?", 2)
     yield from describe_intensity(section.roofline)
     yield Heading("Is it compute-bound or memory-bound?", 2)
-    yield from describe_bounds(section.roofline)
+    yield from describe_bounds(section)
     yield Heading("How much of the peak bandwidth is achieved?", 2)
     yield from describe_peak(section)
     yield Heading("How does it scale?", 2)

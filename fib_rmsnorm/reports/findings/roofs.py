@@ -11,6 +11,9 @@ from fib_rmsnorm.reports.document import Part
 from fib_rmsnorm.reports.tables import Grid
 from fib_rmsnorm.reports.units import format_bandwidth, format_bytes, format_latency, format_percent
 
+# As fast a share of a copy as only the memory's speed explains.
+_BOUND_BY_MEMORY = 80
+
 
 def describe_intensity(roofline: Roofline) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
@@ -37,11 +40,13 @@ def describe_intensity(roofline: Roofline) -> Iterator[Part]:
     )
 
 
-def describe_bounds(roofline: Roofline) -> Iterator[Part]:
+def describe_bounds(section: SectionFindings) -> Iterator[Part]:
     """The ridge point, and which resource needs the longest on each Workload."""
+    roofline = section.roofline
     peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
     if peak is None:
-        yield "Not known: neither the Traces nor the table of datasheets tell this device's peak bandwidth."
+        yield "The peak is not known: neither the Traces nor the table of datasheets tell this device's bandwidth."
+        yield from _describe_by_copy(roofline)
         return
     if ridge is None or device is None or roofline.flops_per_s is None:
         yield (
@@ -67,6 +72,22 @@ def describe_bounds(roofline: Roofline) -> Iterator[Part]:
         "The least time each needs: an empty kernel as measured, the bytes at the peak bandwidth, the operations at"
         " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
         " and of one row."
+    )
+
+
+def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
+    """Without a peak, the copy of the same bytes tells whether memory is what the fastest wait for."""
+    measured = [each for each in roofline.workloads if each.best is not None and each.best.record.percent_of_copy]
+    if not measured or measured[-1].best is None:
+        return
+    largest, best = measured[-1], measured[-1].best
+    percent = best.record.percent_of_copy or 0.0
+    verdict = (
+        "it is memory-bound" if percent >= _BOUND_BY_MEMORY else "something other than the memory bounds it as well"
+    )
+    yield (
+        f"At {largest.title} the fastest Solution runs at {format_percent(percent)} of a copy of the same bytes:"
+        f" {verdict}."
     )
 
 
@@ -128,6 +149,8 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
 
 
 def _meaning(roof: WorkloadRoof) -> str:
+    if roof.memory_ms is None:
+        return ""
     if roof.fits_l2:
         return "nothing: fits in L2"
     return "nothing: bound by launch" if roof.bound == "launch" else "how near the limit"

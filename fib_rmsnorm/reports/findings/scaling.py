@@ -82,8 +82,8 @@ def _describe_misfits(section: SectionFindings) -> Iterator[Part]:
     if any(abs(fit.worst_miss) > 0.05 for fit in section.fits):
         yield (
             "Where the line misses by more than 5%, it is too simple: launch and transfer overlap in the middle, so"
-            " kernels are faster there than their sum; what fits in L2 is written faster than the memory takes it,"
-            " which makes the line's bandwidth higher than the largest Workloads reach."
+            " kernels are faster there than their sum; what fits in a cache is moved faster than the memory takes it,"
+            " which can make the line's bandwidth higher than the largest Workloads reach."
         )
 
 
@@ -92,6 +92,8 @@ def _crossover(fit: Fit) -> tuple[str, str]:
         return format_bytes(fit.crossover_bytes.value), (
             f"{format_bytes(fit.crossover_bytes.low)} to {format_bytes(fit.crossover_bytes.high)}"
         )
+    if fit.crossover.value < 1:
+        return "below 1", _span(fit.crossover, 1, "")
     return f"{fit.crossover.value:.0f}", _span(fit.crossover, 1, "")
 
 
