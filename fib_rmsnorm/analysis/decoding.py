@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Annotated
 
 import msgspec
 
@@ -20,7 +21,7 @@ class _Input:
 @dataclass
 class _Workload:
     uuid: str = ""
-    axes: dict[str, int] = field(default_factory=dict)
+    axes: dict[str, Annotated[int, msgspec.Meta(ge=0, lt=10**15)]] = field(default_factory=dict)
     inputs: dict[str, _Input] = field(default_factory=dict)
 
     @cached_property

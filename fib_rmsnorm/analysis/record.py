@@ -7,7 +7,15 @@ flashinfer-bench writes fewer fields than this tool.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
+"""In milliseconds; what is not between a picosecond and decades is no latency, and its Trace is mutilated."""
+Amount = Annotated[float, Meta(ge=0, lt=1e12)]
+"""Of time, speed or clock; 0 is as good as unknown."""
+Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
 
 
 @dataclass
@@ -48,26 +56,26 @@ class Errors:
 class Timing:
     """How long it took, and how far to trust that."""
 
-    latency_ms: float | None = None
-    reference_latency_ms: float | None = None
-    speedup_factor: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
+    latency_ms: Latency | None = None
+    reference_latency_ms: Amount | None = None
+    speedup_factor: Amount | None = None
+    speedup_low: Amount | None = None
+    speedup_high: Amount | None = None
     timer: str | None = None
     cold_l2: bool | None = None
     interpreted: bool = False
     samples: int | None = None
     trials: int | None = None
-    trial_medians_ms: list[float] | None = None
-    latency_low_ms: float | None = None
-    latency_high_ms: float | None = None
-    latency_p5_ms: float | None = None
-    latency_p95_ms: float | None = None
+    trial_medians_ms: list[Amount] | None = None
+    latency_low_ms: Amount | None = None
+    latency_high_ms: Amount | None = None
+    latency_p5_ms: Amount | None = None
+    latency_p95_ms: Amount | None = None
     hot_latency_ms: float | None = None
     a_a_difference: float | None = None
-    bytes_moved: int | None = None
-    bandwidth_gb_per_s: float | None = None
-    percent_of_copy: float | None = None
+    bytes_moved: Bytes | None = None
+    bandwidth_gb_per_s: Amount | None = None
+    percent_of_copy: Amount | None = None
     host_overhead_us: float | None = None
     first_call_ms: float | None = None
     build_s: float | None = None
@@ -79,20 +87,20 @@ class Timing:
 class Ceiling:
     """What bounds every Solution of the Workload."""
 
-    empty_ms: float | None = None
-    copy_ms: float | None = None
-    copy_low_ms: float | None = None
-    copy_high_ms: float | None = None
+    empty_ms: Amount | None = None
+    copy_ms: Amount | None = None
+    copy_low_ms: Amount | None = None
+    copy_high_ms: Amount | None = None
     copy_hot_ms: float | None = None
     copy_method: str | None = None
-    peak_bandwidth_gb_per_s: float | None = None
+    peak_bandwidth_gb_per_s: Amount | None = None
 
 
 @dataclass
 class Clocks:
     """The device during the trials."""
 
-    during_mhz: float | None = None
+    during_mhz: Amount | None = None
     memory_mhz: float | None = None
 
 

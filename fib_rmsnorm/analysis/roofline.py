@@ -33,7 +33,7 @@ class WorkloadRoof:
     @property
     def intensity(self) -> float | None:
         """Operations for each byte."""
-        return self.flops / self.bytes_moved if self.flops is not None and self.bytes_moved else None
+        return self.flops / self.bytes_moved if self.flops and self.bytes_moved else None
 
     @property
     def bound(self) -> Literal["launch", "memory", "compute"] | None:

@@ -162,7 +162,7 @@ def _describe_traffic(
 def _describe_work(definition: Definition, workload: Workload) -> Record:
     """What the Definition asks for, whoever computes it."""
     operator = find_operator(definition)
-    flops = operator.count_flops(definition, dict(workload.axes)) if operator else None
+    flops = operator.count_cost(definition, dict(workload.axes)).flops if operator else None
     moved = bytes_moved(definition, workload)
     rows = workload.axes.get("batch")
     sizes = tensor_bytes(definition, workload)

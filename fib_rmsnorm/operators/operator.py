@@ -57,7 +57,3 @@ class Operator(Protocol):
     def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs in float64 and round them once to their dtypes."""
         ...
-
-    def count_flops(self, definition: Definition, axes: dict[str, int]) -> int:
-        """How many additions, multiplications, divisions and roots the outputs take for a workload with these axes."""
-        ...

@@ -142,9 +142,9 @@ class RmsNorm:
 
     def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
         """Four operations an element and three a row."""
-        batch, hidden = axes["batch"], definition.const_axes["hidden"]
+        hidden = definition.const_axes.get("hidden") or axes["hidden"]
         return Cost(
-            flops=batch * (4 * hidden + 3),
+            flops=axes["batch"] * (4 * hidden + 3),
             how=(
                 "4 operations an element (square, add, times rstd, times weight)"
                 " and 3 a row (divide, add eps, reciprocal square root)"
@@ -163,8 +163,3 @@ class RmsNorm:
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
             out_rows.copy_(round_once(x_fp64 * rstd * weight, out.dtype))
         return [out]
-
-    def count_flops(self, definition: Definition, axes: dict[str, int]) -> int:
-        """Four of each element (square, sum, two products) and four of each row (mean, eps, root, reciprocal)."""
-        hidden = definition.const_axes.get("hidden") or axes["hidden"]
-        return axes["batch"] * (4 * hidden + 4)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from trace_json import lines, trace, upstream_trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +48,22 @@ def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):
     path.write_text(lines(theirs))
     outcome = fib("analyze", path)
     assert outcome.code == 0
-    assert outcome.out.count("Not known:") == 3
+    assert outcome.out.count("ot known:") == 3
+
+
+@pytest.mark.parametrize(
+    ("percent", "said"),
+    [(95.0, "95% of a copy of the same bytes: it is memory-bound"), (40.0, "other than the memory bounds it as well")],
+)
+def test_without_a_peak_the_copy_tells(fib, tmp_path, percent, said):
+    path = tmp_path / "t.jsonl"
+    made = trace(hardware="Some CPU", timer="cpu_clock", cold_l2=None, percent_of_copy=percent)
+    made["evaluation"]["performance"]["ceiling"]["peak_bandwidth_gb_per_s"] = None
+    path.write_text(lines(made))
+    told = flat(fib("analyze", path))
+    assert "The peak is not known" in told and said in told
+    assert "% of peak means" not in told
+    assert "An empty call" in fib("report", path).out
 
 
 def test_a_bandwidth_above_the_peak_is_doubted(fib, tmp_path):

@@ -10,9 +10,9 @@ from importlib.resources import files
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.sources import SolutionFacts
-from fib_rmsnorm.reports.analysis import describe_section
 from fib_rmsnorm.reports.charts import Chart
 from fib_rmsnorm.reports.document import as_html
+from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.page.results import results_table
 from fib_rmsnorm.reports.page.sources import highlighting_css, sources_html
 from fib_rmsnorm.reports.report import section_title

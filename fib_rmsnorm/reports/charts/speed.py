@@ -1,0 +1,73 @@
+"""Latency and bandwidth along the Workloads, beside what bounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.results import WorkloadResults
+from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, find_axis
+from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
+
+
+def latency_chart(findings: SectionFindings) -> Chart | None:
+    """Latency, beside the copy, an empty kernel and the bytes at the peak."""
+    axis = find_axis(findings)
+    if axis is None:
+        return None
+    series = [
+        Series(label, tuple(_latency_point(x, note, result.record) for x, note, result in members))
+        for label, members in by_solution(findings, axis).items()
+    ]
+    if not series:
+        return None
+    along = list(along_axis(findings, axis))
+    series += limits(
+        ("a copy of the same bytes", [(x, _us(each.copy_ms)) for x, each in along if each.copy_ms]),
+        ("an empty kernel", [(x, _us(each.empty_ms)) for x, each in along if each.empty_ms]),
+        ("the bytes at the peak", _at_the_peak(findings, along)),
+    )
+    return Chart("latency", f"Latency by {axis.label}", axis.label, "median latency (us)", tuple(series))
+
+
+def _at_the_peak(
+    findings: SectionFindings, along: Sequence[tuple[float, WorkloadResults]]
+) -> list[tuple[float, float]]:
+    peak, floor = findings.roofline.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
+    if peak is None:
+        return []
+    times = [(x, bytes_of(each) / peak.gb_per_s / 1e6) for x, each in along if bytes_of(each)]
+    return [(x, 1e3 * time_ms) for x, time_ms in times if time_ms >= floor / 2]
+
+
+def bandwidth_chart(findings: SectionFindings) -> Chart | None:
+    """Bandwidth, beside the copy's and the peak."""
+    axis = find_axis(findings)
+    if axis is None:
+        return None
+    series = []
+    for label, members in by_solution(findings, axis).items():
+        points = tuple(Point(x, r.bandwidth_gb_per_s, note=note) for x, note, r in members if r.bandwidth_gb_per_s)
+        if points:
+            series.append(Series(label, points))
+    if not series:
+        return None
+    along = list(along_axis(findings, axis))
+    peak = findings.roofline.peak
+    series += limits(
+        (
+            "a copy of the same bytes",
+            [(x, bytes_of(each) / each.copy_ms / 1e6) for x, each in along if each.copy_ms and bytes_of(each)],
+        ),
+        ("the device's peak", [(x, peak.gb_per_s) for x, _ in (along[0], along[-1])] if peak else []),
+    )
+    return Chart("bandwidth", f"Bandwidth by {axis.label}", axis.label, "bandwidth (GB/s)", tuple(series))
+
+
+def _latency_point(x: float, note: str, record: Record) -> Point:
+    return Point(x, _us(record.latency_ms), _us(record.latency_low_ms), _us(record.latency_high_ms), note)
+
+
+def _us(latency_ms: float | None) -> float:
+    return 1e3 * (latency_ms or 0.0)

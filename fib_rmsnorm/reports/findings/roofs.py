@@ -1,0 +1,163 @@
+"""Arithmetic intensity, what bounds each Workload, and how near the peak the fastest come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fib_rmsnorm.analysis.devices import Device
+from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
+from fib_rmsnorm.reports.document import Part
+from fib_rmsnorm.reports.tables import Grid
+from fib_rmsnorm.reports.units import format_bandwidth, format_bytes, format_latency, format_percent
+
+# As fast a share of a copy as only the memory's speed explains.
+_BOUND_BY_MEMORY = 80
+
+
+def describe_intensity(roofline: Roofline) -> Iterator[Part]:
+    """Operations a byte, and how they are counted."""
+    largest = roofline.workloads[-1]
+    if roofline.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if roofline.cost else "operations of this Definition are"
+        yield f"Not known: the {missing} not counted by anything at hand."
+        return
+    yield (
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}; and the bytes of all"
+        " inputs and outputs, each once, which is the least that any kernel moves."
+    )
+    yield Grid(
+        ("workload", ">FLOP", ">bytes", ">FLOP per byte"),
+        [
+            (
+                each.title,
+                f"{each.flops:,}" if each.flops is not None else "",
+                format_bytes(each.bytes_moved) if each.bytes_moved else "",
+                f"{each.intensity:.2f}" if each.intensity is not None else "",
+            )
+            for each in roofline.workloads
+        ],
+    )
+
+
+def describe_bounds(section: SectionFindings) -> Iterator[Part]:
+    """The ridge point, and which resource needs the longest on each Workload."""
+    roofline = section.roofline
+    peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
+    if peak is None:
+        yield "The peak is not known: neither the Traces nor the table of datasheets tell this device's bandwidth."
+        yield from _describe_by_copy(roofline)
+        return
+    if ridge is None or device is None or roofline.flops_per_s is None:
+        yield (
+            f"The peak bandwidth is {format_bandwidth(peak.gb_per_s)} ({peak.source}), but this device's arithmetic"
+            " is not in the table of datasheets, so its ridge point is not known."
+        )
+    else:
+        yield _ridge_text(roofline, device, ridge)
+    yield Grid(
+        ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
+        [
+            (
+                each.title,
+                _latency(each.floor_ms),
+                _latency(each.memory_ms),
+                _latency(each.compute_ms),
+                each.bound or "",
+            )
+            for each in roofline.workloads
+        ],
+    )
+    yield (
+        "The least time each needs: an empty kernel as measured, the bytes at the peak bandwidth, the operations at"
+        " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
+        " and of one row."
+    )
+
+
+def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
+    """Without a peak, the copy of the same bytes tells whether memory is what the fastest wait for."""
+    measured = [each for each in roofline.workloads if each.best is not None and each.best.record.percent_of_copy]
+    if not measured or measured[-1].best is None:
+        return
+    largest, best = measured[-1], measured[-1].best
+    percent = best.record.percent_of_copy or 0.0
+    verdict = (
+        "it is memory-bound" if percent >= _BOUND_BY_MEMORY else "something other than the memory bounds it as well"
+    )
+    yield (
+        f"At {largest.title} the fastest Solution runs at {format_percent(percent)} of a copy of the same bytes:"
+        f" {verdict}."
+    )
+
+
+def _ridge_text(roofline: Roofline, device: Device, ridge: float) -> str:
+    peak = roofline.peak
+    clock = roofline.clock_mhz or device.boost_mhz
+    whose = "measured" if roofline.clock_mhz else "datasheet's boost"
+    intensity = roofline.workloads[-1].intensity
+    verdict = ""
+    if intensity is not None:
+        kind = "compute-bound" if intensity > ridge else "memory-bound"
+        times = max(intensity / ridge, ridge / intensity)
+        verdict = f" At {intensity:.2f} FLOP per byte it is {kind}, {times:.0f} times off the ridge."
+    return (
+        f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
+        f" {(roofline.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
+        f" {device.fp32_lanes} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
+        f" over {format_bandwidth(peak.gb_per_s if peak else 0.0)} ({peak.source if peak else ''}).{verdict}"
+    )
+
+
+def describe_peak(section: SectionFindings) -> Iterator[Part]:
+    """What the fastest reach of the peak and of the copy, and where that means nothing."""
+    roofline = section.roofline
+    rows = [
+        (
+            each.title,
+            each.best.label,
+            _latency(each.best.record.latency_ms),
+            format_bandwidth(each.best.bandwidth_gb_per_s) if each.best.bandwidth_gb_per_s else "",
+            format_percent(each.best.percent_of_peak) if each.best.percent_of_peak else "",
+            format_percent(each.best.record.percent_of_copy) if each.best.record.percent_of_copy else "",
+            _meaning(each),
+        )
+        for each in roofline.workloads
+        if each.best is not None
+    ]
+    if not rows:
+        yield "Not known: no Solution has a latency that can be trusted."
+        return
+    yield Grid(("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means"), rows)
+    last = roofline.workloads[-1].best
+    if last is not None and last.percent_of_peak:
+        copy = f" and {format_percent(last.record.percent_of_copy)} of a copy" if last.record.percent_of_copy else ""
+        yield (
+            f"At {roofline.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
+            " bytes, which is what the device reaches when it does nothing else."
+        )
+    device = roofline.device
+    if device is not None and any(each.fits_l2 for each in roofline.workloads):
+        size = format_bytes(device.l2_bytes)
+        yield (
+            f"% of peak means nothing where the tensors fit in L2 ({size} on the {device.name}): what is written may"
+            " stay in the cache when the kernel ends, so the memory's peak does not bound it, and the launch takes most"
+            " of the time. There, the copy of the same bytes is the measure: same launch, same cache."
+        )
+    elif device is None and roofline.peak is not None:
+        yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."
+
+
+def _meaning(roof: WorkloadRoof) -> str:
+    if roof.memory_ms is None:
+        return ""
+    if roof.fits_l2:
+        return "nothing: fits in L2"
+    return "nothing: bound by launch" if roof.bound == "launch" else "how near the limit"
+
+
+def _latency(latency_ms: float | None) -> str:
+    """Down to the nanoseconds that a small Workload's bytes would take."""
+    if latency_ms is None:
+        return ""
+    return f"{latency_ms * 1e6:.2g} ns" if latency_ms < 1e-4 else format_latency(latency_ms)
