@@ -1,4 +1,5 @@
-"""Generate docs/cli.md from `--help`, and docs/results.md and the README's table from the committed Traces.
+"""Generate docs/cli.md from `--help`, docs/results.md and the README's table from the committed Traces,
+docs/explained.md from compilers, and the tables of docs/cheats.md from the kernels they are about.
 
 With --check, compare instead.
 """
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import explained
 import kernel_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,6 +110,7 @@ def main() -> int:
         (RESULTS, make_results()),
         (README, make_readme()),
         (kernel_tables.PAGE, kernel_tables.make_page()),
+        (explained.PAGE, explained.make_page()),
     )
     for page, text in pages:
         if "--check" not in sys.argv:
