@@ -11,7 +11,11 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.capabilities import reason_to_skip
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.tuning.choosing import collect_timings, make_table
+from fib_rmsnorm.evaluation.tuning.sweep import read_kept
+from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry.packing import MANIFEST, read_manifest
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 8)
@@ -34,6 +38,17 @@ def test_generating_the_workloads_gives_the_committed_ones():
     for definition in REGISTRY.definitions().values():
         if committed := REGISTRY.workloads(definition.name):
             assert committed == generate_workloads(definition, [workload.axes["batch"] for workload in committed])
+
+
+def test_the_tables_are_made_of_the_kept_timings():
+    """Those of other sources than the committed ones say nothing of these."""
+    for manifest in REGISTRY.layout.solutions.rglob(MANIFEST):
+        if read_manifest(manifest).tune is None:
+            continue
+        tunables = find_tunables(REGISTRY, str(manifest.parent))
+        kept = read_kept(tunables, None)
+        if any(map(collect_timings, kept.values())):
+            assert tunables[0].table.read_text() == make_table(tunables, kept), "run: fib-rmsnorm tune NAME --reuse"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Generate docs/cli.md from `--help`, and docs/results.md and the README's table from the committed Traces.
+"""Generate docs/cli.md from `--help`, docs/results.md and the README's table from the committed Traces,
+docs/explained.md from compilers, and the tables of docs/cheats.md from the kernels they are about.
 
 With --check, compare instead.
 """
@@ -14,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import explained
 import kernel_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -147,6 +149,7 @@ def main() -> int:
         (REPORT, make_report()),
         (README, make_readme()),
         (kernel_tables.PAGE, kernel_tables.make_page()),
+        (explained.PAGE, explained.make_page()),
     )
     for page, text in pages:
         if "--check" not in sys.argv:

@@ -62,6 +62,7 @@ class Inspected(BaseModel):
         instructions: dict[str, int]
         accesses: list[Inspected.Access]
         loops: int
+        source: Literal["SASS", "PTX"]
 
     class Kernel(Compiled.Kernel):
         """A kernel with its code, where a disassembler was found."""

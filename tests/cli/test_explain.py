@@ -139,6 +139,19 @@ def test_python_has_no_compiled_code(fib, stocked):
     assert outcome.err == f"fib-rmsnorm: {PYTHON} is Python: there is no compiled code of it to explain\n"
 
 
+def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, stocked):
+    outcome = fib("explain", TESTS / "honest_kernels" / "tilelang", "--definition", DEFINITION)
+    assert outcome.code == 2
+    assert "tilelang is made for the CPU" in outcome.err
+
+
+def test_an_autotuner_is_told(fib, shipped):
+    pytest.importorskip("triton")
+    record = explain(fib, shipped, TESTS / "honest_kernels" / "triton_autotuned", "--batch-sizes", "8")
+    assert len(record["launches"]) == 1
+    assert record["notes"][0].startswith("an autotuner chooses on the GPU")
+
+
 def test_an_unknown_name(fib, stocked):
     outcome = fib("explain", PYTHON[:-1])
     assert outcome.code == 2

@@ -230,3 +230,24 @@ def test_the_watched_process_calls_the_solution(stocked, tmp_path):
     run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "imported\n"
+
+
+@pytest.mark.gpu
+def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
+    from fib_rmsnorm.evaluation.profiling.ncu import find_ncu
+
+    if find_ncu() is None:
+        pytest.skip("needs ncu")
+    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    outcome = fib("profile", REPOSITORY / "examples" / "block_size", "--batch", "4096", "--json")
+    if "ERR_NVGPUCTRPERM" in outcome.err:
+        pytest.skip("may not read the counters")
+    assert outcome.code == 0, outcome.err
+    record = json.loads(outcome.out)
+    (kernel,) = record["kernels"]
+    assert Path(record["report"]).stat().st_size > 0
+    assert 5 < kernel["duration_us"] < 1000
+    assert kernel["dram_bytes_read"] > 4096 * 8192 * 0.9
+    assert 0 < kernel["achieved_occupancy_percent"] <= kernel["theoretical_occupancy_percent"] + 1
+    assert kernel["store_sectors"] == 4096 * 256
+    assert sum(kernel["stalls"].values()) == pytest.approx(1)

@@ -253,7 +253,7 @@ def make_kernel(tmp_path, name, table):
     [
         ("rmsnorm_cuda_vec16_v1", {"threads": 64, "rows": 4}, [64, 4, 1]),
         ("rmsnorm_cuda_vec16_v1", {"threads": 256, "rows": 2}, [256, 2, 1]),
-        ("rmsnorm_triton_row_v1", {"rows": 2, "warps": 2}, [64, 1, 1]),
+        ("rmsnorm_triton_row_v1", {"rows": 2, "warps": 2}, [128, 1, 1]),
         ("rmsnorm_tilelang_row_v1", {"rows": 2, "warps": 4}, [256, 1, 1]),
     ],
 )
@@ -278,3 +278,13 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
     assert blocks[:2] == [block, block]
     assert blocks[2] != block
+
+
+@pytest.mark.gpu
+def test_a_kernel_tuned_on_a_gpu(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
+    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1,4096", "--set", "block=128,4096")
+    assert outcome.code == 0, outcome.err
+    assert '"block": 4096' in (tmp_path / "block_size" / "choices.py").read_text()
+    assert "At batch=4096, as compiled for" in outcome.out

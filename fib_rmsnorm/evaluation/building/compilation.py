@@ -17,6 +17,7 @@ from fib_rmsnorm.evaluation.building.cuda_launches import record_launches
 from fib_rmsnorm.evaluation.building.disassembly import Code
 from fib_rmsnorm.evaluation.building.launches import AotSession, Launch
 from fib_rmsnorm.evaluation.building.native import build_native
+from fib_rmsnorm.evaluation.building.ptx import compile_ptx, parse_ptx
 from fib_rmsnorm.evaluation.building.python_source import load_python
 from fib_rmsnorm.evaluation.building.resources import KernelResources, parse_ptxas_report, read_code
 from fib_rmsnorm.evaluation.inputs import shape_of, torch_dtype
@@ -32,6 +33,8 @@ class Compiled:
     """For each Workload, in their order."""
     notes: list[str] = field(default_factory=list)
     library: Path | None = None
+    ptx: list[str] = field(default_factory=list)
+    """Of each kernel, where the compiler gives it."""
 
 
 def check_arch(arch: str) -> str:
@@ -70,11 +73,25 @@ def compile_launches(
 
 
 def read_codes(compiled: Compiled) -> list[Code | None]:
-    """The machine code of each kernel, in their order; None where it could not be disassembled."""
+    """The code of each kernel, in their order: machine code, else PTX; None where there is neither."""
     if compiled.library is not None:
         codes = read_code(compiled.library)
-        return [codes.get(kernel.kernel) for kernel in compiled.kernels]
-    return [read_code(kernel.binary).get(kernel.kernel) if kernel.binary else None for kernel in compiled.kernels]
+        if compiled.kernels and not codes:
+            codes = parse_ptx(compile_ptx(compiled.library.parent / "sources", compiled.kernels[0].arch))
+        by_name = {_without_hashes(name): code for name, code in codes.items()}
+        return [by_name.get(_without_hashes(kernel.kernel)) for kernel in compiled.kernels]
+    texts = compiled.ptx or [""] * len(compiled.kernels)
+    return [_read_one(kernel, ptx) for kernel, ptx in zip(compiled.kernels, texts, strict=True)]
+
+
+def _without_hashes(name: str) -> str:
+    """A mangled name without what nvcc adds to an anonymous namespace, which differs from run to run."""
+    return re.sub(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}", r"_GLOBAL__N__\1", name)
+
+
+def _read_one(kernel: KernelResources, ptx: str) -> Code | None:
+    codes = (read_code(kernel.binary) if kernel.binary else {}) or parse_ptx(ptx)
+    return codes.get(kernel.kernel)
 
 
 def _compile_native(solution: Solution, arch: str, cache: Path) -> Compiled:
@@ -121,7 +138,7 @@ def _compile_python(
         return Compiled([], [])
     calls = [_arguments(solution, definition, workload) for workload in workloads]
     launches = [session.call(entry, arguments) for arguments in calls]
-    return Compiled(session.kernels, launches, session.notes)
+    return Compiled(session.kernels, launches, session.notes, ptx=session.ptx)
 
 
 def _arguments(solution: Solution, definition: Definition, workload: Workload) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,11 +32,17 @@ class Code:
     source: Literal["SASS", "PTX"] = "SASS"
 
 
-@dataclass
-class _Instruction:
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of either language."""
+
     address: int
-    opcode: str
-    operands: str
+    kind: str | None
+    """None for what does nothing: padding, and the end."""
+    access: tuple[Literal["load", "store"], int] | None = None
+    """What it does to global memory, and the bytes of a thread."""
+    target: int | None = None
+    """Where it branches to."""
 
 
 # By the first part of the opcode, in the order in which they are told.
@@ -71,62 +77,56 @@ _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P[0-9T]+\s+)?([A-Z][\w.]*)([
 def parse_sass(listing: str) -> dict[str, Code]:
     """Read what `cuobjdump -sass` prints: the code of each kernel, by its name as mangled."""
     parts = _FUNCTION.split(listing)[1:]  # name and code in turn, after what precedes the first
-    return {name: _summarize(list(_instructions(text))) for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return {name: summarize([_read(line) for line in _LINE.finditer(text)], "SASS") for name, text in pairs}
 
 
-def _instructions(text: str) -> Iterator[_Instruction]:
-    for match in _LINE.finditer(text):
-        yield _Instruction(int(match[1], 16), match[2], match[3].strip())
-
-
-def _summarize(code: list[_Instruction]) -> Code:
-    loops = list(_loops(code))
-    counts = Counter(kind for each in code if (kind := _kind(each)) is not None)
+def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Code:
+    """Count the kinds, the accesses and the loops: a branch back to an earlier instruction closes one."""
+    loops = [(each.target, each.address) for each in code if each.target is not None and each.target < each.address]
+    counts = Counter(each.kind for each in code if each.kind is not None)
     accesses: Counter[tuple[Literal["load", "store"], int, bool]] = Counter()
     for each in code:
-        if (does := _does(each)) is not None:
-            accesses[does, _width(each.opcode), any(first <= each.address <= last for first, last in loops)] += 1
+        if each.access is not None:
+            in_loop = any(first <= each.address <= last for first, last in loops)
+            accesses[(*each.access, in_loop)] += 1
     return Code(
         instructions={kind: counts[kind] for kind in KINDS if counts[kind]},
         accesses=tuple(Access(does, width, number, loop) for (does, width, loop), number in sorted(accesses.items())),
         loops=len(loops),
+        source=source,
     )
 
 
-def _kind(instruction: _Instruction) -> str | None:
-    name, *modifiers = instruction.opcode.split(".")
+def _read(line: re.Match[str]) -> Instruction:
+    address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
+    target = _target(opcode, operands)
+    return Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target)
+
+
+def _kind(address: int, opcode: str, operands: str, target: int | None) -> str | None:
+    name, *modifiers = opcode.split(".")
     if name in ("NOP", "EXIT"):
-        return None  # padding, and the end
-    if name == "BRA" and _target(instruction) == instruction.address:
+        return None
+    if target == address:
         return None  # the guard behind the end of a kernel
     if name == "HADD2" and "F32" in modifiers:
         return "conversions"  # how a half becomes a float
-    if name == "HFMA2" and "RZ, RZ" in instruction.operands:
+    if name == "HFMA2" and "RZ, RZ" in operands:
         return OTHER  # how a constant is put into a register
     return _KIND_OF.get(name, OTHER)
 
 
-def _does(instruction: _Instruction) -> Literal["load", "store"] | None:
-    name = instruction.opcode.partition(".")[0]
+def _access(opcode: str) -> tuple[Literal["load", "store"], int] | None:
+    name, *modifiers = opcode.split(".")
+    width = next((_BYTES[part] for part in modifiers if part in _BYTES), 4)
     if name in ("LDG", "LD", "LDGSTS"):
-        return "load"
-    return "store" if name in ("STG", "ST") else None
+        return "load", width
+    return ("store", width) if name in ("STG", "ST") else None
 
 
-def _width(opcode: str) -> int:
-    return next((_BYTES[part] for part in opcode.split(".") if part in _BYTES), 4)
-
-
-def _loops(code: Iterable[_Instruction]) -> Iterator[tuple[int, int]]:
-    """The first and last address of each loop: a branch back to an earlier instruction closes it."""
-    for each in code:
-        target = _target(each)
-        if target is not None and target < each.address:
-            yield target, each.address
-
-
-def _target(instruction: _Instruction) -> int | None:
-    if not instruction.opcode.startswith("BRA"):
+def _target(opcode: str, operands: str) -> int | None:
+    if not opcode.startswith("BRA"):
         return None
-    match = re.search(r"0x([0-9a-f]+)\s*$", instruction.operands)
+    match = re.search(r"0x([0-9a-f]+)\s*$", operands)
     return int(match[1], 16) if match else None

@@ -11,6 +11,8 @@ from fib_rmsnorm.evaluation.building.compilation import compile_launches, plain_
 from fib_rmsnorm.evaluation.building.host_code import read_functions
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
+_NO_DISASSEMBLER = "there is no cuobjdump, which comes with the CUDA toolkit and with Triton"
+
 
 def inspect_solution(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
@@ -20,7 +22,9 @@ def inspect_solution(
     codes = read_codes(compiled)
     notes = list(compiled.notes)
     if compiled.kernels and not any(codes):
-        notes.append("no disassembler: cuobjdump comes with the CUDA toolkit, and with Triton (pip install triton)")
+        notes.append(f"no code: {_NO_DISASSEMBLER}")
+    if any(code and code.source == "PTX" for code in codes):
+        notes.append(f"read from PTX, before registers are allocated: {_NO_DISASSEMBLER}")
     if not compiled.kernels and solution.spec.language is not SupportedLanguages.CPP:
         notes.append("the binary holds no kernels")
     functions = None

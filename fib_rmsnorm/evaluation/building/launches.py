@@ -29,6 +29,10 @@ class AotSession(Protocol):
         """What has been compiled so far."""
 
     @property
+    def ptx(self) -> list[str]:
+        """Its PTX, kernel by kernel; empty where the compiler gives none."""
+
+    @property
     def notes(self) -> list[str]:
         """What to know of the launches."""
 

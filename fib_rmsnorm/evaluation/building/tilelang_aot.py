@@ -39,6 +39,11 @@ class TileLangSession:
         return self._compiler.compiled
 
     @property
+    def ptx(self) -> list[str]:
+        """TileLang keeps none."""
+        return []
+
+    @property
     def notes(self) -> list[str]:
         """What to know of the launches."""
         return list(dict.fromkeys(self._compiler.notes))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
 
 from fib_rmsnorm.evaluation.building.architectures import WARP, capability_of, find_architecture
 from fib_rmsnorm.evaluation.building.fake_cuda import call_with_fake_cuda
@@ -39,6 +42,11 @@ class TritonSession:
         return self._driver.loaded
 
     @property
+    def ptx(self) -> list[str]:
+        """The PTX of each kernel."""
+        return self._driver.ptx
+
+    @property
     def notes(self) -> list[str]:
         """What to know of the launches."""
         if not self._driver.autotuned:
@@ -52,7 +60,8 @@ class TritonSession:
         self._driver.launches = []
         config.set_active(self._driver)
         try:
-            call_with_fake_cuda(entry, arguments, self._arch)
+            with self._driver.keep_ptx():
+                call_with_fake_cuda(entry, arguments, self._arch)
         finally:
             vars(config).update(before)
         return self._driver.launches
@@ -71,6 +80,7 @@ class _CompileOnlyDriver:
     def __init__(self, arch: str) -> None:
         self.loaded: list[KernelResources] = []
         self.launches: list[Launch] = []
+        self.ptx: list[str] = []
         self.autotuned = False
         self._arch = arch
         architecture = find_architecture(arch)
@@ -89,6 +99,18 @@ class _CompileOnlyDriver:
             unload_module=lambda module: None,
             get_device_properties=lambda device: properties,
         )
+
+    @contextlib.contextmanager
+    def keep_ptx(self) -> Iterator[None]:
+        """Keep the PTX of what is loaded meanwhile: a driver is only given the binary."""
+        load = CompiledKernel._init_handles
+
+        def load_and_keep(kernel: Any) -> None:
+            load(kernel)
+            self.ptx += [str(kernel.asm.get("ptx", ""))] * (len(self.loaded) - len(self.ptx))
+
+        with mock.patch.object(CompiledKernel, "_init_handles", load_and_keep):
+            yield
 
     def _load_binary(
         self, name: str, cubin: bytes, shared_bytes: int, device: int

@@ -75,6 +75,29 @@ def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> N
     assert run.stdout.splitlines()[-1].startswith(("double", "main"))  # TileLang logs to stdout
 
 
+PTX_CHECK = """
+from unittest import mock
+from fib_rmsnorm.evaluation.building import resources
+from fib_rmsnorm.evaluation.building.compilation import Compiled, read_codes
+x = torch.empty(4, 1024, dtype=torch.float16)
+session = Session("sm_80")
+with mock.patch.object(resources, "find_cuobjdump", lambda: None):
+    session.call(entry, (x, x))
+    [code] = read_codes(Compiled(session.kernels, [], ptx=session.ptx))
+print(code.source, *sorted((access.does, access.bytes) for access in code.accesses))
+"""
+
+
+def test_without_a_disassembler_triton_tells_its_ptx(tmp_path) -> None:
+    pytest.importorskip("triton")
+    header = "import torch\nfrom fib_rmsnorm.evaluation.building.triton_aot import TritonSession as Session\n"
+    script = tmp_path / "script.py"
+    script.write_text(header + textwrap.dedent(ENTRIES["triton"]) + PTX_CHECK)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == "PTX ('load', 16) ('store', 16)"
+
+
 def test_nothing_of_the_pretence_remains() -> None:
     import torch
 

@@ -10,6 +10,7 @@ import pytest
 from fib_rmsnorm.evaluation.building.disassembly import Access, parse_sass
 from fib_rmsnorm.evaluation.building.host_code import read_functions
 from fib_rmsnorm.evaluation.building.native import find_cuda_home
+from fib_rmsnorm.evaluation.building.ptx import compile_ptx, parse_ptx
 from fib_rmsnorm.evaluation.building.resources import find_cuobjdump, read_code
 
 SOURCE = """\
@@ -89,6 +90,39 @@ def test_widening_a_half_is_a_conversion(codes):
 
 def test_no_code_is_no_kernels():
     assert parse_sass("") == {}
+    assert parse_ptx("") == {}
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory):
+    if find_cuda_home() is None:
+        pytest.skip("needs nvcc")
+    folder = tmp_path_factory.mktemp("ptx")
+    (folder / "k.cu").write_text(SOURCE)
+    return parse_ptx(compile_ptx(folder, "sm_90"))
+
+
+def test_ptx_has_the_accesses_of_the_machine_code(ptx):
+    widths = {
+        name: sorted((access.does, access.bytes, access.in_loop) for access in code.accesses)
+        for name, code in ptx.items()
+    }
+    assert widths == {
+        "copy16": [("load", 16, False), ("store", 16, False)],
+        "copy2": [("load", 2, False), ("store", 2, False)],
+        "reverse": [("load", 4, False), ("store", 4, False)],
+        "sum": [("load", 8, True), ("store", 4, False)],
+        "widen": [("load", 2, False), ("store", 4, False)],
+    }
+    assert {code.source for code in ptx.values()} == {"PTX"}
+
+
+def test_kinds_of_ptx(ptx):
+    reverse, total = ptx["reverse"].instructions, ptx["sum"].instructions
+    for kind in ("shared stores", "shared loads", "barriers", "special functions"):
+        assert reverse[kind] == 1
+    assert (total["shuffles"], total["fused multiply-adds"], ptx["sum"].loops) == (5, 1, 1)
+    assert ptx["widen"].instructions["conversions"] == 1
 
 
 HOST = """\

@@ -65,3 +65,24 @@ def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, tmp_path
     built = build_native(kernels["cuda_illegal_address"], tmp_path, arch="9.0")
     assert "sm_90" in built.log
     assert "registers" in built.log
+
+
+@needs_nvcc
+def test_without_a_disassembler_cuda_tells_its_ptx(kernels, tmp_path):
+    from unittest import mock
+
+    from fib_rmsnorm.evaluation.building import resources
+    from fib_rmsnorm.evaluation.building.compilation import compile_launches, read_codes
+    from fib_rmsnorm.operators import RmsNorm
+    from fib_rmsnorm.registry import generate_workloads
+
+    definition = RmsNorm().define(4096)
+    workloads = generate_workloads(definition, [8])
+    compiled = compile_launches(kernels["cuda_two_kernels"], definition, workloads, "sm_90", tmp_path)
+    with mock.patch.object(resources, "find_cuobjdump", lambda: None):
+        told = read_codes(compiled)
+    assert len(told) == 2
+    assert {code.source for code in told} == {"PTX"}
+    if resources.find_cuobjdump() is not None:
+        for ptx, sass in zip(told, read_codes(compiled), strict=True):
+            assert {(a.does, a.bytes) for a in ptx.accesses} == {(a.does, a.bytes) for a in sass.accesses}

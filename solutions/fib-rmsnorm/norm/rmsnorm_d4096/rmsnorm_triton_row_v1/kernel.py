@@ -68,7 +68,7 @@ def choose_shape(batch, hidden, itemsize, block):
     """
     choice = find_choice(batch, hidden, itemsize)
     if choice is not None:
-        return choice["rows"], choice["warps"]
+        return choice["rows"], choice["rows"] * choice["warps"]
     if batch < 1024:
         rows, elements_per_thread = 1, 8
     elif batch < 8192:
