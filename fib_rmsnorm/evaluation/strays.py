@@ -87,10 +87,19 @@ def _look_at_children(pid: int) -> tuple[str | None, list[int]]:
             with suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                command = child.cmdline()
+                command = _words_of(child)
                 if command == process.cmdline():
                     return "a fork of itself", []
                 if not any(helper in word for helper in _HELPERS for word in command):
                     return " ".join(command)[:200].strip() or child.name(), []
                 helpers.append(child.pid)
     return None, helpers
+
+
+def _words_of(process: psutil.Process) -> list[str]:
+    """Its command line, which a program that has only just started lacks for a moment."""
+    words: list[str] = process.cmdline()
+    if not any(words):
+        time.sleep(_LOOK_S)
+        words = process.cmdline()
+    return words
