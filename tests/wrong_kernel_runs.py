@@ -19,7 +19,7 @@ import psutil
 from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
 
 from fib_rmsnorm.evaluation.devices import choose_devices
-from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.evaluation.workers import Terms
@@ -107,7 +107,9 @@ def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
         with Zygote() as zygote:
             terms = Terms(QUICK, timeout_s, memory_limit_bytes=MEMORY_LIMIT if device == "cpu" else 16 * MEMORY_LIMIT)
             scheduler = Scheduler(zygote, choose_devices(device), terms)
-            traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
+            events = list(scheduler.run(plan))
+        assert not [event.reason for event in events if isinstance(event, Skip)]
+        traces = [event.trace for event in events if isinstance(event, Evaluated)]
         folder_of = {wrong[name].name: name for name in names}
         innocents = iter(trace.evaluation for trace in traces if trace.solution == innocent.name)
         for batch in BATCH_SIZES:

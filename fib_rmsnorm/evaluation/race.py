@@ -15,6 +15,7 @@ from typing import Literal
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
 from fib_rmsnorm.evaluation.court import Court
 from fib_rmsnorm.evaluation.statistics import median_interval, middle
+from fib_rmsnorm.evaluation.strays import wait_for_quiet
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Worker
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Workload
@@ -90,6 +91,8 @@ class Race:
             if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
                 running.insert(0, unjudged)  # only what others are compared with, and the slowest of all
             for entrant in running if trial % 2 == 0 else reversed(running):
+                if entrant.timer == "cpu_clock":
+                    wait_for_quiet([e.worker.process.pid for e in everyone if e is not entrant])
                 self._attempt(entrant, self._run_trial)
                 if entrant is not unjudged and (self._is_quickly_judged() or trial == judged_early):
                     self._attempt(entrant, self._judge)

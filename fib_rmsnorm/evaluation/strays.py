@@ -16,6 +16,7 @@ import psutil
 # Intel's runtimes). Whoever still takes time after this long does not wait for anything.
 _PATIENCE_S = 0.35
 _LOOK_S = 0.015
+_SHORT_LOOK_S = 0.002
 _QUIET_LOOKS = 2  # in a row: on a loaded machine, a thread that never waits may not run during one of them
 _IDLE_SHARE = 0.05
 _CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
@@ -38,7 +39,17 @@ def find_strays(pids: Collection[int]) -> dict[int, str]:
     return found
 
 
-def _find_busy(teams: Mapping[int, Sequence[int]]) -> dict[int, float]:
+def wait_for_quiet(pids: Collection[int]) -> None:
+    """Wait until idle processes take no time from the one to be timed next, or have had time enough to end that.
+
+    It takes 2 ms if none of them does.
+    """
+    _find_busy({pid: [pid] for pid in pids}, _SHORT_LOOK_S, 1)
+
+
+def _find_busy(
+    teams: Mapping[int, Sequence[int]], look_s: float = _LOOK_S, quiet_looks: int = _QUIET_LOOKS
+) -> dict[int, float]:
     """The processes that go on taking CPU time, they or their team, and how much: the share of a core."""
 
     def taken(pid: int) -> float:
@@ -49,10 +60,10 @@ def _find_busy(teams: Mapping[int, Sequence[int]]) -> dict[int, float]:
     quiet = dict.fromkeys(teams, 0)
     while quiet and time.monotonic() - started < _PATIENCE_S:
         before, at = {pid: taken(pid) for pid in quiet}, time.monotonic()
-        time.sleep(_LOOK_S)
+        time.sleep(look_s)
         allowed = _IDLE_SHARE * (time.monotonic() - at)
         looks = {pid: looks + 1 if taken(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
-        quiet = {pid: count for pid, count in looks.items() if count < _QUIET_LOOKS}
+        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks}
     elapsed = time.monotonic() - started
     return {pid: (taken(pid) - first[pid]) / elapsed for pid in quiet}
 
@@ -76,10 +87,19 @@ def _look_at_children(pid: int) -> tuple[str | None, list[int]]:
             with suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                command = child.cmdline()
+                command = _words_of(child)
                 if command == process.cmdline():
                     return "a fork of itself", []
                 if not any(helper in word for helper in _HELPERS for word in command):
                     return " ".join(command)[:200].strip() or child.name(), []
                 helpers.append(child.pid)
     return None, helpers
+
+
+def _words_of(process: psutil.Process) -> list[str]:
+    """Its command line, which a program that has only just started lacks for a moment."""
+    words: list[str] = process.cmdline()
+    if not any(words):
+        time.sleep(_LOOK_S)
+        words = process.cmdline()
+    return words

@@ -56,6 +56,11 @@ _OURS = "fib_rmsnorm.evaluation."
 _OF_THE_SOLUTION = ("_entry", "_returned", "_sighting")
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _MONITORING_TOOLS = 6
+# Libraries clean up on those that end a process or tell of a child's end.
+_SIGNALS = sorted(
+    signal.valid_signals()
+    - {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGCHLD, signal.SIGPIPE}
+)
 # What looking at a tensor comes down to; in Python they could compute what is looked at.
 _OPERATORS = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
 
@@ -157,7 +162,7 @@ def _hooks() -> dict[str, Any]:
         "sys.setprofile": sys.getprofile(),
         "gc.callbacks": list(gc.callbacks),
         "signal.setitimer": [any(signal.getitimer(timer)) for timer in _TIMERS],
-        "signal.signal": [signal.getsignal(number) for number in signal.valid_signals()],
+        "signal.signal": [signal.getsignal(number) for number in _SIGNALS],
     }
     if sys.version_info >= (3, 12):
         found["sys.monitoring"] = [sys.monitoring.get_tool(tool) for tool in range(_MONITORING_TOOLS)]

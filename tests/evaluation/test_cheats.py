@@ -14,6 +14,7 @@ import pytest
 import torch
 from registries import QUICK, add_kernel, add_sources, cli_environment, pack_all, python_manifest
 
+from fib_rmsnorm.evaluation import strays
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.building.sources import write_sources
 from fib_rmsnorm.evaluation.keepsakes import Keepsakes
@@ -236,6 +237,15 @@ class TestStrays:
             assert find_strays([process.pid]) == {}
             assert time.monotonic() - started < 0.25
             process.kill()
+
+
+class TestWaitingForQuiet:
+    @pytest.mark.parametrize(("busy_s", "least_s", "most_s"), [(0, 0, 0.1), (0.1, 0.1, 0.3), (9, 0.35, 1)])
+    def test_it_waits_for_a_burst_to_end_but_not_for_ever(self, monkeypatch, busy_s, least_s, most_s):
+        started = time.monotonic()
+        monkeypatch.setattr(strays, "_cpu_seconds", lambda _: min(busy_s, time.monotonic() - started))
+        strays.wait_for_quiet([1])
+        assert least_s <= time.monotonic() - started < most_s
 
 
 class TestSeclusion:

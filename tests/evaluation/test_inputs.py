@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from registries import cli_environment
+from registries import TESTS, cli_environment
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
@@ -42,7 +42,7 @@ def test_another_process_makes_the_same_inputs_for_the_same_uuid():
             "import torch; torch.manual_seed(1); torch.rand(3); " + code,
             str(__file__).rpartition("/")[0],
         ],
-        env={**cli_environment(), "PYTHONPATH": cli_environment()["PYTHONPATH"] + ":" + sys.path[0]},
+        env={**cli_environment(), "PYTHONPATH": cli_environment()["PYTHONPATH"] + f":{TESTS}"},
         capture_output=True,
         text=True,
         check=True,
