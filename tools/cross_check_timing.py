@@ -6,24 +6,21 @@ Needs a GPU with CUPTI, ncu and nvcc, and takes some minutes. Microseconds, for 
 
 - `ours`: the medians of benches in processes of their own, one after the other;
 - `upstream`: what flashinfer-bench records as latency;
-- `ncu`: gpu__time_duration behind caches that ncu flushes and invalidates, less what ncu adds to an empty kernel of as
-  many blocks (its own reading of one less CUPTI's); `ncu_evicted`: the same behind our eviction, with ncu leaving the
-  caches alone;
+- `ncu`: gpu__time_duration behind caches that ncu flushes and invalidates, less what ncu adds to an empty kernel (its
+  own reading of one less CUPTI's); `ncu_evicted`: the same behind our eviction, with ncu leaving the caches alone;
 - `graph`: the slope of a CUDA graph's time over its number of calls, which rotate over more memory than the cache
   holds; less the slope of a graph of empty kernels, plus CUPTI's empty kernel;
-- `stamps`: from the first warp's start to the last warp's end by the GPU's clock, read inside the kernel, plus `empty`
-  for what lies before and behind; `stamped`: CUPTI's reading of the same kernel, which the stamps
-  slow down (only the CUDA solution, whose source is patched for it);
-- `empty`: CUPTI's reading of an empty kernel of as many blocks as the CUDA solution launches.
+- `stamps`: from the first warp's start to the last warp's end by the GPU's clock, read inside the kernel, plus CUPTI's
+  empty kernel for what lies before and behind; `stamped`: CUPTI's reading of the same kernel, which the stamps
+  slow down (only the CUDA solution, whose source is patched for it).
 
-The solution `negation` is torch.neg of x: what graphs add to any kernel that reads and writes as much.
+The solution `copy` is torch's copy of x, for what the graphs show: their calls write back what those before wrote.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import ctypes
 import io
 import json
 import shutil
@@ -47,11 +44,10 @@ NCU_CALLS = 7
 GRAPH_CALLS = 64
 GRAPH_REPLAYS = 7
 STAMP_CALLS = 60
-NEGATION_CALLS = 200
-EMPTY_THREADS = 256
+COPY_CALLS = 200
 ROTATED_BYTES = 192 << 20  # several times any L2
 FEWEST_SETS = 2
-NEGATION = "negation"
+COPY = "copy"
 
 Figures = dict[str, dict[str, Any]]
 Call = Callable[[], Any]
@@ -128,15 +124,15 @@ def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call
     return calls
 
 
-def make_negations(definition: Any, batch: int, sets: int) -> list[Call]:
-    """Negations of x, as `make_calls` makes calls."""
+def make_copies(definition: Any, batch: int, sets: int) -> list[Call]:
+    """Copies of x, as `make_calls` makes calls."""
     import torch
 
     hidden = definition.const_axes["hidden"]
     pairs = [[torch.randn(batch, hidden, dtype=torch.float16, device="cuda:0"), torch.empty(0)] for _ in range(sets)]
     for pair in pairs:
         pair[1] = torch.empty_like(pair[0])
-    return [partial(torch.neg, source, out=to) for source, to in pairs]
+    return [partial(to.copy_, source) for source, to in pairs]
 
 
 def empty_kernel() -> None:
@@ -157,21 +153,6 @@ def measure_by_cupti(call: Call, calls: int) -> float:
     return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
 
 
-def stamped_library() -> Path:
-    """The CUDA solution with time stamps, and an empty kernel of any grid."""
-    from fib_rmsnorm.evaluation.building.cache import cache_folder
-    from fib_rmsnorm.evaluation.building.native import build_native
-    from fib_rmsnorm.registry import Registry
-
-    return build_native(stamp(Registry(ROOT).solutions()[STAMPED]), cache_folder()).library
-
-
-def empty_grids() -> list[Call]:
-    """For each batch, an empty kernel of as many blocks as the CUDA solution launches: one for each row."""
-    library = ctypes.CDLL(str(stamped_library()))
-    return [partial(library.launch_empty, batch, EMPTY_THREADS) for batch in BATCHES]
-
-
 def profiled_child(solutions: list[str], *, evict: bool) -> None:
     """What runs below ncu: every call between the profiler's start and stop is one kernel."""
     import torch
@@ -179,7 +160,7 @@ def profiled_child(solutions: list[str], *, evict: bool) -> None:
     from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
 
     profiler = torch.cuda.cudart()
-    calls = empty_grids()
+    calls: list[Call] = [empty_kernel]
     for solution in solutions:
         entry, definition = load(solution)
         calls += [make_calls(entry, definition, batch, 1)[0] for batch in BATCHES]
@@ -196,8 +177,8 @@ def profiled_child(solutions: list[str], *, evict: bool) -> None:
             profiler.cudaProfilerStop()
 
 
-def run_ncu(solutions: list[str], figures: Figures, *, evict: bool) -> list[float]:
-    """Profile all solutions in one process; returns what ncu adds to each batch's empty kernel."""
+def run_ncu(solutions: list[str], figures: Figures, empty_us: float, *, evict: bool) -> float:
+    """Profile all solutions in one process; returns what ncu adds to an empty kernel."""
     command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
     command += ["--cache-control", "none" if evict else "all"]
     command += ["--profile-from-start", "off", "--metrics", "gpu__time_duration.sum"]
@@ -206,16 +187,14 @@ def run_ncu(solutions: list[str], figures: Figures, *, evict: bool) -> list[floa
     table = said[said.index('"ID"') :]
     rows = [row for row in csv.DictReader(io.StringIO(table)) if row["ID"]]  # the first has units and no ID
     times = [float(row["gpu__time_duration.sum"].replace(",", "")) / 1e3 for row in rows]
-    expected = [key(solution, batch) for solution in ("empty", *solutions) for batch in BATCHES]
+    expected = ["empty", *(key(solution, batch) for solution in solutions for batch in BATCHES)]
     if len(times) != NCU_CALLS * len(expected):
         raise SystemExit(f"ncu saw {len(times)} kernels, not {NCU_CALLS * len(expected)}")
     medians = {row: median(times[i * NCU_CALLS : (i + 1) * NCU_CALLS]) for i, row in enumerate(expected)}
-    offsets = [medians[key("empty", batch)] - figures[key(STAMPED, batch)]["empty"] for batch in BATCHES]
-    for solution in solutions:
-        for batch, offset in zip(BATCHES, offsets, strict=True):
-            row = key(solution, batch)
-            figures[row]["ncu_evicted" if evict else "ncu"] = round(medians[row] - offset, 3)
-    return [round(offset, 3) for offset in offsets]
+    offset = medians.pop("empty") - empty_us
+    for row, value in medians.items():
+        figures[row]["ncu_evicted" if evict else "ncu"] = round(value - offset, 3)
+    return offset
 
 
 def graph_slope(calls: list[Call]) -> float:
@@ -248,14 +227,14 @@ def run_graphs(solutions: list[str], figures: Figures, empty_us: float) -> float
     from fib_rmsnorm.registry import bytes_moved, generate_workloads
 
     slope_of_empty = graph_slope([empty_kernel])
-    for solution in (NEGATION, *solutions):
-        entry, definition = load(STAMPED if solution == NEGATION else solution)
+    for solution in (COPY, *solutions):
+        entry, definition = load(STAMPED if solution == COPY else solution)
         for batch in BATCHES:
             (workload,) = generate_workloads(definition, [batch])
             sets = max(FEWEST_SETS, ROTATED_BYTES // bytes_moved(definition, workload))
-            if solution == NEGATION:
-                calls = make_negations(definition, batch, sets)
-                figures[key(NEGATION, batch)] = {"ours": [round(measure_by_cupti(calls[0], NEGATION_CALLS), 3)]}
+            if solution == COPY:
+                calls = make_copies(definition, batch, sets)
+                figures[key(COPY, batch)] = {"ours": [round(measure_by_cupti(calls[0], COPY_CALLS), 3)]}
             else:
                 calls = make_calls(entry, definition, batch, sets)
                 calls[0]()  # compiles outside of the graph
@@ -287,9 +266,6 @@ STAMP_END = """\
   }
 """
 STAMP_READER = """
-__global__ void empty_grid() {}
-extern "C" void launch_empty(int blocks, int threads) { empty_grid<<<blocks, threads>>>(); }
-
 // Copies the stamps out and clears them.
 extern "C" int read_stamps(void* to, int64_t bytes) {
   if (cudaMemcpyFromSymbol(to, stamps, bytes)) return 1;
@@ -318,22 +294,26 @@ def stamp(solution: Any) -> Any:
     return solution
 
 
-def run_stamps(figures: Figures) -> None:
+def run_stamps(figures: Figures, empty_us: float) -> None:
     """Time stamps from inside the CUDA solution's kernel, behind the same eviction as in a bench."""
+    import ctypes
+
     import torch
 
-    from fib_rmsnorm.evaluation.building.native import load_native
+    from fib_rmsnorm.evaluation.building.cache import cache_folder
+    from fib_rmsnorm.evaluation.building.native import build_native, load_native
     from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
     from fib_rmsnorm.registry import Registry
 
-    library = stamped_library()
+    registry = Registry(ROOT)
+    library = build_native(stamp(registry.solutions()[STAMPED]), cache_folder()).library
     entry = load_native(library, "run")
     reader = ctypes.CDLL(str(library)).read_stamps
     evict = L2Eviction("cuda:0")
     stamps = torch.zeros(1 << 23, dtype=torch.int64)
     pointer, size = ctypes.c_void_p(stamps.data_ptr()), ctypes.c_int64(stamps.nbytes)
-    for batch, empty in zip(BATCHES, empty_grids(), strict=True):
-        (call,) = make_calls(entry, Registry(ROOT).definition(DEFINITION), batch, 1)
+    for batch in BATCHES:
+        (call,) = make_calls(entry, registry.definition(DEFINITION), batch, 1)
         call()
         spans = []
         for _ in range(STAMP_CALLS):
@@ -348,8 +328,7 @@ def run_stamps(figures: Figures) -> None:
             pairs = pairs[pairs[:, 0] > 0]
             spans.append((pairs[:, 1].max() - pairs[:, 0].min()).item() / 1e3)
         row = figures[key(STAMPED, batch)]
-        row["empty"] = round(measure_by_cupti(empty, NEGATION_CALLS), 3)
-        row["stamps"] = round(median(spans) + row["empty"], 3)
+        row["stamps"] = round(median(spans) + empty_us, 3)
         row["stamped"] = round(measure_by_cupti(call, STAMP_CALLS), 3)
 
 
@@ -376,16 +355,16 @@ def main() -> None:
                 shutil.rmtree(packed.with_suffix(""), ignore_errors=True)
         empty_us = run_ours(registry, solutions, figures)
         run_upstream(registry, figures)
-    run_stamps(figures)
-    offsets = run_ncu(solutions, figures, evict=False)
-    run_ncu(solutions, figures, evict=True)
+    offset = run_ncu(solutions, figures, empty_us, evict=False)
+    run_ncu(solutions, figures, empty_us, evict=True)
     slope = run_graphs(solutions, figures, empty_us)
+    run_stamps(figures, empty_us)
     import torch
 
     result = {
         "hardware": torch.cuda.get_device_name(),
         "empty_kernel_us": round(empty_us, 3),
-        "ncu_adds_us": offsets,
+        "ncu_adds_us": round(offset, 3),
         "graph_slope_of_empty_kernels_us": round(slope, 3),
         "rows": figures,
     }

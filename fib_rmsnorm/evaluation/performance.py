@@ -63,7 +63,7 @@ def find_suspicions(performance: Performance, no_ceiling: str | None) -> None:
     suspect = performance.suspect
     difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
-        suspect.append(f"first and last trial {difference:.1%} apart")
+        suspect.append(f"earlier and later trials {difference:.1%} apart")
     if no_ceiling:
         suspect.append(f"no copy to compare with: {no_ceiling}")
     if ceiling:

@@ -1,7 +1,7 @@
 """Interleaved trials of all solutions on a Workload, until each median is known or the time is spent.
 
 The order turns round from trial to trial (A B C, C B A), so that a drift of the machine hits all alike, and
-the first and last trials of a solution lie far apart: how much they differ says what a difference is worth.
+its earlier and later trials lie apart: how much they differ says what a difference is worth.
 """
 
 from __future__ import annotations

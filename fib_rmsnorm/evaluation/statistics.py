@@ -69,8 +69,13 @@ def trial_ratios(
 
 
 def a_a_difference(trials: Sequence[Sequence[float]], tick: float) -> float | None:
-    """How far the last trial's median lies from the first's, relative to the first; None with one trial."""
-    if len(trials) < 2:
+    """How far the median of the later half of trials lies from the earlier half's, relative to it; None with one trial.
+
+    Single trials would differ by where their tensors lie as much as by drift.
+    """
+    half = len(trials) // 2
+    if not half:
         return None
-    first = middle(trials[0], tick)
-    return abs(middle(trials[-1], tick) - first) / first if first else None
+    earlier, later = ([sample for trial in some for sample in trial] for some in (trials[:half], trials[-half:]))
+    first = middle(earlier, tick)
+    return abs(middle(later, tick) - first) / first if first else None

@@ -15,6 +15,8 @@ import psutil
 # Threads of OpenMP spin after a parallel region before they sleep: some milliseconds, or 200 (LLVM's and
 # Intel's runtimes). Whoever still takes time after this long does not wait for anything.
 _PATIENCE_S = 0.35
+# A helper imports torch when it starts, in the background: seconds.
+_PATIENCE_WITH_HELPERS_S = 15.0
 _LOOK_S = 0.015
 _SHORT_LOOK_S = 0.002
 _QUIET_LOOKS = 2  # in a row: on a loaded machine, a thread that never waits may not run during one of them
@@ -44,7 +46,7 @@ def wait_for_quiet(pids: Collection[int]) -> None:
 
     It takes 2 ms if none of them does.
     """
-    _find_busy({pid: [pid] for pid in pids}, _SHORT_LOOK_S, 1)
+    _find_busy({pid: [pid] for pid in pids}, _SHORT_LOOK_S, quiet_looks=1)
 
 
 def _find_busy(
@@ -58,7 +60,8 @@ def _find_busy(
     started = time.monotonic()
     first = {pid: taken(pid) for pid in teams}
     quiet = dict.fromkeys(teams, 0)
-    while quiet and time.monotonic() - started < _PATIENCE_S:
+    patience = {pid: _PATIENCE_S if len(team) == 1 else _PATIENCE_WITH_HELPERS_S for pid, team in teams.items()}
+    while quiet and time.monotonic() - started < max(patience[pid] for pid in quiet):
         before, at = {pid: taken(pid) for pid in quiet}, time.monotonic()
         time.sleep(look_s)
         allowed = _IDLE_SHARE * (time.monotonic() - at)

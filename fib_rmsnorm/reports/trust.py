@@ -63,7 +63,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
             count(samples, "call") + (f" in {count(trials, 'trial')}" if trials else "") if samples else "",
             _STOPPED[performance.stopped_by] if performance.stopped_by else "",
         ),
-        "A/A": f"first and last trial differ by {difference:.1%}" if difference is not None else "",
+        "A/A": f"earlier and later trials differ by {difference:.1%}" if difference is not None else "",
         "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
         "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",
     }

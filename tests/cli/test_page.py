@@ -99,7 +99,7 @@ def test_the_page_needs_no_network(page):
 def test_every_number_has_its_trust_line_and_every_kernel_its_source(page):
     text = page.read_text()
     assert text.count('<tr class="trust">') == 48
-    assert "cupti · 350 calls in 6 trials · ±1.0% · first and last trial 2.1% apart · 1980 MHz · cold L2" in text
+    assert "cupti · 350 calls in 6 trials · ±1.0% · earlier and later trials 2.1% apart · 1980 MHz · cold L2" in text
     assert "SUSPECT: 95% of a copy of the same bytes" in text
     for name in ("rmsnorm_cuda_vec16_v1", "rmsnorm_triton_tutorial_v1"):
         assert f"<summary><strong>{name}</strong>" in text

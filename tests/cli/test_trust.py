@@ -84,7 +84,7 @@ def test_all_that_says_how_far_to_trust_a_latency(show):
         "Latency": "2.50 us (median); 95% interval 2.48 us to 2.52 us, ±0.8%",
         "Spread": "5% to 95%: 2.40 us to 2.70 us",
         "Samples": "4200 calls in 6 trials, until the median was known within 1%",
-        "A/A": "first and last trial differ by 0.4%",
+        "A/A": "earlier and later trials differ by 0.4%",
         "Busy": "2.20 us in 3 pieces",
         "With L2 hot": "1.90 us",
         "Reference": "74.7 us; the Solution is 29.9x as fast (29.1x to 30.4x over the trials)",

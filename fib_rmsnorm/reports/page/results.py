@@ -100,7 +100,7 @@ def trust_line(record: Record) -> str:
         record.timer or "timer not recorded",
         f"{calls}{trials}",
         f"±{interval}" if interval else "no interval recorded",
-        f"first and last trial {record.a_a_difference:.1%} apart" if record.a_a_difference is not None else "",
+        f"earlier and later trials {record.a_a_difference:.1%} apart" if record.a_a_difference is not None else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         cache,
         record.timestamp[:16].replace("T", " "),
