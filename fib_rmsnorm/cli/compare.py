@@ -61,7 +61,11 @@ def command(
         typer.echo(comparisons_json(found, max_slowdown), nl=False)
     else:
         print_parts(describe_comparisons(found, max_slowdown), stdout())
-    return 1 if found.regressions(max_slowdown) else 0
+    if found.regressions(max_slowdown):
+        return 1
+    if all(each.verdict == "suspect" for each in found.comparisons):
+        raise InputError("nothing could be judged: every number is SUSPECT")  # a gate must not take that for a pass
+    return 0
 
 
 def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:

@@ -7,16 +7,26 @@ from dataclasses import dataclass
 from html import escape
 
 from rich.table import Table
+from rich.text import Text
+
+_STYLES = {
+    "SUSPECT": "yellow",
+    "suspect": "yellow",
+    "interpreted": "yellow",
+    "faster": "green",
+    "slower": "bold red",
+    "now fails": "bold red",
+}
 
 
 def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> Table:
-    """A table of `rows`; a column whose name begins with `>` is aligned to the right."""
+    """A table of `rows`; a column whose name begins with `>` is aligned to the right. Verdicts have their colours."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False)
     for column in columns:
         is_right = column.startswith(">")
         table.add_column(column.removeprefix(">"), justify="right" if is_right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell, _STYLES[cell]) if cell in _STYLES else cell for cell in row))
     return table
 
 

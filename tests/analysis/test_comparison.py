@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.statistics import median_interval, middle
 # (5% to 95%: 1.57 to 1.86 us of 1.65).
 TICK_MS = 32e-6
 CALL_NOISE = 0.05
-TRIALS, CALLS = 4, 50
+TRIALS, CALLS = 4, 80
 DRIFT = 0.01
 """Standard deviation of a median of 2 us from run to run, as two benches of the same machine model show (0.9%)."""
 
