@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.evaluation.tuning.sweep import read_kept
 from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
-from fib_rmsnorm.registry.packing import MANIFEST, read_manifest
+from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 8)

@@ -43,27 +43,17 @@ def command(
     chosen = _split_values(values or [])
     from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.recorder import OutputFile
-    from fib_rmsnorm.evaluation.tuning.choosing import collect_timings
-    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions, check_device, is_interpreted, read_kept
+    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions, check_device
     from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
     from fib_rmsnorm.evaluation.workers import Terms
     from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
-    from fib_rmsnorm.registry.selection import choose
-    from fib_rmsnorm.reports.console import stderr
     from fib_rmsnorm.schema import Settings
 
     registry = Registry.find(root)
     tunables = find_tunables(registry, solution)
     if reuse:
-        kept = read_kept(tunables, None)
-        if not any(map(collect_timings, kept.values())):
-            raise InputError(
-                f"{tunables[0].name}: no timings are kept of its sources as they are; tune without --reuse"
-            )
-        _write(registry, tunables, kept)
-        return 0
-    names = split_names(definitions)
-    swept = choose("definition", tunables, lambda each: each.definition.name, names) if names else tunables[:1]
+        return _reuse(registry, tunables)
+    swept = _choose(tunables, split_names(definitions))
     for tunable in swept:
         tunable.combinations(chosen)  # a wrong request is told before anything starts
     place = choose_devices(device)[0]
@@ -71,12 +61,43 @@ def command(
     sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
     options = SweepOptions(sizes, chosen, OutputFile(output) if output else None)
     traces, passes = _sweep(swept, place, options, Terms(Settings(), timeout, registry.root), as_json=json)
-    if is_interpreted(tunables[0], place):
-        stderr().print("No table written: interpreted times say nothing about a kernel")
-    elif passes and not dry_run:
-        kept = read_kept(tunables, place.hardware)
-        _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
+    if passes and not dry_run:
+        _finish(registry, tunables, place, traces)
     return 0 if passes else 1
+
+
+def _choose(tunables: list[Tunable], definitions: Sequence[str]) -> list[Tunable]:
+    """What to tune for: the Definitions that the globs match, or the sources' own."""
+    from fib_rmsnorm.registry.selection import choose
+
+    if not definitions:
+        return tunables[:1]
+    return choose("definition", tunables, lambda each: each.definition.name, definitions)
+
+
+def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
+    from fib_rmsnorm.evaluation.tuning.choosing import collect_timings
+    from fib_rmsnorm.evaluation.tuning.sweep import read_kept
+
+    kept = read_kept(tunables, None)
+    if not any(map(collect_timings, kept.values())):
+        raise InputError(f"{tunables[0].name}: no timings are kept of its sources as they are; tune without --reuse")
+    _write(registry, tunables, kept)
+    return 0
+
+
+def _finish(
+    registry: Registry, tunables: Sequence[Tunable], device: Device, traces: Mapping[str, Sequence[Trace]]
+) -> None:
+    """Write the table from all that is kept of this device model, or from this run where nothing is kept."""
+    from fib_rmsnorm.evaluation.tuning.sweep import is_interpreted, read_kept
+    from fib_rmsnorm.reports.console import stderr
+
+    if is_interpreted(tunables[0], device):
+        stderr().print("No table written: interpreted times say nothing about a kernel")
+        return
+    kept = read_kept(tunables, device.hardware)
+    _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
 
 
 def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
-from fib_rmsnorm.registry.packing import MANIFEST, read_manifest, read_sources, sister_suffix
+from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.packing import read_sources, sister_suffix
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
     BuildSpec,

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from math import ceil
 from typing import Any
 
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
-from fib_rmsnorm.evaluation.answers import Inspected
-from fib_rmsnorm.evaluation.building.architectures import WARP, Architecture, find_architecture
+from fib_rmsnorm.evaluation.building.architectures import find_architecture
 from fib_rmsnorm.evaluation.building.native import find_cuda_home, find_cxx, find_ninja
-from fib_rmsnorm.evaluation.building.occupancy import occupancy
 from fib_rmsnorm.evaluation.compiler import inspect_solution
 from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation.launch_figures import SECTOR_BYTES, describe_launch
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.workers import FailedError, Terms
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
-
-SECTOR_BYTES = 32
-"""What a GPU's memory system moves at a time."""
 
 Record = dict[str, Any]
 
@@ -59,7 +53,7 @@ def explain(
         "multiprocessors": None if on_host else multiprocessors,
         "kernels": [kernel.model_dump() for kernel in found.kernels],
         "launches": [
-            _describe_launch(definition, workload, launch, found.kernels[launch.kernel], architecture, multiprocessors)
+            describe_launch(workload, launch, found.kernels[launch.kernel], architecture, multiprocessors)
             for workload, each in launches
             for launch in each
             if launch.kernel < len(found.kernels)
@@ -116,53 +110,6 @@ def _count_multiprocessors(device: Device | None) -> int | None:
     return int(torch.cuda.get_device_properties(device.name).multi_processor_count)
 
 
-def _describe_launch(
-    definition: Definition,
-    workload: Workload,
-    launch: Inspected.Launch,
-    kernel: Inspected.Kernel,
-    architecture: Architecture,
-    multiprocessors: int,
-) -> Record:
-    blocks, threads = _product(launch.grid), _product(launch.block)
-    shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
-    fits = occupancy(architecture, threads, kernel.registers, shared) if kernel.registers is not None else None
-    return {
-        "axes": workload.axes,
-        "kernel": kernel.kernel,
-        "kernel_number": launch.kernel,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-        "occupancy": asdict(fits) if fits else None,
-        "waves": blocks / (fits.blocks * multiprocessors) if fits and fits.blocks else None,
-        "traffic": _describe_traffic(definition, workload, kernel.code, blocks, threads),
-    }
-
-
-def _describe_traffic(
-    definition: Definition, workload: Workload, code: Inspected.Code | None, blocks: int, threads: int
-) -> Record | None:
-    """Memory transactions of a row: the requests of warps, and the sectors of 32 bytes that they ask for.
-
-    Counted in the code, for which each access must run once in each thread: none where one lies in a loop, or
-    where copies are made that say their size only at run time. Neighbouring threads are taken to access
-    neighbouring bytes; an access behind a condition counts as made.
-    """
-    rows = workload.axes.get("batch")
-    if code is None or not rows or "asynchronous copies" in code.instructions:
-        return None
-    if any(access.in_loop for access in code.accesses):
-        return None
-    told: Record = {}
-    for does in ("load", "store"):
-        mine = [access for access in code.accesses if access.does == does]
-        requests = sum(access.count for access in mine) * blocks * ceil(threads / WARP) / rows
-        sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / SECTOR_BYTES / rows
-        told |= {f"{does}_requests_per_row": requests, f"{does}_sectors_per_row": sectors}
-    return told
-
-
 def _describe_work(definition: Definition, workload: Workload) -> Record:
     """What the Definition asks for, whoever computes it."""
     operator = find_operator(definition)
@@ -178,7 +125,3 @@ def _describe_work(definition: Definition, workload: Workload) -> Record:
         "flops_per_byte": flops / moved if flops is not None else None,
         "least_sectors_per_row": sectors / rows if rows else None,
     }
-
-
-def _product(sizes: tuple[int, int, int]) -> int:
-    return sizes[0] * sizes[1] * sizes[2]

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterable
 from fnmatch import fnmatch
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import check_name
+from fib_rmsnorm.registry.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.store import describe, read_text
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from fib_rmsnorm.schema import Definition, Solution, SourceFile, SupportedLanguages
 
 LANGUAGES = tuple(language.value for language in SupportedLanguages)
-MANIFEST = "solution.toml"
 _LEFT_OUT = {"__pycache__"}
 
 
@@ -32,77 +25,6 @@ class NoDefinitionError(InputError):
     def __init__(self, message: str, wanted: list[str]) -> None:
         super().__init__(message)
         self.wanted = wanted
-
-
-class _Spec(BuildSpec):
-    # Upstream's model passes over what it does not know: a mistyped key would leave its default in force.
-    model_config = ConfigDict(extra="forbid")
-
-
-class Limit(BaseModel):
-    """Bounds of the product of some parameters: what lies outside is not worth trying, or does not launch."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    product: list[str] = Field(min_length=1)
-    least: int = 1
-    most: int
-
-
-class Tuning(BaseModel):
-    """What may be tuned, and the file of the sources that says how."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    table: str
-    """A `.py` or `.h` file, which `fib-rmsnorm tune` writes."""
-    parameters: dict[str, list[int]] = Field(min_length=1)
-    """The values to try of each."""
-    limits: list[Limit] = Field(default_factory=list)
-
-    @field_validator("table")
-    @classmethod
-    def _check_table(cls, table: str) -> str:
-        path = PurePosixPath(table)
-        if path.suffix not in (".py", ".h") or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{table!r} is no .py or .h file in the folder of the sources")
-        return table
-
-    @field_validator("parameters")
-    @classmethod
-    def _check_parameters(cls, parameters: dict[str, list[int]]) -> dict[str, list[int]]:
-        for name, values in parameters.items():
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"{name!r} is no name of a parameter: use lower case letters, digits and _")
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"the values of {name!r} must be different numbers, at least one")
-        return parameters
-
-    @model_validator(mode="after")
-    def _check_limits(self) -> Tuning:
-        for limit in self.limits:
-            for name in limit.product:
-                if name not in self.parameters:
-                    raise ValueError(f"a limit names {name!r}, which is no parameter")
-        return self
-
-
-class Manifest(BaseModel):
-    """What `solution.toml` says of the sources beside it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    description: str | None = None
-    definitions: list[str] = Field(default_factory=list)
-    """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
-    checked_spec: _Spec = Field(alias="spec")
-    tune: Tuning | None = None
-
-    @property
-    def spec(self) -> BuildSpec:
-        """As upstream's own model: instances of different models are never equal."""
-        return BuildSpec.model_validate(self.checked_spec.model_dump())
 
 
 def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solution]:
@@ -173,22 +95,6 @@ def _make_solution(
         )
     except ValidationError as error:
         raise InputError(f"{folder / MANIFEST}: {describe(error)}") from None
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Read a solution.toml. Raises InputError that names the file and what is wrong."""
-    try:
-        return parse_manifest(path)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
-
-
-def parse_manifest(path: Path) -> Manifest:
-    """Read a solution.toml. Raises ValidationError with everything that is wrong in it, InputError if it is no TOML."""
-    try:
-        return Manifest.model_validate(tomllib.loads(read_text(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def read_sources(folder: Path) -> list[SourceFile]:

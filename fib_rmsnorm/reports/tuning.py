@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
+from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.listing import assignments
 from fib_rmsnorm.reports.tables import plain_table
 from fib_rmsnorm.reports.units import format_latency, format_percent

@@ -38,6 +38,7 @@ COLUMNS = [
     ("smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "inst", "7.5"),
     ("smsp__average_warps_issue_stalled_selected_per_issue_active.ratio", "inst", "1"),
     ("smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "inst", "0.5"),
+    ("smsp__average_warps_issue_stalled_wait_not_issued_per_issue_active.ratio", "inst", "0.5"),
     ("smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio", "inst", "n/a"),
 ]  # fmt: skip
 

@@ -259,7 +259,7 @@ def make_kernel(tmp_path, name, table):
 )
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
     from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Provenance, Rung, render_table
-    from fib_rmsnorm.registry.packing import read_manifest
+    from fib_rmsnorm.registry.manifest import read_manifest
 
     language = name.split("_")[1]
     if language != "triton" and find_cuda_home() is None:
@@ -269,7 +269,7 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     tuning = read_manifest(SHIPPED / name / "solution.toml").tune
     key = {"hidden": 4096, "itemsize": 2}
     columns = Columns(tuning.table, name, tuple(key), tuple(tuning.parameters))
-    entry = Entry(key, (Rung(100, parameters), Rung(None, {each: max(v) for each, v in tuning.parameters.items()})))
+    entry = Entry(key, (Rung(100, parameters), Rung(None, {each: v[0] for each, v in tuning.parameters.items()})))
     where = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
     monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
     kernel = make_kernel(tmp_path, name, (tuning.table, render_table(columns, [entry], where)))

@@ -12,7 +12,7 @@ _SCALES = {
     **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
 }
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
-_SELECTED = "selected"  # a warp that issues does not wait
+_NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues; the same again without those
 _SIZE = re.compile(r"\d+")
 
 
@@ -116,6 +116,6 @@ def _size(text: str) -> tuple[int, ...]:
 
 
 def _share_stalls(found: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    waits = {reason: value for reason, value in found if value and reason != _SELECTED}
+    waits = {reason: value for reason, value in found if value and not _NO_WAITING.fullmatch(reason)}
     total = sum(waits.values())
     return {reason: value / total for reason, value in sorted(waits.items(), key=lambda item: -item[1])}

@@ -12,7 +12,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Rung, render_table
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.packing import MANIFEST, Tuning, pack_folder, read_manifest
+from fib_rmsnorm.registry.manifest import MANIFEST, Tuning, read_manifest
+from fib_rmsnorm.registry.packing import pack_folder
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
 
 Parameters = tuple[tuple[str, int], ...]
