@@ -54,6 +54,15 @@ def make_dataset(root: Path, batch: int, only: list[str]) -> dict[str, str]:
     return chosen
 
 
+def help_to_compile() -> None:
+    """What our builds find by themselves, for upstream's: a failed build is to be the kernel's fault."""
+    from fib_rmsnorm.evaluation.building.native import find_cuda_home
+
+    if home := find_cuda_home():
+        os.environ["CUDA_HOME"] = str(home)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
 def judge_by_upstream(root: Path, solution: str) -> Verdict:
     """Run flashinfer-bench on one Solution, in this process and those that it starts."""
     from flashinfer_bench.bench import Benchmark, BenchmarkConfig
@@ -126,6 +135,7 @@ def compare(batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "dataset"
         os.environ["FIB_CACHE_PATH"] = os.environ["FIB_RMSNORM_CACHE"] = str(Path(folder) / "cache")
+        help_to_compile()
         chosen = make_dataset(root, batch, only)
         ours = judge_by_ours(root, "cuda:0")
         with ThreadPoolExecutor(jobs) as pool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from secrets import randbelow
 from time import perf_counter
 from typing import Any
 
@@ -54,7 +54,6 @@ class Stage:
         self._device = device
         self._make_inputs = partial(TimedInputs, definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
-        self._random = random.SystemRandom()
         self._numbers: list[int] = []
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
@@ -88,7 +87,7 @@ class Stage:
         if not self._runner.destination_passing:
             # Lets go of an old one now: not while it is timed, nor where the inputs are new.
             self._returned.append(None)
-        self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None, self._random))
+        self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None))
         inputs = self._inputs.set(self._numbers[-1])
         self._ring.rotate()
         self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
@@ -109,7 +108,7 @@ class Stage:
         where those of an earlier call are that we hold.
         """
         self._timed += 1
-        if self._random.randrange(self._timed):
+        if randbelow(self._timed):
             return 0
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
@@ -122,10 +121,13 @@ class Stage:
         returned = None if self._runner.destination_passing else self._returned[-1]
         return self._runner.outputs_of(returned, self.buffers)
 
-    def recall(self) -> Sighting:
-        """The call that was chosen since the last recall."""
-        if self._sighting is None:
-            raise WrongOutputError("none was seen")
+    def recall(self, timed: int) -> Sighting:
+        """The call that was chosen since the last recall, when `timed` calls have been timed.
+
+        Raises WrongOutputError if it was chosen from another number.
+        """
+        if self._sighting is None or self._timed != timed:
+            raise WrongOutputError(f"of {timed} timed calls {self._timed} were seen")
         sighting, self._sighting, self._timed = self._sighting, None, 0
         self._runner.synchronize()
         return sighting

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -19,7 +20,7 @@ _PATIENCE_S = 0.35
 _PATIENCE_WITH_HELPERS_S = 15.0
 _LOOK_S = 0.015
 _SHORT_LOOK_S = 0.002
-_QUIET_LOOKS = 2  # in a row: on a loaded machine, a thread that never waits may not run during one of them
+_QUIET_LOOKS = 2  # in a row
 _IDLE_SHARE = 0.05
 _CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
 # Helpers that libraries start once and leave asleep.
@@ -57,6 +58,9 @@ def _find_busy(
     def taken(pid: int) -> float:
         return sum(map(_cpu_seconds, teams[pid]))
 
+    def wants_to_run(pid: int) -> bool:
+        return any(map(_has_runnable_thread, teams[pid]))  # on a loaded machine it may not get to
+
     started = time.monotonic()
     first = {pid: taken(pid) for pid in teams}
     quiet = dict.fromkeys(teams, 0)
@@ -66,9 +70,10 @@ def _find_busy(
         time.sleep(look_s)
         allowed = _IDLE_SHARE * (time.monotonic() - at)
         looks = {pid: looks + 1 if taken(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
-        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks}
+        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks or wants_to_run(pid)}
     elapsed = time.monotonic() - started
-    return {pid: (taken(pid) - first[pid]) / elapsed for pid in quiet}
+    shares = {pid: (taken(pid) - first[pid]) / elapsed for pid in quiet}
+    return {pid: share for pid, share in shares.items() if share > _IDLE_SHARE}
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -79,6 +84,15 @@ def _cpu_seconds(pid: int) -> float:
         with suppress(psutil.Error):
             return float(sum(psutil.Process(pid).cpu_times()[:2]))  # user and system
         return 0.0
+
+
+def _has_runnable_thread(pid: int) -> bool:
+    with suppress(OSError):
+        for status in Path(f"/proc/{pid}/task").glob("*/stat"):
+            with suppress(OSError):
+                if status.read_text(errors="replace").rpartition(")")[2].split()[0] == "R":
+                    return True
+    return False
 
 
 def _look_at_children(pid: int) -> tuple[str | None, list[int]]:

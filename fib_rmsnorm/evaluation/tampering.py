@@ -10,6 +10,8 @@ from __future__ import annotations
 import builtins
 import gc
 import json
+import random
+import secrets
 import signal
 import sys
 import time
@@ -45,6 +47,9 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
     ),
     "torch.cuda": (torch.cuda, ("synchronize", "Event", "Stream", "current_stream", "_sleep")),
     "json": (json, ("dumps", "loads")),
+    "secrets": (secrets, ("_sysrand",)),
+    "random": (random, ("_urandom", "SystemRandom")),
+    "random.SystemRandom": (random.SystemRandom, ("getrandbits", "_randbelow", "random", "randrange")),
     "builtins": (
         builtins,
         ("all", "any", "bool", "getattr", "isinstance", "len", "list", "max", "min", "range", "sorted", "type", "zip"),
@@ -53,7 +58,7 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
 _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")
 _OURS = "fib_rmsnorm.evaluation."
 # Attributes of the evaluator's objects that hold what the solution made.
-_OF_THE_SOLUTION = ("_entry", "_returned", "_sighting")
+_OF_THE_SOLUTION = ("_entry", "_returned")
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _MONITORING_TOOLS = 6
 # Libraries clean up on those that end a process or tell of a child's end.

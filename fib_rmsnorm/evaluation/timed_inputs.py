@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
+from secrets import randbits
 from typing import Any, Literal
 
 import torch
@@ -70,10 +70,10 @@ class TimedInputs:
         value = self._generate(name)
         return move_anywhere(value) if isinstance(value, torch.Tensor) else value
 
-    def number_after(self, number: int | None, random: Random) -> int:
+    def number_after(self, number: int | None) -> int:
         """The number of the next call's inputs: its seed is a new secret as soon as one is used up."""
         if number is None or (number + 1) % self._draws == 0:
-            return random.getrandbits(_SEED_BITS) * self._draws
+            return randbits(_SEED_BITS) * self._draws
         return number + 1
 
     def set(self, number: int) -> dict[str, Any]:

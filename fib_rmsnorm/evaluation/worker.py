@@ -46,6 +46,8 @@ class Worker:
         }
         self._channel = channel
         self._stage: Stage | None = None
+        self._timed_calls = 0
+        """On the stage, since one of them was last revealed."""
 
     def build(self, message: Message) -> Message:
         """Build the solution for the device; the answer says how long it took."""
@@ -141,6 +143,7 @@ class Worker:
         """Make ready to time a Workload."""
         workload = Workload.model_validate(message["workload"])
         self._stage = Stage(self._definition, workload, self._runner, self._device, self._dataset)
+        self._timed_calls = 0
         library_calls = LibraryCalls()
         watched_by = nullcontext() if self._is_python else library_calls
         self._stage.warm_up(message["warmup_runs"], message["budget_s"], watched_by)
@@ -163,6 +166,7 @@ class Worker:
         except (MeasurementError, WrongOutputError) as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self.check()
+        self._timed_calls += len(samples)
         return {
             "span_ms": [sample.span_ms for sample in samples],
             "busy_ms": [sample.busy_ms for sample in samples],
@@ -174,9 +178,10 @@ class Worker:
         """Hand over the outputs of one of the timed calls since this was last asked, and the number of its inputs."""
         stage = self._require_stage()
         try:
-            sighting = stage.recall()
+            sighting = stage.recall(self._timed_calls)
         except WrongOutputError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        self._timed_calls = 0
         self._check_form(sighting.outputs, stage.buffers.tensors)
         write_outputs(self._handover, sighting.outputs)
         self._keepsakes.remember(sighting.outputs)
