@@ -108,7 +108,7 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> Record 
     # All at once: to pass sixty arguments takes longer than to decode them.
     record.__dict__ = {
         "definition": trace.definition,
-        "workload": workload.uuid,
+        "workload": workload.uuid or str(workload.axes),  # early versions of flashinfer-bench gave none
         "axes": workload.axes,
         "scalars": workload.scalars,
         "solution": trace.solution or "",

@@ -1,7 +1,8 @@
 """What the datasheets say of devices, for what a Trace does not record.
 
 Each line is from NVIDIA's datasheet or architecture white paper of that GPU, but the L2 sizes of H200 and B200, which
-are what their drivers report. A device that is not here has no peak but the one its Traces record.
+are what their drivers report. An A800 is an A100 with fewer links. A device that is not here has no peak but the one
+its Traces record.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ DEVICES = (
     Device("H200", r"\bH200\b", 4800, 132, 128, 1980, 60 * _MIB),
     Device("H100 PCIe", r"\bH100.PCIe\b", 2039, 114, 128, 1755, 50 * _MIB),
     Device("H100 SXM", r"\bH100\b(?!.NVL)", 3352, 132, 128, 1980, 50 * _MIB),
-    Device("A100 40 GB", r"\bA100.*40GB\b", 1555, 108, 64, 1410, 40 * _MIB),
-    Device("A100 80 GB PCIe", r"\bA100\b(?=.*PCIe)(?=.*80GB)", 1935, 108, 64, 1410, 40 * _MIB),
-    Device("A100 80 GB SXM", r"\bA100\b", 2039, 108, 64, 1410, 40 * _MIB),
+    Device("A100 40 GB", r"\bA[18]00.*40GB\b", 1555, 108, 64, 1410, 40 * _MIB),
+    Device("A100 80 GB PCIe", r"\bA[18]00\b(?=.*PCIe)(?=.*80GB)", 1935, 108, 64, 1410, 40 * _MIB),
+    Device("A100 80 GB SXM", r"\bA[18]00\b", 2039, 108, 64, 1410, 40 * _MIB),
     Device("L40S", r"\bL40S\b", 864, 142, 128, 2520, 96 * _MIB),
     Device("L4", r"\bL4\b", 300, 58, 128, 2040, 48 * _MIB),
     Device("RTX 4090", r"\bRTX.4090\b", 1008, 128, 128, 2520, 72 * _MIB),

@@ -41,8 +41,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
     for section in sections:
         yield Heading(section_title(section))
         yield from workload_grids(section)
-        baseline = section.baseline or "a baseline, of which there is no Trace"
-        yield f"Latency: the median, ± half its 95% interval. Times as fast: as the reference, and as {baseline}."
+        yield _legend(section)
         if any(result.record.interpreted for result in section.results):
             yield "interpreted: the time of an interpreter, no measure of the kernel."
         for result in section.results:
@@ -51,6 +50,14 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
     if superseded:
         left_out = count(superseded, "older Trace")
         yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
+
+
+def _legend(section: SectionResults) -> str:
+    """What the columns mean."""
+    has_intervals = any(result.record.latency_low_ms for result in section.results)
+    latency = "the median, ± half its 95% interval" if has_intervals else "as recorded, without an interval"
+    rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
+    return f"Latency: {latency}. Times as fast: {rivals}."
 
 
 def section_title(section: SectionResults) -> str:

@@ -69,6 +69,15 @@ def test_a_trace_of_upstream_has_fewer_fields(tmp_path):
     assert record.is_trusted
 
 
+def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_path):
+    traces = [upstream_trace(batch=batch) for batch in (1, 8)]
+    for each in traces:
+        del each["workload"]["uuid"]
+        each["evaluation"]["environment"] = {"device": "NVIDIA_H100", "libs": {}}
+    records = load(write(tmp_path / "t.jsonl", lines(*traces)))
+    assert len({record.workload for record in records}) == 2 and records[0].hardware == ""
+
+
 def test_the_registry_tells_authors_and_languages():
     records = load(ROOT / "traces" / "baseline")
     known = {record.solution: (record.author, record.language) for record in records}

@@ -70,6 +70,7 @@ def test_the_fastest_is_trusted(definition):
         ("NVIDIA H100 PCIe", "H100 PCIe"),
         ("NVIDIA A100-SXM4-80GB", "A100 80 GB SXM"),
         ("NVIDIA_A100_80GB", "A100 80 GB SXM"),
+        ("NVIDIA A800-SXM4-80GB", "A100 80 GB SXM"),
         ("NVIDIA A100 80GB PCIe", "A100 80 GB PCIe"),
         ("NVIDIA A100-PCIE-40GB", "A100 40 GB"),
         ("NVIDIA A100-SXM4-40GB", "A100 40 GB"),
