@@ -48,10 +48,11 @@ all, with charts and sources; `--plots DIR` draws the charts as PNG and SVG. Wha
 ![Roofline](images/roofline.svg) ![Latency against its fit](images/scaling.svg)
 """
 COMPARE_HEADER = """\
-## Compare: two benches of the same kernels
+## Compare: an earlier bench
 
-`docs/data/h200-earlier.jsonl` holds an earlier bench of the same sources on another H200. Nothing was changed in
-between, so all that is found here is what machines and runs differ by.
+`docs/data/h200-earlier.jsonl` holds an earlier bench on another H200, by an earlier version of this tool: of the
+kernels only the CUDA one's launch table has changed since, so nearly all that is found here is the machine, the run and
+the way of measuring (today's moves the tensors through memory from trial to trial).
 """
 
 
