@@ -6,9 +6,13 @@ be idle does not depend on how loaded the machine is: an honest one takes none.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 
 import psutil
@@ -16,28 +20,18 @@ import psutil
 # Threads of OpenMP spin after a parallel region before they sleep: some milliseconds, or 200 (LLVM's and
 # Intel's runtimes). Whoever still takes time after this long does not wait for anything.
 _PATIENCE_S = 0.35
-# A helper imports torch when it starts, in the background: seconds.
-_PATIENCE_WITH_HELPERS_S = 15.0
 _LOOK_S = 0.015
 _SHORT_LOOK_S = 0.002
 _QUIET_LOOKS = 2  # in a row
 _IDLE_SHARE = 0.05
 _CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
-# Helpers that libraries start once and leave asleep.
-_HELPERS = ("torch/_inductor/compile_worker", "torch._inductor.compile_worker", "multiprocessing.resource_tracker")
+_RESOURCE_TRACKER = re.compile(r"from multiprocessing\.resource_tracker import main;main\(\d+\)")
 
 
 def find_strays(pids: Collection[int]) -> dict[int, str]:
     """What is wrong with those of some idle processes that are not idle, or not alone: 30 ms if all are honest."""
-    found: dict[int, str] = {}
-    waiting: dict[int, list[int]] = {}
-    for pid in pids:
-        left, helpers = _look_at_children(pid)
-        if left:
-            found[pid] = f"left a process running: {left}"
-        else:
-            waiting[pid] = [pid, *helpers]
-    for pid, share in _find_busy(waiting).items():
+    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid))}
+    for pid, share in _find_busy([pid for pid in pids if pid not in found]).items():
         found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
     return found
 
@@ -47,32 +41,23 @@ def wait_for_quiet(pids: Collection[int]) -> None:
 
     It takes 2 ms if none of them does.
     """
-    _find_busy({pid: [pid] for pid in pids}, _SHORT_LOOK_S, quiet_looks=1)
+    _find_busy(pids, _SHORT_LOOK_S, 1)
 
 
-def _find_busy(
-    teams: Mapping[int, Sequence[int]], look_s: float = _LOOK_S, quiet_looks: int = _QUIET_LOOKS
-) -> dict[int, float]:
-    """The processes that go on taking CPU time, they or their team, and how much: the share of a core."""
-
-    def taken(pid: int) -> float:
-        return sum(map(_cpu_seconds, teams[pid]))
-
-    def wants_to_run(pid: int) -> bool:
-        return any(map(_has_runnable_thread, teams[pid]))  # on a loaded machine it may not get to
-
+def _find_busy(pids: Collection[int], look_s: float = _LOOK_S, quiet_looks: int = _QUIET_LOOKS) -> dict[int, float]:
+    """The processes that go on taking CPU time, and how much: the share of a core."""
     started = time.monotonic()
-    first = {pid: taken(pid) for pid in teams}
-    quiet = dict.fromkeys(teams, 0)
-    patience = {pid: _PATIENCE_S if len(team) == 1 else _PATIENCE_WITH_HELPERS_S for pid, team in teams.items()}
-    while quiet and time.monotonic() - started < max(patience[pid] for pid in quiet):
-        before, at = {pid: taken(pid) for pid in quiet}, time.monotonic()
+    first = {pid: _cpu_seconds(pid) for pid in pids}
+    quiet = dict.fromkeys(pids, 0)
+    while quiet and time.monotonic() - started < _PATIENCE_S:
+        before, at = {pid: _cpu_seconds(pid) for pid in quiet}, time.monotonic()
         time.sleep(look_s)
         allowed = _IDLE_SHARE * (time.monotonic() - at)
-        looks = {pid: looks + 1 if taken(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
-        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks or wants_to_run(pid)}
+        looks = {pid: looks + 1 if _cpu_seconds(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
+        # On a loaded machine, a thread that never waits may not get to run meanwhile.
+        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks or _has_runnable_thread(pid)}
     elapsed = time.monotonic() - started
-    shares = {pid: (taken(pid) - first[pid]) / elapsed for pid in quiet}
+    shares = {pid: (_cpu_seconds(pid) - first[pid]) / elapsed for pid in quiet}
     return {pid: share for pid, share in shares.items() if share > _IDLE_SHARE}
 
 
@@ -95,22 +80,37 @@ def _has_runnable_thread(pid: int) -> bool:
     return False
 
 
-def _look_at_children(pid: int) -> tuple[str | None, list[int]]:
-    """What process was left running, if any was, and which helpers were."""
-    helpers: list[int] = []
+def _describe_left_behind(pid: int) -> str | None:
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         for child in process.children(recursive=True):
             with suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                command = _words_of(child)
-                if command == process.cmdline():
-                    return "a fork of itself", []
-                if not any(helper in word for helper in _HELPERS for word in command):
-                    return " ".join(command)[:200].strip() or child.name(), []
-                helpers.append(child.pid)
-    return None, helpers
+                words = _words_of(child)
+                if words == process.cmdline():
+                    return "a fork of itself"
+                if not _is_helper(words):
+                    return " ".join(words)[:200].strip() or child.name()
+    return None
+
+
+def _is_helper(words: list[str]) -> bool:
+    """Whether a program is one that torch or Python starts once and keeps: its compile workers, its resource tracker.
+
+    They are no strays, however busy: torch's take seconds to be ready. That an argument has their name is not enough.
+    """
+    arguments = list(dropwhile(lambda word: word.startswith("-") and word != "-c", words[1:]))
+    if arguments[:1] == ["-c"]:
+        return len(arguments) > 1 and bool(_RESOURCE_TRACKER.fullmatch(arguments[1]))
+    return arguments[:1] in ([_compile_worker()], ["torch._inductor.compile_worker"])
+
+
+@cache
+def _compile_worker() -> str | None:
+    torch = find_spec("torch")  # imports nothing
+    folders = torch.submodule_search_locations if torch else None
+    return str(Path(folders[0]) / "_inductor" / "compile_worker" / "__main__.py") if folders else None
 
 
 def _words_of(process: psutil.Process) -> list[str]:

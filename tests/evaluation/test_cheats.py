@@ -8,6 +8,7 @@ import builtins
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -230,6 +231,15 @@ class TestStrays:
 
     def test_a_program_left_running_is_found(self):
         assert self.look_at("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+
+    def test_helpers_are_known_by_what_they_run(self):
+        entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
+        tracker = "from multiprocessing.resource_tracker import main;main(5)"
+        assert strays._is_helper([sys.executable, str(entry), "--workers=2"])
+        assert strays._is_helper([sys.executable, "-B", "-c", tracker])
+        assert not strays._is_helper([sys.executable, "-c", "while True: pass", tracker])
+        assert not strays._is_helper([sys.executable, "mine.py", str(entry)])
+        assert not strays._is_helper([""])
 
     def test_it_takes_honest_ones_little_time(self):
         with subprocess.Popen(["sleep", "60"]) as process:
