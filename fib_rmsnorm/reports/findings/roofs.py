@@ -128,7 +128,8 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
     if not rows:
         yield "Not known: no Solution has a latency that can be trusted."
         return
-    yield Grid(("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means"), rows)
+    columns = ("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
+    yield Grid(columns, rows)
     last = roofline.workloads[-1].best
     if last is not None and last.percent_of_peak:
         copy = f" and {format_percent(last.record.percent_of_copy)} of a copy" if last.record.percent_of_copy else ""
