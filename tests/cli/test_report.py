@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 
 import pytest
 from rich.console import Console
@@ -143,13 +142,15 @@ def test_a_terminal_gets_the_same_in_its_width(stocked):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_traces_take_three_seconds(tmp_path):
-    """As a user waits for them: with the start of Python, in a process of its own."""
+    """With the start of Python, in a process of its own; of the processor, because the machine may be busy."""
+    import os
     import subprocess
     import sys
 
     path = tmp_path / "traces.jsonl"
     body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
     path.write_text(body * 100)
-    started = time.monotonic()
+    before = os.times()
     subprocess.run([sys.executable, "-m", "fib_rmsnorm", "report", str(path)], check=True, capture_output=True)
-    assert time.monotonic() - started <= 3
+    after = os.times()
+    assert after.children_user + after.children_system - before.children_user - before.children_system <= 3
