@@ -1,6 +1,6 @@
 """What flashinfer-bench's own evaluator says of the wrong kernels, beside what this one says: a JSON file.
 
-    python tools/compare_with_upstream.py --output docs/wrong_kernels_h200.json
+    python tools/compare_with_upstream.py --output docs/upstream_verdicts.json
 
 Needs a CUDA device, since flashinfer-bench evaluates nowhere else, and takes some minutes: each of its verdicts comes
 from a process of its own, because one wrong kernel can spoil its verdicts on others. Several run side by side, so

@@ -138,8 +138,9 @@ class Zygote:
 
     def _is_of_a_worker(self, child: psutil.Process, session: int) -> bool:
         """It has the run's id; or, if it got rid of its environment, a worker's mark in a session that is not ours."""
-        if child.environ().get(_RUN_VARIABLE) == self.run:
-            return True
+        with contextlib.suppress(psutil.Error):  # it may have forbidden to look
+            if child.environ().get(_RUN_VARIABLE) == self.run:
+                return True
         return session != os.getsid(0) and is_marked(child.pid) and not is_marked(os.getpid())
 
     def close(self) -> None:
