@@ -55,7 +55,7 @@ def _describe(timings: Timings, chosen: Parameters, batches: Iterable[int]) -> s
     told = []
     for batch in batches:
         loss = _loss(timings[batch], chosen)
-        behind = f" (+{loss:.1%})" if loss > 0 else ""
+        behind = f" (+{loss:.1%})" if loss >= 0.0005 else ""
         told.append(f"{batch}: {timings[batch][chosen] * 1e3:.2f} us{behind}")
     return ", ".join(told)
 

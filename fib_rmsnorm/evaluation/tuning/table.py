@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 _LINE_WIDTH = 110
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,10 @@ def _python(columns: Columns, told: list[str], entries: Sequence[Entry], multipr
 
 
 def _comment(prefix: str, text: str) -> list[str]:
-    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=prefix, subsequent_indent=prefix)
+    """The evidence of a choice; lines break between batches only."""
+    whole = text.replace(" ", _NO_BREAK).replace(f",{_NO_BREAK}", ", ")
+    lines = textwrap.wrap(whole, _LINE_WIDTH, initial_indent=prefix, subsequent_indent=prefix)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _dict(parameters: dict[str, int]) -> str:

@@ -78,6 +78,15 @@ def test_a_python_table_is_formatted(entries, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".py", ".h"])
+def test_the_evidence_breaks_between_batches(suffix):
+    rung = Rung(None, {"threads": 64, "rows": 1}, ", ".join(f"{1 << n}: 12.34 us (+0.5%)" for n in range(12)))
+    text = render(suffix, [Entry({"hidden": 4096, "itemsize": 2}, (rung,))])
+    lines = [line.strip(" #/") for line in text.splitlines() if "12.34" in line]
+    assert len(lines) > 1
+    assert all(line[0].isdigit() and line.rstrip(",").endswith("%)") for line in lines)
+
+
+@pytest.mark.parametrize("suffix", [".py", ".h"])
 def test_it_says_where_it_comes_from(suffix):
     text = render(suffix, ENTRIES)
     for word in ("fib-rmsnorm tune", "rmsnorm_x_v1", "NVIDIA H200", "132", "2026-11-21", "cupti", "12 combinations"):
