@@ -69,27 +69,28 @@ def _fork_twice(server: socket.socket, request: dict[str, object], fds: list[int
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
+        middle = os.getpid()
         pid = os.fork()
         if pid:
             os._exit(0)
         os.close(reader)
         server.close()
-        _run_child(request, fds, writer, scheduler)
+        _run_child(request, fds, writer, middle, scheduler)
     os.close(writer)
     os.waitpid(middle, 0)
     with os.fdopen(reader, "rb") as pipe:
         return int(pipe.read())
 
 
-def _run_child(request: dict[str, object], fds: list[int], writer: int, scheduler: int) -> None:
+def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: int, scheduler: int) -> None:
     status = 1
     try:
         os.setsid()
         os.write(writer, str(os.getpid()).encode())
         os.close(writer)
         # Not before the scheduler has become the parent: the middle process's death would kill us.
-        while os.getppid() != scheduler:
-            if os.getppid() == 1:
+        while (parent := os.getppid()) != scheduler:
+            if parent != middle:  # the scheduler has died, and another subreaper, or init, has inherited us
                 os._exit(1)
             time.sleep(0.0005)
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
