@@ -10,7 +10,7 @@ bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -122,8 +122,9 @@ def test_the_judges_time_is_not_charged_to_the_solution(registry):
 
 
 def test_closing_the_generator_stops_everything(registry):
-    solution = add_kernel(registry, "hangs_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(600)\n")
-    events = evaluate(registry, add_kernel(registry, "right_v1"), solution)
+    raises = add_kernel(registry, "raises_v1", "def run(x, weight, eps):\n    raise ValueError\n")
+    hangs = add_kernel(registry, "hangs_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(600)\n")
+    events = evaluate(registry, raises, hangs)  # the first is done while the second is being called
     next(events)
     started = time.monotonic()
     events.close()
