@@ -42,7 +42,9 @@ def statuses(traces) -> list[tuple[str, int, str]]:
 
 
 def test_a_segfault_is_told_within_a_second(registry):
-    before, crash = (t.evaluation for t in list(evaluate(registry, add_kernel(registry, "crash_v1", SEGFAULT)))[:2])
+    solution = add_kernel(registry, "crash_v1", SEGFAULT)
+    list(evaluate(registry, solution))  # compiles the copy that results are compared with, which takes as long
+    before, crash = (t.evaluation for t in list(evaluate(registry, solution))[:2])
     assert crash.status.value == "RUNTIME_ERROR"
     assert "died of SIGSEGV" in crash.log
     assert "Fatal Python error: Segmentation fault" in crash.log
