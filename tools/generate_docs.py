@@ -6,6 +6,7 @@ With --check, compare instead.
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import os
 import re
@@ -112,13 +113,13 @@ def draw_images() -> None:
 
 
 def is_same(page: Path, text: str) -> bool:
-    """Whether a page is as it would be made now; the colours of code are another library's, so they do not count."""
+    """Whether a page is as it would be made now; the colours of code, and how it is escaped, are another library's, so they do not count."""
     there = page.read_text(encoding="utf-8") if page.exists() else ""
     return _without_colours(there) == _without_colours(text) if page.suffix == ".html" else there == text
 
 
 def _without_colours(text: str) -> str:
-    return re.sub(r"<style>.*?</style>|</?span[^>]*>", "", text, flags=re.DOTALL)
+    return html.unescape(re.sub(r"<style>.*?</style>|</?span[^>]*>", "", text, flags=re.DOTALL))
 
 
 def _session(*command: str) -> str:
