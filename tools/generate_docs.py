@@ -113,7 +113,7 @@ def draw_images() -> None:
 
 
 def is_same(page: Path, text: str) -> bool:
-    """Whether a page is as it would be made now; the colours of code, and how it is escaped, are another library's, so they do not count."""
+    """Whether a page is as it would be made now; colours and escapes in code are another library's and do not count."""
     there = page.read_text(encoding="utf-8") if page.exists() else ""
     return _without_colours(there) == _without_colours(text) if page.suffix == ".html" else there == text
 
