@@ -47,16 +47,40 @@ LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_p
 bool is_aligned(const void* ptr) { return reinterpret_cast<uintptr_t>(ptr) % 16 == 0; }
 
 template <typename Pair>
+using RowKernel = void (*)(const Vec<Pair>*, const Vec<Pair>*, Vec<Pair>*, float);
+
+// The kernel for rows of exactly `vecs` vectors for each of the threads; null where there is none.
+template <typename Pair, int VECS>
+RowKernel<Pair> find_row_kernel(int vecs, int threads) {
+  if (vecs == VECS) {
+    if (threads == 128) return rmsnorm_row<Pair, VECS, 128>;
+    if (threads == 256) return rmsnorm_row<Pair, VECS, 256>;
+    if (threads == 512) return rmsnorm_row<Pair, VECS, 512>;
+    return nullptr;
+  }
+  if constexpr (VECS < MAX_VECS_PER_THREAD) return find_row_kernel<Pair, 2 * VECS>(vecs, threads);
+  return nullptr;
+}
+
+template <typename Pair>
 void launch_rows(const Rows& rows, const LaunchShape& shape, int vecs_per_row, float inverse_hidden,
                  cudaStream_t stream) {
-  const auto kernel = shape.vecs_per_thread == 1   ? rmsnorm_rows<Pair, 1>
-                      : shape.vecs_per_thread == 2 ? rmsnorm_rows<Pair, 2>
-                      : shape.vecs_per_thread == 4 ? rmsnorm_rows<Pair, 4>
-                                                   : rmsnorm_rows<Pair, MAX_VECS_PER_THREAD>;
+  const auto x = static_cast<const Vec<Pair>*>(rows.x), weight = static_cast<const Vec<Pair>*>(rows.weight);
+  const auto out = static_cast<Vec<Pair>*>(rows.out);
+  const int threads = shape.threads_per_row, vecs = shape.vecs_per_thread;
+  if (shape.rows_per_block == 1 && threads * vecs == vecs_per_row) {
+    if (const auto kernel = find_row_kernel<Pair, 1>(vecs, threads)) {
+      kernel<<<rows.batch, threads, 0, stream>>>(x, weight, out, rows.eps);
+      return;
+    }
+  }
+  const auto kernel = vecs == 1   ? rmsnorm_rows<Pair, 1>
+                      : vecs == 2 ? rmsnorm_rows<Pair, 2>
+                      : vecs == 4 ? rmsnorm_rows<Pair, 4>
+                                  : rmsnorm_rows<Pair, MAX_VECS_PER_THREAD>;
   const int64_t blocks = (rows.batch + shape.rows_per_block - 1) / shape.rows_per_block;
-  kernel<<<blocks, dim3(shape.threads_per_row, shape.rows_per_block), 0, stream>>>(
-      static_cast<const Vec<Pair>*>(rows.x), static_cast<const Vec<Pair>*>(rows.weight),
-      static_cast<Vec<Pair>*>(rows.out), rows.batch, vecs_per_row, inverse_hidden, rows.eps);
+  kernel<<<blocks, dim3(threads, shape.rows_per_block), 0, stream>>>(x, weight, out, rows.batch, vecs_per_row,
+                                                                     inverse_hidden, rows.eps);
 }
 
 template <typename Element>

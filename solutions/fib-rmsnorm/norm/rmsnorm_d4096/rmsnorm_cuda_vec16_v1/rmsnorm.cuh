@@ -4,7 +4,8 @@
 //
 // A memory-bound operator is fast when its bytes are requested early, and once. Each thread loads its part of
 // the row as 16-byte vectors and keeps it in registers until the row's sum is known, so x is read once; the
-// weight is requested before the reduction and arrives during it.
+// weight is requested before anything waits for x. Where the threads of a row are known to the compiler, the way
+// to the first load and through the reduction is short. What each of this gave is in docs/kernels.md.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -43,6 +44,17 @@ __device__ Vec<Pair> load(const Vec<Pair>* ptr) {
 template <typename T>
 __device__ T load(const T* ptr) {
   return *ptr;
+}
+
+// Requests it here and now: loads through the read-only path the compiler moves down to where they are used, and
+// those of the weight would wait until x has arrived.
+template <typename Pair>
+__device__ Vec<Pair> load_now(const Vec<Pair>* ptr) {
+  uint4 words;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "l"(ptr));
+  return {words};
 }
 
 __device__ float2 widen(__half2 pair) { return __half22float2(pair); }
@@ -88,19 +100,43 @@ __device__ T scale(const T& x, const T& weight, float rstd) {
   return static_cast<T>(static_cast<float>(x) * rstd * static_cast<float>(weight));
 }
 
-// Sums over the blockDim.x threads that share a row and returns the total to every one of them. blockDim.x is
-// a power of two below a warp, or a multiple of a warp.
-__device__ float row_sum(float sum) {
+__device__ float warp_sum(float sum) {
 #pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) {
-    const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
-    if (offset < blockDim.x) sum += other;
-  }
-  if (blockDim.x <= WARP) return sum;
+  for (int offset = WARP / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  return sum;
+}
 
-  // Every warp reads all partial sums and adds them in the same order, so nobody has to hand the total back:
-  // one barrier suffices. The slots of absent warps are zeroed so that the read needs no bounds.
+// Sums over a block of THREADS and returns the total to every one of them. Every thread reads all partial sums
+// and adds them in the same order, so nobody has to hand the total back: one barrier suffices.
+template <int THREADS>
+__device__ float block_sum(float sum) {
+  alignas(16) __shared__ float partials[THREADS / WARP];
+  sum = warp_sum(sum);
+  if (threadIdx.x % WARP == 0) partials[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < THREADS / WARP; i += 4) {
+    const float4 four = reinterpret_cast<const float4*>(partials)[i / 4];
+    sum += (four.x + four.y) + (four.z + four.w);
+  }
+  return sum;
+}
+
+// The same over the blockDim.x threads that share one of blockDim.y rows. blockDim.x is a power of two below a
+// warp, or a multiple of a warp.
+__device__ float row_sum(float sum) {
+  if (blockDim.x <= WARP) {
+#pragma unroll
+    for (int offset = WARP / 2; offset > 0; offset /= 2) {
+      const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
+      if (offset < blockDim.x) sum += other;
+    }
+    return sum;
+  }
+  // The slots of absent warps are zeroed so that the read needs no bounds.
   alignas(16) __shared__ float partials[MAX_SHARED_ROWS][MAX_WARPS];
+  sum = warp_sum(sum);
   const int lane = threadIdx.x % WARP;
   const int slot = threadIdx.x / WARP + lane * (blockDim.x / WARP);
   if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? sum : 0.f;
@@ -128,7 +164,33 @@ __device__ void keep_packed(Vec<Pair>& x, float rstd) {
   x.words = {x.words.x ^ zero, x.words.y ^ zero, x.words.z ^ zero, x.words.w ^ zero};
 }
 
-// blockDim = (threads per row, rows per block). Each thread holds VECS vectors of its row.
+// One row for a block of THREADS, which hold VECS vectors each: the row is exactly as long. To ask for one block
+// per multiprocessor at least, as any launch has, is to say that registers matter less than early loads.
+template <typename Pair, int VECS, int THREADS>
+__global__ void __launch_bounds__(THREADS, 1)
+    rmsnorm_row(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, float eps) {
+  constexpr int HIDDEN = THREADS * VECS * Vec<Pair>::PAIRS * 2;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (THREADS * VECS) + threadIdx.x;
+
+  Vec<Pair> x[VECS], weight[VECS];
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) x[i] = load_now(x_ptr + first + i * THREADS);
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) weight[i] = load_now(weight_ptr + threadIdx.x + i * THREADS);
+
+  float sum = 0.f;
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) sum += sum_of_squares(x[i]);
+  const float rstd = reciprocal_rms(block_sum<THREADS>(sum), 1.f / HIDDEN, eps);
+
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    if (VECS > 4) keep_packed(x[i], rstd);
+    out_ptr[first + i * THREADS] = scale(x[i], weight[i], rstd);
+  }
+}
+
+// Rows of any length: blockDim = (threads per row, rows per block). Each thread holds up to VECS vectors of its row.
 template <typename Pair, int VECS>
 __global__ void __launch_bounds__(MAX_THREADS)
     rmsnorm_rows(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, int64_t batch,
@@ -142,12 +204,13 @@ __global__ void __launch_bounds__(MAX_THREADS)
 #pragma unroll
   for (int i = 0; i < VECS; ++i) {
     const int col = threadIdx.x + i * blockDim.x;
-    x[i] = col < cols ? load(x_row + col) : Vec<Pair>{};
+    x[i] = {};
+    if (col < cols) x[i] = load_now(x_row + col);
   }
 #pragma unroll
   for (int i = 0; i < VECS; ++i) {
     const int col = threadIdx.x + i * blockDim.x;
-    if (col < cols) weight[i] = load(weight_ptr + col);
+    if (col < cols) weight[i] = load_now(weight_ptr + col);
   }
 
   float sum = 0.f;

@@ -60,35 +60,53 @@ def rmsnorm_loop(x_ptr, weight_ptr, out_ptr, eps, HIDDEN: tl.constexpr, BLOCK: t
 
 
 @functools.lru_cache(maxsize=1024)
-def choose_shape(batch, hidden, itemsize, block):
-    """Rows per program and warps, as measured where this shape was tuned.
+def plan(batch, hidden, itemsize):
+    """The elements of a block, rows of a program, its warps, and the grid: as measured where this shape was tuned.
 
     Elsewhere: many warps on one row for latency, several rows to fill a busy device. The thresholds lie between
-    the batches whose best launch shapes differ on an H200.
+    the batches whose best launch shapes differ on an H200. No rows: one is too long for a program's registers.
     """
+    block = triton.next_power_of_2(hidden)
     choice = find_choice(batch, hidden, itemsize)
+    if block * itemsize > MAX_ROW_BYTES:
+        return LOOP_BLOCK, 0, 16, (batch, 1, 1)
     if choice is not None:
-        return choice["rows"], choice["rows"] * choice["warps"]
-    if batch < 1024:
-        rows, elements_per_thread = 1, 8
-    elif batch < 8192:
-        rows, elements_per_thread = 1, 16
+        rows, warps = choice["rows"], choice["rows"] * choice["warps"]
     else:
-        # Programs of up to 16384 elements; more would not leave the registers for a second program.
-        rows, elements_per_thread = max(1, min(2 if batch < 32768 else 4, 16384 // block)), 32
-    threads = rows * block // elements_per_thread
-    return rows, min(max(threads // 32, 1), 16)
+        if batch < 1024:
+            rows, elements_per_thread = 1, 8
+        elif batch < 8192:
+            rows, elements_per_thread = 1, 16
+        else:
+            # Programs of up to 16384 elements; more would not leave the registers for a second program.
+            rows, elements_per_thread = max(1, min(2 if batch < 32768 else 4, 16384 // block)), 32
+        warps = min(max(rows * block // elements_per_thread // 32, 1), 16)
+    return block, rows, warps, (triton.cdiv(batch, rows), 1, 1)
 
 
 def launch(x, weight, eps, out):
     batch, hidden = x.shape
-    block = triton.next_power_of_2(hidden)
-    if block * x.element_size() > MAX_ROW_BYTES:
-        rmsnorm_loop[(batch,)](x, weight, out, eps, HIDDEN=hidden, BLOCK=LOOP_BLOCK, num_warps=16)
+    block, rows, warps, grid = plan(batch, hidden, x.element_size())
+    if not rows:
+        rmsnorm_loop[grid](x, weight, out, eps, HIDDEN=hidden, BLOCK=block, num_warps=warps)
         return
-    rows, num_warps = choose_shape(batch, hidden, x.element_size(), block)
-    grid = (triton.cdiv(batch, rows),)
-    rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=num_warps)
+    addresses = x.data_ptr(), weight.data_ptr(), out.data_ptr()
+    if x.is_cuda and not (addresses[0] | addresses[1] | addresses[2]) % 16:
+        compiled = compile_rows(x.device, x.dtype, hidden, block, rows, warps)
+        compiled[grid](*addresses, batch, eps, hidden, block, rows)
+    else:
+        rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=warps)
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_rows(device, dtype, hidden, block, rows, warps):
+    """The kernel for tensors on 16-byte boundaries, ready to launch on the current device.
+
+    Triton's own launch finds it by looking at every argument again, which takes longer than all the rest.
+    """
+    return rmsnorm_rows.warmup(
+        dtype, dtype, dtype, 1, 1.0, HIDDEN=hidden, BLOCK=block, ROWS=rows, grid=(1,), num_warps=warps
+    )
 
 
 def run(x, weight, eps, out):
