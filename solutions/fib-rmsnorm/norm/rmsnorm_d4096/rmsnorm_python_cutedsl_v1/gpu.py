@@ -67,7 +67,7 @@ class RmsNorm:
 
         x_wide = x.load().to(Float32)
         rstd = self.reciprocal_rms(self.sum_of_squares(x_wide), eps)
-        if const_expr(self.vectors > 1):
+        if const_expr(self.vectors > 1):  # with one, ptxas would move its request down after all
             self.keep_packed(weight, rstd)
         if const_expr(self.vectors > MAX_WIDE_VECTORS):
             self.keep_packed(x, rstd)
