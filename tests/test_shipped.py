@@ -11,6 +11,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.capabilities import reason_to_skip
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.trial import BASELINE_AUTHOR
 from fib_rmsnorm.evaluation.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.evaluation.tuning.sweep import read_kept
 from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
@@ -32,6 +33,13 @@ def test_packing_the_sources_gives_the_committed_solutions():
         expected[path.relative_to(REPOSITORY)] = solution.model_dump_json(indent=2) + "\n"
     committed = {path.relative_to(REPOSITORY): path.read_text() for path in REGISTRY.layout.solutions.rglob("*.json")}
     assert committed == expected, "run: fib-rmsnorm solve"
+
+
+def test_the_plainest_baseline_is_torchs():
+    """Reports compare with the Python baseline that has the least source code, unless they are told another."""
+    baselines = [s for s in PACKED.values() if s.author == BASELINE_AUTHOR and s.spec.language.value == "python"]
+    plainest = min(baselines, key=lambda solution: sum(len(source.content) for source in solution.sources))
+    assert plainest.name == "rmsnorm_python_torch_v1"
 
 
 def test_generating_the_workloads_gives_the_committed_ones():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from fib_rmsnorm.evaluation.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
+from fib_rmsnorm.evaluation.dependencies import missing_dependency
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.schema import Solution, SupportedLanguages
 
@@ -108,7 +106,7 @@ def readiness(solution: Solution, device: Device) -> Capability:
         return found
     if not _targets(solution, device):
         return Capability("no", f"made for {', '.join(solution.spec.target_hardware)}, not for {device.kind}")
-    missing = next(filter(None, map(_missing, solution.spec.dependencies)), None)
+    missing = missing_dependency(solution)
     return Capability("no", missing) if missing else found
 
 
@@ -129,25 +127,3 @@ def _targets(solution: Solution, device: Device) -> bool:
     if device.kind == "cpu":
         return any("cpu" in target for target in targets)
     return any("cpu" not in target for target in targets)
-
-
-def _missing(dependency: str) -> str | None:
-    try:
-        requirement = Requirement(dependency)
-    except InvalidRequirement:
-        return None  # upstream knows words such as `cublas`, which no package index does
-    if requirement.marker and not requirement.marker.evaluate():
-        return None
-    try:
-        installed = version(requirement.name)
-    except PackageNotFoundError:
-        if not _is_package_name(requirement.name):
-            return None
-        return f"{requirement.name} is missing; run: pip install '{dependency}'"
-    if not requirement.specifier.contains(installed, prereleases=True):
-        return f"{requirement.name} {installed} is installed; run: pip install '{dependency}'"
-    return None
-
-
-def _is_package_name(name: str) -> bool:
-    return name.lower() not in ("cublas", "cudnn", "cutlass", "cuda")

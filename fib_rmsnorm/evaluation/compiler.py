@@ -10,6 +10,7 @@ from typing import Literal
 from fib_rmsnorm.evaluation.answers import Answer, Compiled, Inspected
 from fib_rmsnorm.evaluation.building.cache import cache_folder
 from fib_rmsnorm.evaluation.channel import Message
+from fib_rmsnorm.evaluation.dependencies import missing_dependency
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, ask_process
 from fib_rmsnorm.registry import generate_workloads
@@ -41,6 +42,9 @@ def compile_solutions(
     for definition, solution in jobs:
         if solution.spec.language in _GPU_ONLY and arch is None:
             yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
+            continue
+        if missing := missing_dependency(solution):
+            yield Compilation(solution, "skipped", 0.0, missing)
             continue
         started = time.monotonic()
         try:

@@ -16,7 +16,11 @@ PACKAGES = (
     "torch",
     "triton",
     "tilelang",
+    "nvidia-cutlass-dsl",
     "apache-tvm-ffi",
+    "flashinfer-python",
+    "quack-kernels",
+    "liger-kernel",
     "cupti-python",
 )
 

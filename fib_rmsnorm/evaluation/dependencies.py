@@ -1,0 +1,59 @@
+"""What a Solution's `dependencies` ask for and this machine lacks, and the command that installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, metadata, version
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from fib_rmsnorm.schema import Solution
+
+_US = "fib-rmsnorm"
+# Upstream's datasets name these too; no package index has what they mean.
+_NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
+
+
+def missing_dependency(solution: Solution) -> str | None:
+    """The first dependency that is missing or too old, as a reason to skip the Solution; None if all are there."""
+    return next(filter(None, map(_missing, solution.spec.dependencies)), None)
+
+
+def _missing(dependency: str) -> str | None:
+    try:
+        needed = Requirement(dependency)
+    except InvalidRequirement:
+        return None
+    if needed.marker and not needed.marker.evaluate():
+        return None
+    try:
+        installed = version(needed.name)
+    except PackageNotFoundError:
+        if needed.name.lower() in _NO_PACKAGES:
+            return None
+        return f"{needed.name} is missing; run: {_install(needed, None)}"
+    if needed.specifier.contains(installed, prereleases=True):
+        return None
+    return f"{needed.name} {installed} is installed, {needed.specifier} is needed; run: {_install(needed, installed)}"
+
+
+def _install(needed: Requirement, installed: str | None) -> str:
+    """The command: by one of our extras if that would bring the package, else by its own name."""
+    for extra, offered in _offers():
+        brings = installed is None or not offered.specifier.contains(installed, prereleases=True)
+        if brings and canonicalize_name(offered.name) == canonicalize_name(needed.name):
+            return f"pip install '{_US}[{extra}]'"
+    return f"pip install '{needed}'"
+
+
+def _offers() -> Iterator[tuple[str, Requirement]]:
+    """What each of our extras asks for; nothing if we are run from a checkout that is not installed."""
+    with suppress(PackageNotFoundError):
+        found = metadata(_US)
+        for line in found.get_all("Requires-Dist") or ():
+            offered = Requirement(line)
+            for extra in found.get_all("Provides-Extra") or ():
+                if offered.marker and "extra" in str(offered.marker) and offered.marker.evaluate({"extra": extra}):
+                    yield extra, offered

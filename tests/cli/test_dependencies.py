@@ -1,0 +1,99 @@
+"""A Solution that depends on what is missing: skipped by every command, with what installs it, never a failed Trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from registries import QUICK_OPTIONS, RIGHT, add_sources, pack_all, python_manifest
+
+from fib_rmsnorm.registry import Registry
+
+NAME = "rmsnorm_python_borrowed_v1"
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch) -> Path:
+    """A folder of installed packages, in front of the others."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+def install(site: Path, name: str, version: str, *lines: str) -> None:
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        "\n".join(["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines])
+    )
+
+
+def install_ourselves(site: Path, *requirements: str) -> None:
+    """As a wheel of this project whose extra `peers` asks for `requirements`."""
+    lines = [f"Requires-Dist: {each}; extra == 'peers'" for each in requirements]
+    install(site, "fib-rmsnorm", "0.1.0", "Requires-Dist: torch>=2.8", *lines, "Provides-Extra: peers")
+
+
+def depend(registry: Registry, *dependencies: str) -> None:
+    manifest = python_manifest(NAME).replace("dependencies = []", f"dependencies = {json.dumps(dependencies)}")
+    add_sources(registry, NAME, {"kernel.py": f"import fastnorm_of_nobody\n{RIGHT}"}, manifest)
+    pack_all(registry)
+
+
+def note(fib, registry: Registry) -> str:
+    """What `list` says of the Solution here."""
+    (found,) = json.loads(fib("list", "solutions", "--json", "--root", registry.root).out)
+    return f"{found['here']['ability']}: {found['here']['note']}"
+
+
+def test_a_missing_library_skips_the_solution(fib, registry, site):
+    depend(registry, "fastnorm >= 2")
+    outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root)
+    assert outcome.code == 0 and outcome.out == ""
+    assert f"Skipped {NAME}: fastnorm is missing; run: pip install 'fastnorm>=2'" in outcome.err
+    assert "0 passed, 0 failed" in outcome.err
+    assert not registry.traces()
+
+
+def test_every_command_gives_the_reason(fib, registry, site):
+    depend(registry, "fastnorm >= 2")
+    reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
+    assert note(fib, registry) == f"no: {reason}"
+    assert reason in fib("list", "solutions", "--root", registry.root).out
+    (built,) = map(json.loads, fib("solve", "--build", "--json", "--root", registry.root).out.splitlines())
+    assert (built["outcome"], built["message"]) == ("skipped", reason)
+    (folder,) = registry.layout.solutions.rglob(NAME)
+    tried = fib("try", folder, "--definition", "rmsnorm_d128", "--device", "cpu", "--root", registry.root)
+    assert tried.code == 2 and tried.err.strip().endswith(f"{NAME}: {reason}")
+
+
+def test_a_library_that_is_too_old_says_so(fib, registry, site):
+    install(site, "fastnorm", "1.9")
+    depend(registry, "fastnorm >= 2")
+    assert note(fib, registry) == "no: fastnorm 1.9 is installed, >=2 is needed; run: pip install 'fastnorm>=2'"
+
+
+def test_what_is_there_runs(fib, registry, site):
+    install(site, "fastnorm", "2.1.dev3")
+    install(site, "Fast.Norm_Extras", "1")
+    depend(registry, "fastnorm >= 2", "fast-norm-extras", "cublas", "no such word", "fastnt; sys_platform == 'win32'")
+    assert note(fib, registry) == "run: "
+
+
+@pytest.mark.parametrize(
+    ("installed", "offered", "command"),
+    [
+        (None, "Fast_Norm>=2", "fib-rmsnorm[peers]"),
+        ("1.0", "fast-norm>=2", "fib-rmsnorm[peers]"),
+        ("1.0", "fast-norm", "fast-norm>=2"),  # the extra would leave the old one
+        (None, "slow-norm", "fast-norm>=2"),
+    ],
+)
+def test_our_extra_is_named_where_it_brings_the_library(fib, registry, site, installed, offered, command):
+    install_ourselves(site, offered)
+    if installed:
+        install(site, "fast-norm", installed)
+    depend(registry, "fast-norm >= 2")
+    assert note(fib, registry).endswith(f"; run: pip install '{command}'")
