@@ -9,8 +9,9 @@ BATCH_SIZES ?= 1,8,32,128,512
 bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
 
+# A file's tests share what they set up, so one worker runs them all.
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff format --check .

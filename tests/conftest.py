@@ -4,7 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from registries import make_registry
+
+# Before torch is imported, and for every process that a test starts: two runs of tests side by side have as many
+# OpenMP threads as cores each, which wait for one another by spinning. That took most of the time of all tests.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from registries import make_registry  # which imports torch
 
 
 def pytest_addoption(parser):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, share_confidence
+from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
 from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.sections import clock_clusters
 from fib_rmsnorm.analysis.statistics import Estimate
@@ -36,6 +36,11 @@ class Comparison:
     def resolution(self) -> float | None:
         """The least relative difference that could be told from none."""
         return self.ratio.high / self.ratio.value - 1 if self.ratio else None
+
+    @property
+    def is_of_one_session(self) -> bool:
+        """Whether what sessions add to latencies is no part of the difference."""
+        return imbalance(self.old, self.new) == 0
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,17 @@
 """Do two latencies differ, and by how much at least and at most?
 
 A latency is a run's: one process, one bench. Calls within a run scatter, which its interval tells, but a run as a
-whole also lies a little off the others, by where its memory came to lie and how the clock settled. No interval of
-one run shows that, so a comparison that ignores it calls every second A/A pair different. Here the drift from run
-to run is a part of every interval: assumed where there are no repeated runs, estimated from them where there are.
+whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
+next. No interval of one run shows either, so a comparison that ignores them calls every second A/A pair different.
+Here both are parts of every interval. What runs add is estimated where a side has several, and assumed otherwise;
+what sessions add is assumed, and no part of a difference between runs of one session.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -17,16 +19,34 @@ from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.statistics import Estimate, t_quantile
 
 CONFIDENCE = 0.95
-ASSUMED_RELATIVE = 0.003
-ASSUMED_MS = 20e-6
-"""Standard deviation of a GPU's median from run to run: two benches on H200s started anew differed by 1.3% at 25
-medians of 1.6 to 8 us and by 0.2% at 15 of 15 to 300 us, of which the calls explain 0.5% and 0.2%: it is
-rather a time, about half a tick of the GPU's clock, than a proportion. One kernel of 3.2 us differed by 3.3%, so a
-part of it is taken to be proportional all the same."""
-ASSUMED_RELATIVE_CPU = 0.02
-"""The same for a CPU, whose caches and clocks are shared with others; there is no small fixed part to see."""
+
+
+@dataclass(frozen=True)
+class Assumed:
+    """The standard deviation of a median: a proportion of it, and a time, as GPU clocks have ticks."""
+
+    relative: float
+    fixed_ms: float
+
+    def deviation(self, run: Record) -> float:
+        """Of a run's logarithm."""
+        return math.hypot(self.relative, self.fixed_ms / run.latency_ms if run.latency_ms else 0.0)
+
+
+BETWEEN_RUNS = Assumed(0.0015, 12e-6)
+"""Of a GPU's run in its session. Three benches in a row on an H200 (docs/timing_h200.json) scatter by 0.46% at the
+12 kernels of 1.6 to 2.1 us (24 degrees of freedom), 0.63% at the 3 of 3.2 us (6) and 0.15% at the 9 of 15 to 255 us
+(18), of which the calls explain 0.26%, 0.12% and 0.10%."""
+BETWEEN_SESSIONS = Assumed(0.003, 18e-6)
+"""What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
+medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
+another, against means of three benches, by 1.45% at 8, 0.39% at 2 and 0.58% at 6. Without what runs add that is 0.8%,
+0.5% and 0.2% a session. Rounded up: two pairs of sessions are few, and in the second all 8 moved the same way."""
+CPU_BETWEEN_RUNS = Assumed(0.02, 0.0)
+CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0)
+"""The same for a CPU, whose caches and clocks are shared with others: a guess, to be overruled by repeated runs."""
 ASSUMED_FREEDOM = 40
-"""How many degrees of freedom that is worth beside repeated runs: few, because another machine may differ, so that
+"""How many degrees of freedom that is worth beside repeated runs: about as many as it was estimated from, so that
 a handful of them overrules it."""
 
 _Z_95 = 1.96
@@ -36,7 +56,7 @@ _ENOUGH_REPEATS = 20
 
 @dataclass(frozen=True)
 class Drift:
-    """How much a latency moves from run to run."""
+    """How much a latency moves from run to run of a session."""
 
     scale: float = 1.0
     """Times what is assumed."""
@@ -46,13 +66,16 @@ class Drift:
 
     def deviation(self, run: Record) -> float:
         """The standard deviation of a run's logarithm."""
-        return self.scale * _assumed_deviation(run)
+        return self.scale * _between_runs(run)
 
 
-def _assumed_deviation(run: Record) -> float:
-    if run.timer == "cpu_clock":
-        return ASSUMED_RELATIVE_CPU
-    return math.hypot(ASSUMED_RELATIVE, ASSUMED_MS / run.latency_ms if run.latency_ms else 0.0)
+def session_deviation(run: Record) -> float:
+    """What another session adds to the standard deviation of a run's logarithm."""
+    return (CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS).deviation(run)
+
+
+def _between_runs(run: Record) -> float:
+    return (CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS).deviation(run)
 
 
 def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
@@ -68,8 +91,8 @@ def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
         middle = fmean(logs)
         freedom = len(logs) - 1
         # What the calls within the runs explain is no drift.
-        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
-        squares += found / fmean(map(_assumed_deviation, runs)) ** 2
+        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_of_calls, runs))
+        squares += found / fmean(map(_between_runs, runs)) ** 2
         repeats += freedom
     if repeats >= _ENOUGH_REPEATS and squares > repeats:
         return Drift(math.sqrt(squares / repeats), repeats, repeats)
@@ -82,11 +105,47 @@ def find_difference(
 ) -> Estimate:
     """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t)."""
     change = fmean(map(_log_latency, new)) - fmean(map(_log_latency, old))
-    variance = sum(
-        fmean(drift.deviation(run) ** 2 + _variance_within(run) for run in runs) / len(runs) for runs in (old, new)
-    )
-    either_side = t_quantile(confidence, drift.freedom) * math.sqrt(variance)
+    parts = [_Part(imbalance(old, new) * fmean(session_deviation(run) ** 2 for run in (*old, *new)), ASSUMED_FREEDOM)]
+    known = 0.0
+    for runs in (old, new):
+        for run in runs:
+            between, by_trials = drift.deviation(run), _deviation_by_trials(run)
+            known += (_variance_of_calls(run) + (between**2 if between > by_trials else 0.0)) / len(runs) ** 2
+            if by_trials >= between:
+                parts.append(_Part(by_trials**2 / len(runs) ** 2, len(run.trial_medians_ms or []) - 1))
+    parts.append(_Part(known, drift.freedom))
+    either_side = t_quantile(confidence, _freedom(parts)) * math.sqrt(sum(part.variance for part in parts))
     return Estimate(math.exp(change), math.exp(change - either_side), math.exp(change + either_side))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Of a difference's variance, and how many degrees of freedom it was estimated from."""
+
+    variance: float
+    freedom: int
+
+
+def _freedom(parts: Iterable[_Part]) -> int:
+    """Of their sum (Satterthwaite 1946): few where trials disagree, which are few themselves."""
+    some = [part for part in parts if part.variance > 0]
+    total = sum(part.variance for part in some)
+    return max(1, int(total**2 / sum(part.variance**2 / part.freedom for part in some))) if some else 1
+
+
+def imbalance(old: Sequence[Record], new: Sequence[Record]) -> float:
+    """How much of the variance between sessions is in a difference: 0 in one session, 2 between one and another.
+
+    Each session counts by the square of how much more of it there is on one side. Runs that do not tell their
+    session are taken to be of one a side, and of another than those of the other side.
+    """
+    before, after = (_shares(runs, side) for side, runs in (("old", old), ("new", new)))
+    return sum((before.get(key, 0.0) - after.get(key, 0.0)) ** 2 for key in {**before, **after})
+
+
+def _shares(runs: Sequence[Record], side: str) -> Mapping[str, float]:
+    sessions = Counter(run.device_session or side for run in runs)
+    return {session: number / len(runs) for session, number in sessions.items()}
 
 
 def share_confidence(comparisons: int) -> float:
@@ -100,12 +159,16 @@ def _log_latency(run: Record) -> float:
     return math.log(run.latency_ms)
 
 
-def _variance_within(run: Record) -> float:
-    """The variance of a run's log median by the calls or by the trials, whichever says more."""
-    by_calls = by_trials = 0.0
-    if run.latency_low_ms and run.latency_high_ms:
-        by_calls = math.log(run.latency_high_ms / run.latency_low_ms) / 2 / _Z_95
+def _variance_of_calls(run: Record) -> float:
+    """The variance of a run's log median by how its calls scatter."""
+    if not (run.latency_low_ms and run.latency_high_ms):
+        return 0.0
+    return (math.log(run.latency_high_ms / run.latency_low_ms) / 2 / _Z_95) ** 2
+
+
+def _deviation_by_trials(run: Record) -> float:
+    """The same by how its trials scatter: on a GPU, tensors lie elsewhere in each, as they do in each run."""
     medians = [value for value in run.trial_medians_ms or [] if value > 0]
-    if len(medians) >= _FEWEST_TRIALS:
-        by_trials = stdev(map(math.log, medians)) / math.sqrt(len(medians))
-    return max(by_calls, by_trials) ** 2
+    if len(medians) < _FEWEST_TRIALS:
+        return 0.0
+    return stdev(map(math.log, medians)) / math.sqrt(len(medians))

@@ -80,6 +80,7 @@ class Timing:
     first_call_ms: float | None = None
     build_s: float | None = None
     peak_memory_bytes: int | None = None
+    device_session: str | None = None
     suspect: list[str] = field(default_factory=list)
 
 

@@ -31,7 +31,6 @@ from fib_rmsnorm.cli import list as list_
 app = typer.Typer(
     name="fib-rmsnorm",
     help="A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -46,14 +45,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Options that come before a command."""
+    """Options that come before a command. Without any, the help: the parser's own way would be a usage error."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 app.command("define")(define.command)

@@ -11,6 +11,7 @@ from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
 from fib_rmsnorm.reports.console import stderr, stdout
 from fib_rmsnorm.reports.results import axes_text, result_line, results_footnote, results_table
+from fib_rmsnorm.reports.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
@@ -52,7 +53,7 @@ class BenchPrinter:
             names = [solution.name for group in event.plan.groups for solution in group.solutions]
             self._name_width = max(map(len, names), default=0)
             self._progress.update(self._task, total=event.plan.evaluations)
-            stderr().print(f"{event.plan.evaluations} evaluations on {' + '.join(event.devices)}")
+            stderr().print(f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
         elif isinstance(event, Building):
             self._progress.update(self._task, description=f"building {event.solutions} solutions")
         elif isinstance(event, Skip):
@@ -89,7 +90,8 @@ class BenchPrinter:
             title = f"\n{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
-            stdout().print(results_table(mine, title), soft_wrap=False)
+            stdout().print(title, style="italic")  # not the table's, which would wrap it at its own width
+            stdout().print(results_table(mine), soft_wrap=False)
             if footnote := results_footnote(mine):
                 stdout().print(footnote, style="yellow")
 

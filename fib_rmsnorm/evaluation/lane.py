@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.capabilities import capability
 from fib_rmsnorm.evaluation.clocks import read_clocks
 from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.environment import record_environment
+from fib_rmsnorm.evaluation.environment import identify_session, record_environment
 from fib_rmsnorm.evaluation.performance import describe_performance, find_suspicions
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.race import Entrant, Race
@@ -111,6 +111,7 @@ class Lane:
             language = entrant.solution.spec.language.value
             performance.interpreted = capability(language, self.device).ability == "interpret"
             performance.ceiling, performance.clocks = ceiling, clocks
+            performance.device_session = identify_session(self.device)
             find_suspicions(performance, no_ceiling)
             yield self._make_trace(
                 definition,

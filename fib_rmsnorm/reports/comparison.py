@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
+from fib_rmsnorm.analysis.difference import session_deviation
+from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.reports.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.tables import Grid
 from fib_rmsnorm.reports.units import count, format_latency
@@ -85,20 +87,38 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
         yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
     elif number:
         yield f"The interval holds with {found.confidence:.0%}."
-    yield _drift_text(found)
-    if any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
+    apart = [each for each in found.comparisons if each.ratio and not each.is_of_one_session]
+    yield _drift_text(found, apart)
+    if apart:
+        yield "For smaller differences bench both sides on one device without a restart between, or use --measure."
+    elif any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
         yield "Two benches or more a side tell smaller differences."
 
 
-def _drift_text(found: Comparisons) -> str:
-    """How large the drift is, and where that comes from."""
-    timed = [run for each in found.comparisons for run in (*each.old, *each.new) if run.latency_ms]
-    low, high = (f"{choose(map(found.drift.deviation, timed)):.1%}" for choose in (min, max))
-    size = low if low == high else f"{low} to {high}"
+def _drift_text(found: Comparisons, apart: Sequence[Comparison]) -> str:
+    """How large the drifts are, and where that comes from."""
     source = "as assumed, for want of repeated runs"
     if found.drift.repeats:
         source = f"by {count(found.drift.repeats, 'repeated run')}, and what is usual"
-    return f"From run to run a median drifts by {size} ({source}), which is part of the intervals."
+    text = f"From run to run a median drifts by {_range(found.drift.deviation, found.comparisons)} ({source})"
+    if not apart:
+        return f"{text}, which is part of the intervals."
+    kind = "of different sessions" if all(_knows_sessions(each) for each in apart) else "not known to be of one session"
+    return (
+        f"{text}, and by {_range(session_deviation, apart)} from session to session (another device, or its machine"
+        f" started anew); OLD and NEW are {kind}, so both are part of the intervals."
+    )
+
+
+def _range(deviation: Callable[[Record], float], comparisons: Sequence[Comparison]) -> str:
+    """Of a standard deviation, over all runs that have a latency."""
+    timed = [run for each in comparisons for run in (*each.old, *each.new) if run.latency_ms]
+    low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def _knows_sessions(each: Comparison) -> bool:
+    return all(run.device_session for run in (*each.old, *each.new))
 
 
 def comparisons_json(found: Comparisons, max_slowdown: float) -> str:
@@ -122,6 +142,7 @@ def comparisons_json(found: Comparisons, max_slowdown: float) -> str:
                 "new_ms": [run.latency_ms for run in each.new],
                 "ratio": asdict(each.ratio) if each.ratio else None,
                 "resolution": each.resolution,
+                "is_of_one_session": each.is_of_one_session,
                 "verdict": each.verdict,
                 "is_regression": each in regressions,
             }

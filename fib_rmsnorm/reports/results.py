@@ -65,12 +65,12 @@ def _append_doubt(line: Text, reason: str) -> None:
         line.append(f" {shorten(reason, room, placeholder=' …')}")
 
 
-def results_table(traces: Sequence[Trace], title: str) -> Table:
+def results_table(traces: Sequence[Trace]) -> Table:
     """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
     columns = list(dict.fromkeys(axes_text(trace) for trace in traces))
     rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
     cells = {(trace.solution or "", axes_text(trace)): _cell(trace) for trace in traces}
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("")
     for column in columns:
         table.add_column(column, justify="right")

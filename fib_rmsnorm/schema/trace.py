@@ -129,6 +129,8 @@ class Performance(UpstreamPerformance):
     move tensors."""
 
     clocks: Clocks | None = None
+    device_session: str | None = None
+    """A digest of which device this was and when its machine was started: numbers of one session compare closer."""
     suspect: list[str] = Field(default_factory=list)
     """Reasons not to trust this number; empty if none was found."""
 

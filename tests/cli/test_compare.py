@@ -43,6 +43,20 @@ def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
     assert "cannot be told from none" in said and "hold all together with 95%" in said
     assert "assumed, for want of repeated runs" in said
     assert "faster" not in outcome.out and "slower" not in outcome.out
+    assert "OLD and NEW are not known to be of one session" in said and "or use --measure" in said
+
+
+def test_runs_of_one_session_compare_closer(fib, file):
+    here, there = (trace(device_session=session) for session in ("here", "there"))
+    found = fib("compare", file("a", here), file("b", here))
+    assert "session" not in found.out and "Two benches or more a side" in found.out
+    assert "of different sessions" in " ".join(fib("compare", file("a", here), file("b", there)).out.split())
+    near, far = (
+        json.loads(fib("compare", file("a", here), file("b", other), "--json").out)["comparisons"][0]
+        for other in (here, there)
+    )
+    assert near["is_of_one_session"] and not far["is_of_one_session"]
+    assert near["resolution"] < 0.025 < far["resolution"]
 
 
 def test_repeated_runs_make_it_finer(fib, file):
@@ -93,6 +107,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, stocked, tmp_pat
     (found,) = json.loads(outcome.out)["comparisons"]
     assert found["definition"] == DEFINITION and len(found["old_ms"]) == len(found["new_ms"]) == 2
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
+    assert found["is_of_one_session"]
     assert outcome.err.count("PASSED") == 4
 
 

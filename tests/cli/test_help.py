@@ -47,6 +47,12 @@ def test_help_works_and_imports_nothing_heavy(arguments):
     assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
 
 
+def test_without_a_command_the_help_is_shown():
+    alone, asked = run_and_list_modules()[0], run_and_list_modules("--help")[0]
+    assert alone.stdout == asked.stdout and alone.stderr == ""
+    assert alone.returncode == 2
+
+
 def test_the_version_is_that_installed():
     try:
         expected = version("fib-rmsnorm")

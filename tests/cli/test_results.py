@@ -57,7 +57,7 @@ def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
     trace = make(suspect=[REASON])
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(results_table([trace], "Results"))
+        console.print(results_table([trace]))
     assert "*12.5 us (2.00x)" in capture.get()
     note = results_footnote([make(), trace])
     assert note is not None and note.startswith("* SUSPECT")

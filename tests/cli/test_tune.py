@@ -6,9 +6,10 @@ import json
 import shutil
 
 import pytest
-from registries import REPOSITORY, add_sources, make_registry, pack_all, python_manifest
+from registries import REPOSITORY, add_sources, make_registry, pack_all, python_manifest, run_cli
 
 from fib_rmsnorm.evaluation.building.native import find_cuda_home
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Trace
 
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
@@ -40,12 +41,17 @@ limits = [{ product = ["few", "many"], least = 0, most = 0 }]
 """
 
 
+def make_napping(root):
+    registry = make_registry(root, batch_sizes=(1, 8))
+    add_sources(registry, NAME, {"kernel.py": KERNEL, "choices.py": EMPTY}, python_manifest(NAME) + TUNE)
+    pack_all(registry)
+    return registry
+
+
 @pytest.fixture
 def napping(tmp_path, monkeypatch):
     """At few rows it naps by `few`, at many rows by `many`; the limits forbid that it always naps."""
-    registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8))
-    add_sources(registry, NAME, {"kernel.py": KERNEL, "choices.py": EMPTY}, python_manifest(NAME) + TUNE)
-    pack_all(registry)
+    registry = make_napping(tmp_path / "registry")
     monkeypatch.chdir(registry.root)
     return registry
 
@@ -89,10 +95,21 @@ def test_a_choice_changes_where_another_is_better(fib, napping):
     assert choose(napping, 5) == {"few": 2, "many": 1}
 
 
+@pytest.fixture(scope="module")
+def tuned_once(tmp_path_factory):
+    registry = make_napping(tmp_path_factory.mktemp("tuned") / "registry")
+    found = run_cli("tune", NAME, "--device", "cpu", "--batch-sizes", "1", cwd=registry.root)
+    assert found.returncode == 0, found.stderr
+    return registry
+
+
 @pytest.fixture
-def tuned(fib, napping):
-    assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1").code == 0
-    return napping
+def tuned(tuned_once, tmp_path, monkeypatch):
+    """A copy, to do with as a test likes."""
+    root = tmp_path / "registry"
+    shutil.copytree(tuned_once.root, root)
+    monkeypatch.chdir(root)
+    return Registry(root)
 
 
 def test_results_are_kept_as_traces_with_their_parameters(tuned):
