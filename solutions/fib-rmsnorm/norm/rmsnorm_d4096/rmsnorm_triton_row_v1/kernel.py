@@ -13,6 +13,20 @@ MAX_ROW_BYTES = 65536
 LOOP_BLOCK = 8192
 
 
+@triton.jit
+def arrive_with(x, weight, batch):
+    """x, for which the weight must have been requested as well.
+
+    Left alone, the compiler requests the weight when x has arrived, to save registers: one trip to memory after the
+    other. No order of loads, barrier or hint keeps it from that. Bits of the weight that are always zeroed, though the
+    compiler cannot know it, do; they cost one instruction for each pair of elements.
+    """
+    BITS: tl.constexpr = tl.int32 if x.dtype.primitive_bitwidth == 32 else tl.int16
+    none = (batch >> 31).to(BITS)  # the sign of a number that has none
+    bits = x.to(BITS, bitcast=True) | (weight.to(BITS, bitcast=True) & none)
+    return bits.to(x.dtype, bitcast=True)
+
+
 # batch must not be specialised: each of "is 1" and "is a multiple of 16" would compile the kernel again.
 @triton.jit(do_not_specialize=["batch"])
 def rmsnorm_rows(
@@ -31,9 +45,10 @@ def rmsnorm_rows(
     offsets = rows * HIDDEN + cols
     mask = (rows < batch) & (cols < HIDDEN)
 
-    x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-    # Requested before the reduction, so that its latency hides behind it.
-    weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
+    x = arrive_with(x, weight, batch).to(tl.float32)
+    weight = weight.to(tl.float32)
     mean_square = tl.sum(x * x, axis=1, keep_dims=True) / HIDDEN
     rstd = tl.rsqrt(mean_square + eps)
     tl.store(out_ptr + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
@@ -89,32 +104,43 @@ def launch(x, weight, eps, out):
     block, rows, warps, grid = plan(batch, hidden, x.element_size())
     if not rows:
         rmsnorm_loop[grid](x, weight, out, eps, HIDDEN=hidden, BLOCK=block, num_warps=warps)
-        return
-    addresses = x.data_ptr(), weight.data_ptr(), out.data_ptr()
-    if x.is_cuda and not (addresses[0] | addresses[1] | addresses[2]) % 16:
-        compiled = compile_rows(x.device, x.dtype, hidden, block, rows, warps)
-        compiled[grid](*addresses, batch, eps, hidden, block, rows)
     else:
         rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=warps)
 
 
 @functools.lru_cache(maxsize=1024)
-def compile_rows(device, dtype, hidden, block, rows, warps):
-    """The kernel for tensors on 16-byte boundaries, ready to launch on the current device.
+def prepare(device, dtype, batch, hidden):
+    """The launch of rmsnorm_rows on the current device for tensors on 16-byte boundaries, and its constants.
 
-    Triton's own launch finds it by looking at every argument again, which takes longer than all the rest.
+    Triton's own launch looks at every argument again, which takes longer than all the rest. None if rows are too long.
     """
-    return rmsnorm_rows.warmup(
+    block, rows, warps, grid = plan(batch, hidden, dtype.itemsize)
+    if not rows:
+        return None
+    compiled = rmsnorm_rows.warmup(
         dtype, dtype, dtype, 1, 1.0, HIDDEN=hidden, BLOCK=block, ROWS=rows, grid=(1,), num_warps=warps
     )
+    return compiled[grid], (hidden, block, rows)
+
+
+def launch_prepared(x, weight, eps, out):
+    batch, hidden = x.shape
+    addresses = x.data_ptr(), weight.data_ptr(), out.data_ptr()
+    prepared = prepare(x.device, x.dtype, batch, hidden)
+    if prepared is None or (addresses[0] | addresses[1] | addresses[2]) % 16:
+        launch(x, weight, eps, out)
+    else:
+        start, constants = prepared
+        start(*addresses, batch, eps, *constants)
 
 
 def run(x, weight, eps, out):
     if x.numel() == 0:
         return
-    # Triton launches on the current device, which need not be x's; entering it always would cost host time.
-    if x.is_cuda and x.device.index != torch.cuda.current_device():
-        with torch.cuda.device(x.device):
-            launch(x, weight, eps, out)
-    else:
+    if not x.is_cuda:
         launch(x, weight, eps, out)
+    elif x.device.index == torch.cuda.current_device():
+        launch_prepared(x, weight, eps, out)
+    else:  # Triton launches on the current device; entering x's always would cost host time.
+        with torch.cuda.device(x.device):
+            launch_prepared(x, weight, eps, out)
