@@ -28,7 +28,8 @@ def main() -> None:
         describe = getattr(error, "format_message", None)
         if describe is None:
             raise
-        sys.exit(_complain(f"{describe()} (see fib-rmsnorm --help)"))
+        # "Value error, " is what pydantic puts before what was meant to be read.
+        sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm --help)"))
     if code == INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
         end_interrupted()
     sys.exit(code if isinstance(code, int) else 0)

@@ -28,7 +28,14 @@ class Format(str, Enum):
     HTML = "html"
 
 
-_FORMAT_OF_SUFFIX = {".md": Format.MARKDOWN, ".csv": Format.CSV, ".json": Format.JSON, ".html": Format.HTML}
+_FORMAT_OF_SUFFIX = {
+    "": Format.TABLE,
+    ".txt": Format.TABLE,
+    ".md": Format.MARKDOWN,
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".html": Format.HTML,
+}
 
 
 def command(
@@ -51,8 +58,7 @@ def command(
     """Report results: latency, bandwidth, how near the copy and the peak, speedups, and what not to trust."""
     if json and format_ not in (None, Format.JSON):
         raise InputError(f"--json and --format {format_.value} contradict each other")
-    suffix = output.suffix.lower() if output else ""
-    chosen = Format.JSON if json else format_ or _FORMAT_OF_SUFFIX.get(suffix, Format.TABLE)
+    chosen = Format.JSON if json else format_ or _format_of(output)
 
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
@@ -69,6 +75,14 @@ def command(
         write_or_print(make_page(charted, found.solutions, sections.superseded), output)
     else:
         _write(chosen, output, results, sections.superseded)
+
+
+def _format_of(output: Path | None) -> Format:
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in _FORMAT_OF_SUFFIX:
+        known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
+        raise InputError(f"--output {output}: which format is {suffix}? End it in one of {known}, or say --format")
+    return _FORMAT_OF_SUFFIX[suffix]
 
 
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:

@@ -13,6 +13,7 @@ def command(
     definition: Annotated[str, typer.Option(help="The Definition.")] = "rmsnorm_d4096",
     batch_sizes: BatchSizes = None,
     eps: Annotated[float, typer.Option(help="The value of eps.")] = 1e-6,
+    add: Annotated[bool, typer.Option("--add", help="Keep the Workloads that are there, and add these.")] = False,
     device: DeviceName = "auto",
     root: Root = None,
     json: Json = False,
@@ -23,7 +24,8 @@ def command(
     from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.plan import fits
     from fib_rmsnorm.registry import Registry, generate_workloads
-    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.console import stderr, stdout
+    from fib_rmsnorm.reports.units import count
 
     registry = Registry.find(root)
     wanted = registry.definition(definition)
@@ -33,7 +35,11 @@ def command(
     else:
         target = choose_devices(device)[0]
         workloads = [w for w in generate_workloads(wanted, eps=eps) if fits(wanted, w, target)]
-    path = registry.write_workloads(wanted, workloads)
+    made = {workload.uuid for workload in workloads}
+    others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
+    kept = others if add else []
+    everything = sorted([*kept, *workloads], key=lambda workload: workload.axes["batch"]) if kept else workloads
+    path = registry.write_workloads(wanted, everything)
     if json:
         typer.echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
@@ -41,4 +47,7 @@ def command(
     console.print(f"Workloads of {definition}:")
     for workload in workloads:
         console.print(f"  batch={workload.axes['batch']:<6} eps={eps:g}  {workload.uuid}")
-    console.print(f"Wrote {path.relative_to(registry.root)}")
+    beside = f", beside {len(kept)} that it held" if kept else ""
+    console.print(f"Wrote {path.relative_to(registry.root)}{beside}")
+    if others and not add:
+        stderr().print(f"No longer there: {count(len(others), 'other Workload')}; to keep what is there: --add")

@@ -103,7 +103,7 @@ def _plan_definition(
             if size not in there:
                 raise InputError(
                     f"{definition.name} has no workload of batch {size}; run: fib-rmsnorm workload "
-                    f"--definition {definition.name} --batch-sizes {size}"
+                    f"--definition {definition.name} --add --batch-sizes {size}"
                 )
         workloads = [workload for workload in workloads if workload.axes.get("batch") in wanted]
     if not solutions:

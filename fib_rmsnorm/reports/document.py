@@ -37,7 +37,14 @@ Part: TypeAlias = Heading | Grid | Doubt | str
 
 def as_text(parts: Iterable[Part]) -> str:
     """Plain text, for a pipe or a file."""
-    return "\n\n".join(_text(part) for part in parts) + "\n"
+    listed = list(parts)
+    gaps = ["" if is_close else "\n" for is_close in map(_are_close, listed, listed[1:])]
+    return "".join(f"{_text(part)}\n{gap}" for part, gap in zip(listed, [*gaps, ""], strict=True))
+
+
+def _are_close(before: Part | None, after: Part) -> bool:
+    """Whether no blank line parts them: warnings are often many, and each a line."""
+    return isinstance(before, Doubt) and isinstance(after, Doubt)
 
 
 def _text(part: Part) -> str:
@@ -79,9 +86,11 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
     if not console.is_terminal:
         console.file.write(as_text(parts))
         return
-    for number, part in enumerate(parts):
-        if number:
+    before: Part | None = None
+    for part in parts:
+        if before is not None and not _are_close(before, part):
             console.print()
+        before = part
         if isinstance(part, Grid):
             console.print(part.as_table(), soft_wrap=False)
         elif isinstance(part, Heading):

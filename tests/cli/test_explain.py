@@ -51,7 +51,7 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "1,65536")
     check_launches(record, (1, 65536))
     small, large = record["launches"]
-    assert small["kernel"].startswith("rmsnorm_rows<__half2")
+    assert small["kernel"].startswith("rmsnorm_row<__half2")
     assert small["grid"] == [1, 1, 1]
     assert large["waves"] > 10
     assert len(record["kernels"]) > len({launch["kernel_number"] for launch in record["launches"]})
@@ -72,7 +72,7 @@ def test_cuda_launches_follow_the_architecture(fib, shipped):
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
     assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"
-    assert [launch["kernel"].partition(",")[0] for launch in record["launches"]] == ["rmsnorm_rows<__nv_bfloat162"]
+    assert [launch["kernel"].partition(",")[0] for launch in record["launches"]] == ["rmsnorm_row<__nv_bfloat162"]
     assert [launch["traffic"]["store_sectors_per_row"] for launch in record["launches"]] == [128]
 
 
@@ -110,7 +110,7 @@ def test_as_text(fib, shipped):
         "rmsnorm_cuda_vec16_v1 (CUDA) for rmsnorm_d4096, compiled for sm_90 (H100 SXM, H200: 132 multiprocessors)"
     )
     assert "\x1b" not in outcome.out
-    assert "2 x 16 bytes" in outcome.row("rmsnorm_rows<__half2,")
+    assert "2 x 16 bytes" in outcome.row("rmsnorm_row<__half2,")
     assert any(line.startswith("batch=512 ") and line.split()[-3:] == ["32", "512", "256"] for line in outcome.lines)
 
 

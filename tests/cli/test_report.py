@@ -113,7 +113,8 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
         (["--root", "."], "no Traces in"),
         (["--definitions", "zz", "FILE"], "no Trace's Definition matches 'zz'"),
         (["--format", "csv", "--json", "FILE"], "contradict"),
-        (["--output", "missing/" + "x" * 300 + "/out.md", "FILE"], "cannot write"),
+        (["--output", "missing/out.md", "FILE"], "no such folder: missing"),
+        (["--output", "x" * 300 + ".md", "FILE"], "cannot write"),
     ],
 )
 def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said):
@@ -154,3 +155,9 @@ def test_a_hundred_thousand_traces_take_three_seconds(tmp_path):
     subprocess.run([sys.executable, "-m", "fib_rmsnorm", "report", str(path)], check=True, capture_output=True)
     after = os.times()
     assert after.children_user + after.children_system - before.children_user - before.children_system <= 3
+
+
+def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
+    outcome = fib("report", file(trace()), "--output", tmp_path / "report.pdf")
+    assert outcome.code == 2 and "which format is .pdf?" in outcome.err
+    assert fib("report", file(trace()), "--format", "csv", "--output", tmp_path / "report.pdf").code == 0

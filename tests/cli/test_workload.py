@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+
+from stock import DEFINITION
+
+
+def batches(registry):
+    return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
+
+
+def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, stocked):
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32")
+    assert outcome.code == 0 and batches(stocked) == [8, 32]
+    assert "No longer there: 1 other Workload; to keep what is there: --add" in outcome.err
+
+
+def test_more_can_be_added(fib, stocked):
+    before = stocked.workloads(DEFINITION)
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8", "--add")
+    assert outcome.code == 0 and outcome.err == ""
+    assert batches(stocked) == [1, 4, 8]
+    assert [each for each in stocked.workloads(DEFINITION) if each.axes["batch"] != 4] == before
+    assert "Wrote workloads/norm/rmsnorm_d128.jsonl, beside 1 that it held" in outcome.lines
+
+
+def test_json_has_what_was_made(fib, stocked):
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4", "--add", "--json")
+    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 4}]
+
+
+def test_a_missing_batch_is_added_as_bench_says(fib, stocked):
+    outcome = fib("bench", "--batch-sizes", "16", "--device", "cpu")
+    assert outcome.code == 2
+    command = outcome.err.partition("run: fib-rmsnorm ")[2].split()
+    assert fib(*command).code == 0 and batches(stocked) == [1, 8, 16]
