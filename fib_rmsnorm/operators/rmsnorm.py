@@ -59,6 +59,9 @@ _ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+_SHORT_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+
+
 class RmsNorm:
     """The operator RMSNorm over the last axis."""
 
@@ -67,12 +70,15 @@ class RmsNorm:
     def define(self, hidden: int, dtype: str = "float16") -> Definition:
         """Write the Definition `rmsnorm_d{hidden}` (with `_bf16` or `_fp32` for other dtypes).
 
+        The dtype may be short: fp16, bf16, fp32.
+
         Raises InputError for a hidden size that is not a positive multiple of 128, or an unknown dtype.
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
         if hidden <= 0 or hidden % 128:
             raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
+        dtype = _SHORT_NAMES.get(dtype, dtype)
         if dtype not in DTYPES:
             raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
 
