@@ -32,7 +32,7 @@ constexpr int64_t PARALLEL_BYTES = 512 << 10;
 // to be worth claiming.
 constexpr int64_t MIN_CHUNK_BYTES = 64 << 10;
 constexpr int64_t MAX_CHUNK_BYTES = 512 << 10;
-constexpr int64_t CHUNKS_PER_BATCH = 256;
+constexpr int64_t CHUNKS_PER_THREAD = 8;
 
 // An out of this size would be evicted from most caches before anyone reads it: written around
 // them, it need not be read from memory first.
@@ -105,14 +105,14 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   const bool stream = choice ? choice->stream != 0 : bytes >= STREAM_BYTES;
   const RowTask task{DataOf(x), DataOf(weight), DataOf(out), hidden, eps, aligned && stream};
 
+  const CpuSet cpus = bytes >= PARALLEL_BYTES ? CpuSet::OfThisThread() : CpuSet();
+  const int64_t share = bytes / (CHUNKS_PER_THREAD * std::max(1, cpus.count()));
   const int64_t chunk_bytes =
-      choice ? int64_t{choice->chunk_kib} << 10
-             : std::min(std::max(bytes / CHUNKS_PER_BATCH, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
+      choice ? int64_t{choice->chunk_kib} << 10 : std::min(std::max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
   const int64_t chunk_rows = std::max<int64_t>(1, chunk_bytes / row_bytes);
-  ForEachChunk((batch + chunk_rows - 1) / chunk_rows, bytes >= PARALLEL_BYTES,
-               [&](int64_t chunk) {
-                 kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
-               });
+  ForEachChunk((batch + chunk_rows - 1) / chunk_rows, cpus, [&](int64_t chunk) {
+    kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
+  });
 }
 
 }  // namespace

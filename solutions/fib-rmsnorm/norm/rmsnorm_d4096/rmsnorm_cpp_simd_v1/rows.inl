@@ -10,64 +10,112 @@
 template <typename T>
 using Squares = std::conditional_t<std::is_same_v<T, float>, DoubleSquares, FloatSquares>;
 
-// Prefetches the cache lines that begin in the PACK columns from col on.
-template <int LOCALITY, typename T>
+// Fetches the cache lines that begin in the PACK columns from col on.
+template <typename T>
 SIMD_TARGET inline void Prefetch(const T* row, int64_t col) {
   constexpr int64_t LINE = 64 / sizeof(T);
   if (PACK < LINE && col % LINE != 0) return;
-  for (int64_t i = 0; i < PACK; i += LINE) __builtin_prefetch(row + col + i, 0, LOCALITY);
+  for (int64_t i = 0; i < PACK; i += LINE) __builtin_prefetch(row + col + i);
 }
 
+// Consecutive rows, at which a pass does three things side by side, so that memory is read and written all the
+// time. Apart (sum a row, then scale it while the next is fetched) 512 rows took 1.2 times as long.
 template <typename T>
-SIMD_TARGET double SumSquares(const T* x, int64_t hidden) {
-  constexpr int64_t AHEAD = 512 / sizeof(T);  // from L2 to L1: 5% faster in large batches
-  Squares<T> even, odd;
-  int64_t col = 0;
-  for (; col + 2 * PACK <= hidden; col += 2 * PACK) {
-    Prefetch<3>(x, col + AHEAD);
-    even.Add(Load(x + col));
-    Prefetch<3>(x, col + AHEAD + PACK);
-    odd.Add(Load(x + col + PACK));
-  }
-  double sum = even.Total() + odd.Total();
-  for (; col < hidden; ++col) {
-    const double value = ToFloat(x[col]);
-    sum += value * value;
-  }
-  return sum;
-}
+struct Rows {
+  const T* scaled;
+  T* out;  // of the scaled rows
+  const T* summed;
+  const T* fetched;  // into the caches: the processor itself looks ahead only within a page
+  const T* weight;
+  int64_t hidden;
+};
 
-// Meanwhile fetches next_x into L2, which keeps the memory reading while rows are written.
-template <bool STREAM, typename T>
-SIMD_TARGET void ScaleRow(const T* x, const T* next_x, const T* weight, T* out, int64_t hidden,
-                          float rstd) {
+// What a pass does besides fetching.
+constexpr int SCALE = 1, SUM = 2;
+
+// One pass over the columns of ROWS rows; writes their sums of squares to sums.
+template <int ROWS, int WORK, bool STREAM, typename T>
+SIMD_TARGET void Pass(const Rows<T>& rows, const float* rstd, double* sums) {
+  const int64_t hidden = rows.hidden;
+  Squares<T> squares[ROWS];
   int64_t col = 0;
   for (; col + PACK <= hidden; col += PACK) {
-    Prefetch<2>(next_x, col);
-    const Pack result = Scale(Load(x + col), rstd, Load(weight + col));
-    if (STREAM) {
-      Stream(out + col, result);
-    } else {
-      Store(out + col, result);
+    Pack x[ROWS], weight;
+    if (WORK & SCALE) weight = Load(rows.weight + col);
+    // All loads come before the stores: rows of x and out often lie at the same offsets in their pages, where
+    // a load waits for an earlier store as if it read what that writes.
+#pragma GCC unroll 2
+    for (int row = 0; row < ROWS; ++row) {
+      Prefetch(rows.fetched + row * hidden, col);
+      if (WORK & SUM) squares[row].Add(Load(rows.summed + row * hidden + col));
+      if (WORK & SCALE) x[row] = Load(rows.scaled + row * hidden + col);
+    }
+    if (!(WORK & SCALE)) continue;
+#pragma GCC unroll 2
+    for (int row = 0; row < ROWS; ++row) {
+      const Pack result = Scale(x[row], rstd[row], weight);
+      if (STREAM) {
+        Stream(rows.out + row * hidden + col, result);
+      } else {
+        Store(rows.out + row * hidden + col, result);
+      }
     }
   }
-  for (; col < hidden; ++col) {
-    out[col] = FromFloat<T>(ToFloat(x[col]) * rstd * ToFloat(weight[col]));
+  for (int row = 0; row < ROWS; ++row) {
+    if (WORK & SUM) sums[row] = squares[row].Total();
+    for (int64_t rest = col; rest < hidden; ++rest) {
+      const int64_t i = row * hidden + rest;
+      if (WORK & SUM) {
+        const double value = ToFloat(rows.summed[i]);
+        sums[row] += value * value;
+      }
+      if (WORK & SCALE) {
+        rows.out[i] = FromFloat<T>(ToFloat(rows.scaled[i]) * rstd[row] * ToFloat(rows.weight[rest]));
+      }
+    }
   }
 }
 
+// Normalizes rows from begin on, ROWS at a time, and returns the first of those that are left over. While some
+// are scaled, those that follow are summed and those after them fetched.
+template <int ROWS, bool STREAM, typename T>
+SIMD_TARGET int64_t NormalizeGroups(const RowTask& task, int64_t begin, int64_t end) {
+  const int64_t hidden = task.hidden;
+  const T* x = static_cast<const T*>(task.x);
+  T* out = static_cast<T*>(task.out);
+  const int64_t last = begin + (end - begin) / ROWS * ROWS - ROWS;
+  if (last < begin) return begin;
+  const auto rows_at = [&](int64_t row) {
+    return Rows<T>{x + row * hidden,
+                   out + row * hidden,
+                   x + std::min(row + ROWS, last) * hidden,
+                   x + std::min(row + 2 * ROWS, last) * hidden,
+                   static_cast<const T*>(task.weight),
+                   hidden};
+  };
+  double sums[ROWS];
+  float rstd[ROWS];
+  Pass<ROWS, SUM, STREAM>(rows_at(begin - ROWS), rstd, sums);
+  for (int64_t row = begin; row <= last; row += ROWS) {
+    for (int i = 0; i < ROWS; ++i) {
+      const double mean_square = sums[i] / static_cast<double>(hidden);
+      rstd[i] = static_cast<float>(1.0 / std::sqrt(mean_square + task.eps));
+    }
+    if (row < last) {
+      Pass<ROWS, SCALE | SUM, STREAM>(rows_at(row), rstd, sums);
+    } else {
+      Pass<ROWS, SCALE, STREAM>(rows_at(row), rstd, sums);
+    }
+  }
+  return last + ROWS;
+}
+
+// Past the caches two rows at a time are 1.1 times as fast as one: memory serves two pages at once. Within them
+// one row at a time is, because what two rows need does not fit the L1 cache.
 template <bool STREAM, typename T>
 SIMD_TARGET void NormalizeRows(const RowTask& task, int64_t begin, int64_t end) {
-  const int64_t hidden = task.hidden;
-  const T* weight = static_cast<const T*>(task.weight);
-  for (int64_t row = begin; row < end; ++row) {
-    const T* x = static_cast<const T*>(task.x) + row * hidden;
-    const T* next_x = row + 1 < end ? x + hidden : x;
-    T* out = static_cast<T*>(task.out) + row * hidden;
-    const double mean_square = SumSquares(x, hidden) / static_cast<double>(hidden);
-    const float rstd = static_cast<float>(1.0 / std::sqrt(mean_square + task.eps));
-    ScaleRow<STREAM>(x, next_x, weight, out, hidden, rstd);
-  }
+  if (STREAM) begin = NormalizeGroups<2, STREAM, T>(task, begin, end);
+  NormalizeGroups<1, STREAM, T>(task, begin, end);
   if (STREAM) StreamFence();
 }
 
