@@ -1,8 +1,8 @@
 // The OpenMP threads that the process has already, which are torch's where it is loaded.
 //
-// They go on spinning for milliseconds after each parallel operator: they start within 2 us, where a thread of our
-// own wakes up in 50 us and then competes with one that spins. (512 rows right after an operator of torch, on two
-// processors: 1.6 times as fast.)
+// They go on spinning for milliseconds after each parallel operator, and so start within 2 us. A
+// thread of our own wakes up in 50 us and finds its processor taken by one that spins: 512 rows
+// after an operator of torch, on two processors, take twice as long.
 #pragma once
 
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #if defined(__linux__)
-// libgomp's entry points, which the OpenMP libraries of LLVM and Intel have too. Null where none is loaded: nothing is
-// linked for them.
+// libgomp's entry points, which the OpenMP libraries of LLVM and Intel have too. They are not
+// linked: null where none is loaded.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads,
                                          unsigned flags);
@@ -22,8 +22,8 @@ __attribute__((weak)) int omp_get_thread_num();
 
 namespace {
 
-// Calls body(thread) on up to as many threads at once; false if it cannot. A forked child has none of the threads that
-// OpenMP believes to have, and would wait for them for ever.
+// Calls body(thread) on up to as many threads at once; false if it cannot. A forked child has none
+// of the threads that OpenMP believes to have, and would wait for them for ever.
 template <typename Body>
 bool RunOnOpenMP(int threads, const Body& body) {
 #if defined(__linux__)
@@ -31,7 +31,8 @@ bool RunOnOpenMP(int threads, const Body& body) {
   const bool found = GOMP_parallel && omp_get_max_threads && omp_get_thread_num;
   if (!found || getpid() != process) return false;
   const auto call = [](void* data) { (*static_cast<const Body*>(data))(omp_get_thread_num()); };
-  GOMP_parallel(call, const_cast<Body*>(&body), std::min(threads, omp_get_max_threads()), 0);
+  const int most = std::min(threads, omp_get_max_threads());
+  GOMP_parallel(call, const_cast<Body*>(&body), static_cast<unsigned>(most), 0);
   return true;
 #else
   (void)threads, (void)body;
