@@ -242,10 +242,12 @@ void copy_by_openmp(int64_t source, int64_t destination, int64_t read, int64_t w
   GOMP_parallel(run_part, &job, 0, 0);
 }
 
-// How many threads OpenMP has; 0 if there is none.
-int64_t openmp_threads() {
-  const bool found = GOMP_parallel && omp_get_max_threads && omp_get_thread_num && omp_get_num_threads;
-  return found ? omp_get_max_threads() : 0;
+// Starts OpenMP's threads, which keep to the cores that the caller may use now, and tells how many they are; 0 if
+// there is no OpenMP.
+int64_t start_openmp() {
+  if (!GOMP_parallel || !omp_get_max_threads || !omp_get_thread_num || !omp_get_num_threads) return 0;
+  GOMP_parallel([](void*) {}, nullptr, 0, 0);
+  return omp_get_max_threads();
 }
 
 bool can_stream() { return CAN_STREAM; }
@@ -257,6 +259,6 @@ void empty() {}
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_helpers, start_helpers);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_by_openmp, copy_by_openmp);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(openmp_threads, openmp_threads);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_openmp, start_openmp);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_stream, can_stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);

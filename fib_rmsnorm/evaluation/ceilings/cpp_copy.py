@@ -30,7 +30,7 @@ class CppCopy:
         self.empty: Call = find("empty")
         self._copy = find("copy")
         self._copy_by_openmp = find("copy_by_openmp")
-        self._openmp_threads: int = find("openmp_threads")()
+        self._openmp_threads: int = find("start_openmp")()
         self._can_stream: bool = find("can_stream")()
         find("start_helpers")(self.cores[1:])
 
