@@ -23,8 +23,11 @@ namespace {
 using tvm::ffi::ShapeView;
 using tvm::ffi::TensorView;
 
-// Sizes in bytes of x. Less than this is done before another thread has woken up.
-constexpr int64_t PARALLEL_BYTES = 512 << 10;
+// Sizes in bytes of x. Less than this is not worth sharing with a thread that is awake.
+constexpr int64_t PARALLEL_BYTES = 128 << 10;
+
+// Less than this is done before a thread that sleeps has woken up.
+constexpr int64_t WAKING_BYTES = 512 << 10;
 
 // Where the shape was tuned, a table says how; these hold elsewhere.
 //
@@ -111,9 +114,10 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
       choice ? int64_t{choice->chunk_kib} << 10
              : std::min(std::max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
   const int64_t chunk_rows = std::max<int64_t>(1, chunk_bytes / row_bytes);
-  ForEachChunk((batch + chunk_rows - 1) / chunk_rows, cpus, [&](int64_t chunk) {
-    kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
-  });
+  ForEachChunk((batch + chunk_rows - 1) / chunk_rows, cpus, bytes >= WAKING_BYTES,
+               [&](int64_t chunk) {
+                 kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
+               });
 }
 
 }  // namespace

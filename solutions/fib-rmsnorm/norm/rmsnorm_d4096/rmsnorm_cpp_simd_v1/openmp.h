@@ -25,10 +25,10 @@ __attribute__((weak)) int omp_get_thread_num();
 namespace {
 
 // OpenMP waits for all of its threads, even one that another process keeps from its processor, for
-// milliseconds. After a wait of this length so many jobs go without it: on a machine with other
-// work, 512 rows took 8 ms rather than 0.5 ms.
+// milliseconds. After a wait of this length, and longer than the caller worked, so many jobs go
+// without it: on a machine with other work, 512 rows took 8 ms rather than 0.5 ms.
 constexpr auto LONG_WAIT = std::chrono::milliseconds(1);
-constexpr int JOBS_WITHOUT = 16;
+constexpr int JOBS_WITHOUT = 8;
 
 // Calls body(thread) on up to as many threads at once; false if it should not. A forked child has
 // none of the threads that OpenMP believes to have, and would wait for them for ever.
@@ -48,6 +48,7 @@ bool RunOnOpenMP(int threads, const Body& body) {
     const Body& body;
     Clock::time_point caller_done;
   } team{body, {}};
+  const auto started = Clock::now();
   const auto call = [](void* data) {
     Team& team = *static_cast<Team*>(data);
     const int thread = omp_get_thread_num();
@@ -56,7 +57,8 @@ bool RunOnOpenMP(int threads, const Body& body) {
   };
   const int most = std::min(threads, omp_get_max_threads());
   GOMP_parallel(call, &team, static_cast<unsigned>(most), 0);
-  if (Clock::now() - team.caller_done > LONG_WAIT) without = JOBS_WITHOUT;
+  const auto waited = Clock::now() - team.caller_done;
+  if (waited > LONG_WAIT && waited > team.caller_done - started) without = JOBS_WITHOUT;
   return true;
 #else
   (void)threads, (void)body;

@@ -198,9 +198,10 @@ const struct ShutdownAtUnload {
   ~ShutdownAtUnload() { ThreadPool::Shutdown(); }
 } SHUTDOWN_AT_UNLOAD;
 
-// Calls body(chunk) for each chunk in [0, chunks), on up to as many threads as there are in cpus.
+// Calls body(chunk) for each chunk in [0, chunks), on up to as many threads as there are in cpus:
+// those that are awake, or if it is worth waking them, others.
 template <typename Body>
-void ForEachChunk(int64_t chunks, const CpuSet& cpus, const Body& body) {
+void ForEachChunk(int64_t chunks, const CpuSet& cpus, bool worth_waking, const Body& body) {
   const auto run_chunk = [](const void* context, int64_t chunk) {
     (*static_cast<const Body*>(context))(chunk);
   };
@@ -208,6 +209,7 @@ void ForEachChunk(int64_t chunks, const CpuSet& cpus, const Body& body) {
   Job job{chunks, std::min(threads, Job::MOST_PARTS), run_chunk, &body};
   if (threads == 1) return job.Work(0);
   if (RunOnOpenMP(threads, [&](int thread) { job.Work(thread); })) return;
+  if (!worth_waking) return job.Work(0);
   ThreadPool::OfThisProcess().Run(job, cpus);
 }
 
