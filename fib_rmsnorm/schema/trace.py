@@ -52,7 +52,7 @@ class Ceiling(BaseModel):
     copy_method: str
     note: str | None = None
     threads: list[int] | None = None
-    """Cores that a CPU's copy was pinned to."""
+    """Cores that a CPU's copy was pinned to; None for OpenMP's threads."""
     peak_bandwidth_gb_per_s: float | None = None
     """The memory's clock times the width of its bus: what the datasheet promises."""
 

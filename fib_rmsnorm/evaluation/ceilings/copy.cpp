@@ -1,5 +1,5 @@
-// The copy that kernels are measured against on CPU: threads pinned to cores of their own, each with an equal
-// part. What is read beyond what is written is folded together, so that no read can be left out; what is
+// The copy that kernels are measured against on CPU: threads pinned to cores of their own, or those of torch's OpenMP,
+// each with an equal part. What is read beyond what is written is folded together, so that no read can be left out; what is
 // written beyond what is read is a constant.
 
 #include <tvm/ffi/container/array.h>
@@ -21,8 +21,17 @@
 #include <vector>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
+
+// Null where the process has no OpenMP; torch's is there for all. Its threads spin for a while after each operator, so
+// they begin at once, where a helper has to wake up and to win its core from one of them.
+extern "C" {
+__attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
+__attribute__((weak)) int omp_get_max_threads();
+__attribute__((weak)) int omp_get_thread_num();
+__attribute__((weak)) int omp_get_num_threads();
+}
 
 namespace {
 
@@ -54,6 +63,33 @@ void stream(char* to, int64_t size, const Next& next) {
   }
   _mm_sfence();
 }
+
+// The same of two pages at a time, which the memory serves at once, by the widest vectors: up to 1.3 times as fast.
+constexpr int64_t PAGE = 4096;
+
+void stream_two_pages(char* to, const char* from, int64_t size) {
+  for (int64_t page = 0; page + 2 * PAGE <= size; page += 2 * PAGE) {
+    for (int64_t i = page; i < page + PAGE; i += LINE) {
+#pragma GCC unroll 8
+      for (int64_t j = 0; j < 2 * LINE; j += 16) {
+        const int64_t at = i + j / LINE * PAGE + j % LINE;
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
+      }
+    }
+  }
+  _mm_sfence();
+}
+
+__attribute__((target("avx512f"))) void stream_two_pages_avx512(char* to, const char* from, int64_t size) {
+  for (int64_t page = 0; page + 2 * PAGE <= size; page += 2 * PAGE) {
+    for (int64_t i = page; i < page + PAGE; i += LINE) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + PAGE + i), _mm512_loadu_si512(from + PAGE + i));
+    }
+  }
+  _mm_sfence();
+}
 constexpr bool CAN_STREAM = true;
 #else
 constexpr bool CAN_STREAM = false;
@@ -63,7 +99,7 @@ struct Copy {
   const char* source;
   char* destination;
   int64_t read, written, threads;
-  bool streaming;
+  int64_t streams;  // pages written past the caches at a time: 1 or 2; 0 writes through them
 
   void run(int64_t part) const {
     const int64_t both = std::min(read, written);
@@ -76,7 +112,13 @@ struct Copy {
     const char* from = source + range.begin;
     char* to = destination + range.begin;
 #if defined(__SSE2__)
-    if (streaming && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+    if (streams == 2 && reinterpret_cast<uintptr_t>(to) % LINE == 0) {
+      const auto copy_pages = __builtin_cpu_supports("avx512f") ? stream_two_pages_avx512 : stream_two_pages;
+      copy_pages(to, from, range.size());
+      const int64_t done = range.size() / (2 * PAGE) * (2 * PAGE);
+      from += done, to += done, range.begin += done;
+    }
+    if (streams && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
       stream(to, range.size(), [&](int64_t i) {
         return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
       });
@@ -90,7 +132,7 @@ struct Copy {
   void fill(Range range) const {
     char* to = destination + range.begin;
 #if defined(__SSE2__)
-    if (streaming && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+    if (streams && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
       stream(to, range.size(), [](int64_t) { return _mm_set1_epi8(1); });
       const int64_t done = range.size() / LINE * LINE;
       to += done, range.begin += done;
@@ -177,15 +219,35 @@ void start_helpers(const tvm::ffi::Array<int64_t>& cores) {
   for (const int64_t core : cores) helpers.push_back(std::make_unique<Helper>(static_cast<int>(core)));
 }
 
-void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads,
-          bool streaming) {
+Copy make_copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads, int64_t streams) {
+  return {reinterpret_cast<const char*>(source), reinterpret_cast<char*>(destination), read, written, threads, streams};
+}
+
+void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads, int64_t streams) {
   if (threads < 1 || threads > static_cast<int64_t>(helpers.size()) + 1)
     TVM_FFI_THROW(ValueError) << "threads: " << threads << " asked for, " << helpers.size() + 1 << " there";
-  const Copy job{reinterpret_cast<const char*>(source), reinterpret_cast<char*>(destination), read, written,
-                 threads, streaming};
+  const Copy job = make_copy(source, destination, read, written, threads, streams);
   for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->start(job, i);
   job.run(0);
   for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->wait();
+}
+
+void copy_by_openmp(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t streams) {
+  Copy job = make_copy(source, destination, read, written, 1, streams);
+  const auto run_part = [](void* data) {
+    Copy part = *static_cast<const Copy*>(data);
+    part.threads = omp_get_num_threads();
+    part.run(omp_get_thread_num());
+  };
+  GOMP_parallel(run_part, &job, 0, 0);
+}
+
+// Starts OpenMP's threads, which keep to the cores that the caller may use now, and tells how many they are; 0 if
+// there is no OpenMP.
+int64_t start_openmp() {
+  if (!GOMP_parallel || !omp_get_max_threads || !omp_get_thread_num || !omp_get_num_threads) return 0;
+  GOMP_parallel([](void*) {}, nullptr, 0, 0);
+  return omp_get_max_threads();
 }
 
 bool can_stream() { return CAN_STREAM; }
@@ -196,5 +258,7 @@ void empty() {}
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_helpers, start_helpers);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_by_openmp, copy_by_openmp);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_openmp, start_openmp);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_stream, can_stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);

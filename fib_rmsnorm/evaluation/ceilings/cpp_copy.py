@@ -17,6 +17,10 @@ _LEAST_BYTES_PER_THREAD = 8 << 10
 _LEAST_BYTES_STREAMED = 1 << 20
 
 
+# By how many pages past the caches at a time.
+_STREAMS = {0: "", 1: ", streaming", 2: ", streaming two pages at a time"}
+
+
 class CppCopy:
     """memcpy, or stores that pass the caches by, in 1 to as many threads as there are cores."""
 
@@ -25,28 +29,35 @@ class CppCopy:
         self.cores = _cores_to_use()
         self.empty: Call = find("empty")
         self._copy = find("copy")
+        self._copy_by_openmp = find("copy_by_openmp")
+        self._openmp_threads: int = find("start_openmp")()
         self._can_stream: bool = find("can_stream")()
         find("start_helpers")(self.cores[1:])
 
     def ways(self, bytes_read: int, bytes_written: int) -> list[Way]:
-        """Powers of two of threads and all of them, with plain and with streaming stores."""
+        """Powers of two of pinned threads, all of them, and torch's own; with plain and with streaming stores."""
         moved = bytes_read + bytes_written
         most = max(1, min(len(self.cores), moved // _LEAST_BYTES_PER_THREAD))
         counts = [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
-        streams = self._can_stream and bytes_written >= _LEAST_BYTES_STREAMED
-        return [
-            self._way(bytes_read, bytes_written, threads, streaming)
-            for threads in reversed(counts)
-            for streaming in ((False, True) if streams else (False,))
-        ]
+        streams = _STREAMS if self._can_stream and bytes_written >= _LEAST_BYTES_STREAMED else [0]
+        amounts = (bytes_read, bytes_written)
+        ways = [self._pinned_way(amounts, threads, pages) for threads in reversed(counts) for pages in streams]
+        if 1 < self._openmp_threads <= most:
+            ways += [self._openmp_way(amounts, pages) for pages in streams]
+        return ways
 
-    def _way(self, bytes_read: int, bytes_written: int, threads: int, streaming: bool) -> Way:
+    def _pinned_way(self, amounts: tuple[int, int], threads: int, streams: int) -> Way:
         def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
-            addresses = (source.data_ptr(), destination.data_ptr())
-            return partial(self._copy, *addresses, bytes_read, bytes_written, threads, streaming)
+            return partial(self._copy, source.data_ptr(), destination.data_ptr(), *amounts, threads, streams)
 
-        name = f"cpp {threads} thread{'s' * (threads > 1)}{', streaming' * streaming}"
+        name = f"cpp {threads} thread{'s' * (threads > 1)}{_STREAMS[streams]}"
         return Way(name, bind, tuple(self.cores[:threads]))
+
+    def _openmp_way(self, amounts: tuple[int, int], streams: int) -> Way:
+        def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
+            return partial(self._copy_by_openmp, source.data_ptr(), destination.data_ptr(), *amounts, streams)
+
+        return Way(f"cpp {self._openmp_threads} OpenMP threads{_STREAMS[streams]}", bind)
 
 
 def _cores_to_use() -> list[int]:

@@ -10,63 +10,84 @@
 template <typename T>
 using Squares = std::conditional_t<std::is_same_v<T, float>, DoubleSquares, FloatSquares>;
 
-// Prefetches the cache lines that begin in the PACK columns from col on.
-template <int LOCALITY, typename T>
+// Fetches the cache lines that begin in the PACK columns from col on.
+template <typename T>
 SIMD_TARGET inline void Prefetch(const T* row, int64_t col) {
   constexpr int64_t LINE = 64 / sizeof(T);
   if (PACK < LINE && col % LINE != 0) return;
-  for (int64_t i = 0; i < PACK; i += LINE) __builtin_prefetch(row + col + i, 0, LOCALITY);
+  for (int64_t i = 0; i < PACK; i += LINE) __builtin_prefetch(row + col + i);
 }
 
-template <typename T>
-SIMD_TARGET double SumSquares(const T* x, int64_t hidden) {
-  constexpr int64_t AHEAD = 512 / sizeof(T);  // from L2 to L1: 5% faster in large batches
-  Squares<T> even, odd;
-  int64_t col = 0;
-  for (; col + 2 * PACK <= hidden; col += 2 * PACK) {
-    Prefetch<3>(x, col + AHEAD);
-    even.Add(Load(x + col));
-    Prefetch<3>(x, col + AHEAD + PACK);
-    odd.Add(Load(x + col + PACK));
-  }
-  double sum = even.Total() + odd.Total();
-  for (; col < hidden; ++col) {
-    const double value = ToFloat(x[col]);
-    sum += value * value;
-  }
-  return sum;
-}
+// What a pass over the columns does, side by side, so that memory is read and written all the
+// time. (Apart, summing a row and then scaling it, 512 rows took 1.2 times as long.)
+constexpr int SCALE = 1;  // x to out
+constexpr int SUM = 2;    // the squares of the next row, while what follows is fetched
 
-// Meanwhile fetches next_x into L2, which keeps the memory reading while rows are written.
-template <bool STREAM, typename T>
-SIMD_TARGET void ScaleRow(const T* x, const T* next_x, const T* weight, T* out, int64_t hidden,
-                          float rstd) {
-  int64_t col = 0;
-  for (; col + PACK <= hidden; col += PACK) {
-    Prefetch<2>(next_x, col);
-    const Pack result = Scale(Load(x + col), rstd, Load(weight + col));
-    if (STREAM) {
-      Stream(out + col, result);
-    } else {
-      Store(out + col, result);
+// A pass goes through both halves of a row at once: memory serves two pages faster than one after
+// the other. Two rows at once would do that too, but not fit the L1 cache, where a row that was
+// summed is found again to be scaled.
+constexpr int HALVES = 2;
+
+// Fetched so far ahead, because the processor itself looks ahead within a page only. (4096 rows:
+// 1.3 times as fast.)
+constexpr int64_t AHEAD_BYTES = 4096;
+
+template <int WORK, bool STREAM, typename T>
+SIMD_TARGET double Pass(const T* x, const T* next, const T* weight, T* out, int64_t hidden,
+                        float rstd) {
+  const int64_t half = hidden / (HALVES * PACK) * PACK;
+  const int64_t ahead = std::min<int64_t>(AHEAD_BYTES / sizeof(T), half);
+  Squares<T> squares[HALVES];
+  for (int64_t col = 0; col < half; col += PACK) {
+    const T* fetched = col + ahead < half ? next + ahead : next + hidden + ahead - half;
+    Pack packs[HALVES];
+    // All loads come before the stores: x and out often lie at the same offsets in their pages,
+    // where a load waits for an earlier store as if it read what that writes.
+#pragma GCC unroll 2
+    for (int i = 0; i < HALVES; ++i) {
+      if (WORK & SUM) {
+        Prefetch(fetched + i * half, col);
+        squares[i].Add(Load(next + i * half + col));
+      }
+      if (WORK & SCALE) packs[i] = Load(x + i * half + col);
+    }
+    if (!(WORK & SCALE)) continue;
+#pragma GCC unroll 2
+    for (int i = 0; i < HALVES; ++i) {
+      const Pack result = Scale(packs[i], rstd, Load(weight + i * half + col));
+      if (STREAM) {
+        Stream(out + i * half + col, result);
+      } else {
+        Store(out + i * half + col, result);
+      }
     }
   }
-  for (; col < hidden; ++col) {
-    out[col] = FromFloat<T>(ToFloat(x[col]) * rstd * ToFloat(weight[col]));
+  double sum = WORK & SUM ? squares[0].Total() + squares[1].Total() : 0;
+  for (int64_t col = HALVES * half; col < hidden; ++col) {
+    if (WORK & SUM) {
+      const double value = ToFloat(next[col]);
+      sum += value * value;
+    }
+    if (WORK & SCALE) out[col] = FromFloat<T>(ToFloat(x[col]) * rstd * ToFloat(weight[col]));
   }
+  return sum;
 }
 
 template <bool STREAM, typename T>
 SIMD_TARGET void NormalizeRows(const RowTask& task, int64_t begin, int64_t end) {
   const int64_t hidden = task.hidden;
   const T* weight = static_cast<const T*>(task.weight);
-  for (int64_t row = begin; row < end; ++row) {
-    const T* x = static_cast<const T*>(task.x) + row * hidden;
-    const T* next_x = row + 1 < end ? x + hidden : x;
-    T* out = static_cast<T*>(task.out) + row * hidden;
-    const double mean_square = SumSquares(x, hidden) / static_cast<double>(hidden);
+  const T* x = static_cast<const T*>(task.x) + begin * hidden;
+  T* out = static_cast<T*>(task.out) + begin * hidden;
+  double sum = Pass<SUM, STREAM>(x, x, weight, out, hidden, 0.0f);
+  for (int64_t row = begin; row < end; ++row, x += hidden, out += hidden) {
+    const double mean_square = sum / static_cast<double>(hidden);
     const float rstd = static_cast<float>(1.0 / std::sqrt(mean_square + task.eps));
-    ScaleRow<STREAM>(x, next_x, weight, out, hidden, rstd);
+    if (row + 1 < end) {
+      sum = Pass<SCALE | SUM, STREAM>(x, x + hidden, weight, out, hidden, rstd);
+    } else {
+      Pass<SCALE, STREAM>(x, x, weight, out, hidden, rstd);
+    }
   }
   if (STREAM) StreamFence();
 }

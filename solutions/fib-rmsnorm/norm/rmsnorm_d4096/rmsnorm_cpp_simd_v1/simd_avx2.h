@@ -3,7 +3,9 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #include "half.h"
@@ -16,6 +18,7 @@ namespace {
 namespace avx2 {
 
 constexpr int64_t PACK = 16;
+constexpr int ODD_COLUMN = static_cast<int>(0xffff0000u);
 
 struct Pack {
   __m256 low, high;
@@ -79,12 +82,13 @@ SIMD_OP Pack Load(const Half* source) {
   return {_mm256_cvtph_ps(LoadBits(source)), _mm256_cvtph_ps(LoadBits(source + 8))};
 }
 
-SIMD_OP __m256 WidenBFloat16(__m128i bits) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-}
-
+// The columns of a pair lie in one 32-bit lane, the even one in its lower half: a shift or a mask
+// widens 8 of them, so low holds the even columns and high the odd ones. (1.2 times as fast as
+// columns in order, which have to be moved between lanes.)
 SIMD_OP Pack Load(const BFloat16* source) {
-  return {WidenBFloat16(LoadBits(source)), WidenBFloat16(LoadBits(source + 8))};
+  const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
+  const __m256i odd = _mm256_and_si256(pairs, _mm256_set1_epi32(ODD_COLUMN));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)), _mm256_castsi256_ps(odd)};
 }
 
 SIMD_OP __m256i Narrow(const Half*, Pack pack) {
@@ -99,14 +103,13 @@ SIMD_OP __m256i RoundBFloat16(__m256 value) {
   const __m256i bits = _mm256_castps_si256(value);
   const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i half = _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
-  return _mm256_srli_epi32(_mm256_add_epi32(bits, half), 16);
+  return _mm256_add_epi32(bits, half);
 }
 
 SIMD_OP __m256i Narrow(const BFloat16*, Pack pack) {
-  // packus works within 128-bit lanes; the permutation restores the order of columns.
-  return _mm256_permute4x64_epi64(
-      _mm256_packus_epi32(RoundBFloat16(pack.low), RoundBFloat16(pack.high)),
-      _MM_SHUFFLE(3, 1, 2, 0));
+  const __m256i even = _mm256_srli_epi32(RoundBFloat16(pack.low), 16);
+  const __m256i odd = _mm256_and_si256(RoundBFloat16(pack.high), _mm256_set1_epi32(ODD_COLUMN));
+  return _mm256_or_si256(even, odd);
 }
 
 template <typename T>

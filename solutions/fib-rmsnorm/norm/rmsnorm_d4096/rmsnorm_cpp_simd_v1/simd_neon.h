@@ -3,7 +3,9 @@
 
 #include <arm_neon.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #include "half.h"

@@ -1,7 +1,9 @@
 // Plain C++ for every other processor, in short loops that compilers can vectorise.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <type_traits>
 
 #include "half.h"
