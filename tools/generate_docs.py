@@ -53,7 +53,7 @@ COMPARE_HEADER = """\
 ## Compare: an earlier bench
 
 `docs/data/h200-earlier.jsonl` holds an earlier bench on another H200, by an earlier version of this tool: of kernels
-that did not yet request the weight before anything waits for x, with other launch tables. The baselines are the same, so
+that did not yet request the weight before anything waits for x, with other launch tables. The baselines are the same:
 what is found of those is the machine, the run and the way of measuring (today's moves the tensors through memory from
 trial to trial).
 """
@@ -99,7 +99,7 @@ def make_results() -> str:
 
 def make_report() -> str:
     """The page that a browser shows."""
-    return run("report", "traces", "--format", "html") + "\n"
+    return run("report", "traces", "--definitions", TABLE_DEFINITION, "--format", "html") + "\n"
 
 
 def draw_images() -> None:
