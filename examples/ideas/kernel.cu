@@ -106,6 +106,7 @@ __device__ float row_sum(float sum, float* partials, int thread) {
   if (thread % WARP == 0) partials[thread / WARP] = sum;
   __syncthreads();
   if constexpr (REDUCTION == Reduction::READ_ALL) {
+    if constexpr (WARPS == 2) return partials[0] + partials[1];
     sum = 0;
 #pragma unroll
     for (int i = 0; i < WARPS; i += 4) {
