@@ -29,7 +29,6 @@ CHARTS = ("latency", "bandwidth", "roofline", "scaling")
 README = ROOT / "README.md"
 TABLE_BEGINS, TABLE_ENDS = "<!-- table: H200 -->", "<!-- end -->"
 TABLE_HARDWARE = "NVIDIA H200"
-TABLE_DEFINITION = "rmsnorm_d4096"
 HEADER = """\
 # Command line
 
@@ -56,6 +55,12 @@ COMPARE_HEADER = """\
 that did not yet request the weight before anything waits for x, with other launch tables. The baselines are the same:
 what is found of those is the machine, the run and the way of measuring (today's moves the tensors through memory from
 trial to trial).
+"""
+SISTERS_HEADER = """\
+## Other shapes and dtypes
+
+The same kernels on sisters of the Definition, on an H200: `fib-rmsnorm define --hidden 2048`, `solve`, `workload` and
+`bench` in a registry of your own (`fib-rmsnorm init`).
 """
 
 
@@ -93,13 +98,14 @@ def make_results() -> str:
         f"## Best\n\n{_session('best', 'traces')}",
         f"## Analyze\n\n{_session('analyze', 'traces')}",
         f"{COMPARE_HEADER}\n{_session(*compare)}",
+        f"{SISTERS_HEADER}\n{_session('report', 'docs/data/h200-sisters.jsonl')}",
     ]
     return "\n".join(parts)
 
 
 def make_report() -> str:
     """The page that a browser shows."""
-    return run("report", "traces", "--definitions", TABLE_DEFINITION, "--format", "html") + "\n"
+    return run("report", "traces", "--format", "html") + "\n"
 
 
 def draw_images() -> None:
@@ -107,7 +113,7 @@ def draw_images() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         return
     with tempfile.TemporaryDirectory() as folder:
-        run("report", "traces", "--definitions", TABLE_DEFINITION, "--plots", folder)
+        run("report", "traces", "--plots", folder)
         IMAGES.mkdir(exist_ok=True)
         for chart in CHARTS:
             (drawn,) = Path(folder).glob(f"*-{chart}.svg")
@@ -138,8 +144,7 @@ def make_readme() -> str:
 
     found = load_traces([ROOT], warn=print)
     sections = find_results(split(found.records), found.solutions)
-    wanted = (TABLE_HARDWARE, TABLE_DEFINITION)
-    (section,) = [each for each in sections if (each.conditions.hardware, each.definition) == wanted]
+    (section,) = [each for each in sections if each.conditions.hardware == TABLE_HARDWARE]
     text = README.read_text(encoding="utf-8")
     before, _, rest = text.partition(TABLE_BEGINS)
     _, _, after = rest.partition(TABLE_ENDS)

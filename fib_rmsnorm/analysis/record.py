@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from fib_rmsnorm.analysis.statistics import latency_interval
+
 Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
 """In milliseconds; what is not between a picosecond and decades is no latency, and its Trace is mutilated."""
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
@@ -135,6 +137,13 @@ class Record(Settings, Clocks, Ceiling, Timing, Errors, Origin):
     def is_trusted(self) -> bool:
         """Whether its latency is one of the kernel, and nothing speaks against it."""
         return self.is_native and not self.suspect
+
+    @property
+    def interval_ms(self) -> tuple[float, float] | None:
+        """The 95% interval of the median, by calls and by trials."""
+        if not self.latency_ms:
+            return None
+        return latency_interval(self.latency_ms, self.latency_low_ms, self.latency_high_ms, self.trial_medians_ms)
 
     @property
     def axes_text(self) -> str:

@@ -194,6 +194,7 @@ def _over_baseline(record: Record, rival: Record) -> Speedup | None:
     if not record.latency_ms or not rival.latency_ms or record is rival:
         return None
     low = high = None
-    if rival.latency_low_ms and record.latency_high_ms and rival.latency_high_ms and record.latency_low_ms:
-        low, high = rival.latency_low_ms / record.latency_high_ms, rival.latency_high_ms / record.latency_low_ms
+    own, other = record.interval_ms, rival.interval_ms
+    if own and other and own[0]:
+        low, high = other[0] / own[1], other[1] / own[0]
     return Speedup(rival.latency_ms / record.latency_ms, low, high)

@@ -55,7 +55,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 def _legend(section: SectionResults) -> str:
     """What the columns mean."""
     has_intervals = any(result.record.latency_low_ms for result in section.results)
-    latency = "the median, ± half its 95% interval" if has_intervals else "as recorded, without an interval"
+    latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
     return f"Latency: {latency}. Times as fast: {rivals}."
 
@@ -106,9 +106,10 @@ def _row(result: Result) -> Sequence[str]:
 
 def either_side(record: Record) -> str:
     """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
-    low, high, latency = record.latency_low_ms, record.latency_high_ms, record.latency_ms
-    if low is None or high is None or not latency or not record.is_native:
+    interval, latency = record.interval_ms, record.latency_ms
+    if interval is None or not latency or not record.is_native:
         return ""
+    low, high = interval
     return f"{50 * (max(high, latency) - min(low, latency)) / latency:.1f}%"
 
 
@@ -158,8 +159,8 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "status": record.status,
         "mark": result.mark,
         "latency_ms": record.latency_ms,
-        "latency_low_ms": record.latency_low_ms,
-        "latency_high_ms": record.latency_high_ms,
+        "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
+        "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
         "reference_latency_ms": record.reference_latency_ms,
         "speedup_over_reference": result.over_reference.factor if result.over_reference else None,
         "baseline": section.baseline,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.analysis.statistics import latency_interval
 from fib_rmsnorm.reports.conditions import condition_fields
 from fib_rmsnorm.reports.records import fields, joined
 from fib_rmsnorm.reports.sources import harmless
@@ -46,10 +47,13 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
 
 def _latency_fields(performance: Performance) -> dict[str, str]:
     latency_ms, samples, trials = performance.latency_ms, performance.samples, performance.trials
-    low_ms, high_ms = performance.latency_low_ms, performance.latency_high_ms
+    interval = latency_interval(
+        latency_ms, performance.latency_low_ms, performance.latency_high_ms, performance.trial_medians_ms
+    )
     p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
     told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
-    if low_ms is not None and high_ms is not None:
+    if interval:
+        low_ms, high_ms = interval
         either_side = f", ±{50 * (high_ms - low_ms) / latency_ms:.1f}%" if latency_ms else ""
         told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
     if performance.interpreted:

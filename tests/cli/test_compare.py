@@ -7,6 +7,7 @@ import pytest
 from stock import DEFINITION, PYTHON
 from trace_json import lines, trace
 
+EARLIER = Path(__file__).resolve().parents[2] / "docs" / "data" / "h200-earlier.jsonl"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -43,6 +44,8 @@ def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
     assert "cannot be told from none" in said and "hold all together with 95%" in said
     assert "assumed, for want of repeated runs" in said
     assert "faster" not in outcome.out and "slower" not in outcome.out
+    assert "Two benches or more a side tell smaller differences" in said
+    said = " ".join(fib("compare", EARLIER, EARLIER).out.split())
     assert "OLD and NEW are not known to be of one session" in said and "or use --measure" in said
 
 

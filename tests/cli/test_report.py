@@ -47,8 +47,17 @@ def test_the_results_of_a_batch_are_a_table_with_the_reference_first(fib, file):
 
 def test_a_named_baseline_gets_a_column(fib, file):
     outcome = fib("report", file(trace("a"), trace("b", latency_ms=0.003)), "--baseline", "b")
-    assert "1.50x" in outcome.row("a") and "as b." in outcome.out
+    assert "1.50x" in outcome.row("a") and "and as b." in " ".join(outcome.out.split())
     assert fib("report", file(trace()), "--baseline", "zz").code == 2
+
+
+def test_trials_that_scatter_more_than_their_calls_widen_the_interval(fib, file):
+    restless = [0.0019, 0.002, 0.002, 0.0021]
+    said = [trace("calm", trial_medians_ms=[0.002] * 4), trace("restless", trial_medians_ms=restless)]
+    outcome = fib("report", file(*said))
+    assert "0.5%" in outcome.row("calm")
+    # Student's t of 3 degrees of freedom is 3.18; the standard deviation is 82 ns, over the root of 4 trials.
+    assert "6.5%" in outcome.row("restless")
 
 
 def test_the_registrys_baseline_is_found(fib, stocked):

@@ -145,6 +145,18 @@ def test_what_other_sources_measured_is_not_reused(fib, tuned):
     assert "no timings are kept of its sources as they are" in outcome.err
 
 
+def test_timings_of_a_definition_that_is_gone_are_not_lost(fib, tuned):
+    """Its part of the table could not be written again."""
+    (kept,) = (tuned.root / "tuning").rglob("*.jsonl")
+    sister = kept.parents[1] / "rmsnorm_d999" / kept.name
+    sister.parent.mkdir()
+    sister.write_bytes(kept.read_bytes())
+    before = (folder_of(tuned) / "choices.py").read_text()
+    outcome = fib("tune", NAME, "--reuse")
+    assert outcome.code == 2 and "timings of rmsnorm_d999, which the registry does not define" in outcome.err
+    assert (folder_of(tuned) / "choices.py").read_text() == before
+
+
 def test_another_definition_adds_to_the_table(fib, tuned):
     from fib_rmsnorm.operators import RmsNorm
 

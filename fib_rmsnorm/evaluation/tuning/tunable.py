@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -118,6 +118,23 @@ def find_tunables(registry: Registry, name: str) -> list[Tunable]:
     if manifest.tune is None:
         raise InputError(f"{folder / MANIFEST}: declares nothing to tune: add a [tune] with table and parameters")
     return list(_serve(registry, folder, manifest.name, manifest.tune))
+
+
+def check_kept(tunables: Sequence[Tunable]) -> None:
+    """See that every kept timing belongs to a Definition of the registry: a table made without it would lose it.
+
+    Raises InputError that names the Definition.
+    """
+    ours = {one.tuning_file for one in tunables}
+    for one in tunables[:1]:
+        if one.tuning_file is None:
+            return
+        for file in sorted(one.tuning_file.parents[1].glob(f"*/{one.tuning_file.name}")):
+            if file not in ours:
+                raise InputError(
+                    f"{file}: timings of {file.parent.name}, which the registry does not define: the table would lose"
+                    " them; define it (fib-rmsnorm define), or remove the file"
+                )
 
 
 def _find_folder(registry: Registry, name: str) -> Path:

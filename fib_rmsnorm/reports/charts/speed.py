@@ -66,7 +66,8 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
 
 
 def _latency_point(x: float, note: str, record: Record) -> Point:
-    return Point(x, _us(record.latency_ms), _us(record.latency_low_ms), _us(record.latency_high_ms), note)
+    low_ms, high_ms = record.interval_ms or (None, None)
+    return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note)
 
 
 def _us(latency_ms: float | None) -> float:
