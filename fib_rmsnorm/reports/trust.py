@@ -22,7 +22,7 @@ from fib_rmsnorm.reports.units import (
 from fib_rmsnorm.schema import Performance
 
 _STOPPED = {
-    "interval": "until the median was known within 1%",
+    "interval": "until the calls alone had the median within 1%",
     "budget": "until the time was spent",
     "iterations": "as many as were asked for",
 }
