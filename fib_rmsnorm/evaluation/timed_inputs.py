@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from fib_rmsnorm.evaluation.bits import same_bits
+from fib_rmsnorm.evaluation.bits import as_integers, same_bits
 from fib_rmsnorm.evaluation.inputs import generate_input
 from fib_rmsnorm.evaluation.placement import move_anywhere
 from fib_rmsnorm.schema import Definition, RandomInput, Workload
@@ -107,7 +107,8 @@ class TimedInputs:
     def _put(self, what: Literal["originals", "replacements"]) -> None:
         for draw in self._drawn:
             column = slice(self._column, self._column + 1)
-            draw.rows.scatter_(1, draw.places[:, column], getattr(draw, what)[:, column])
+            values: torch.Tensor = getattr(draw, what)
+            as_integers(draw.rows).scatter_(1, draw.places[:, column], as_integers(values)[:, column])
 
     def _restore(self) -> None:
         if self._is_set:

@@ -183,6 +183,14 @@ class TestTimedInputs:
             inputs.set(number)
         assert inputs.changed() == []
 
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+    def test_a_call_leaves_the_caches_as_its_inputs_do(self, dtype):
+        _, _, inputs = self.make(batch=64, dtype=dtype)
+        x = inputs.set(1)["x"]
+        with torch.profiler.profile(profile_memory=True) as profile:
+            inputs.set(2)
+        assert all(abs(event.self_cpu_memory_usage) < x.nbytes // 2 for event in profile.events())
+
 
 class TestOutputBuffers:
     def test_what_any_call_wrote_beyond_stays_visible(self):
