@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ import pytest
 # Before torch is imported, and for every process that a test starts: two runs of tests side by side have as many
 # OpenMP threads as cores each, which wait for one another by spinning. That took most of the time of all tests.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from registries import make_registry  # which imports torch
 
