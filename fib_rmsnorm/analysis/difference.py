@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.analysis.statistics import Estimate, t_quantile
+from fib_rmsnorm.analysis.statistics import FEWEST_TRIALS, Estimate, t_quantile
 
 CONFIDENCE = 0.95
 
@@ -50,7 +50,6 @@ ASSUMED_FREEDOM = 40
 a handful of them overrules it."""
 
 _Z_95 = 1.96
-_FEWEST_TRIALS = 3
 _ENOUGH_REPEATS = 20
 
 
@@ -169,6 +168,6 @@ def _variance_of_calls(run: Record) -> float:
 def _deviation_by_trials(run: Record) -> float:
     """The same by how its trials scatter: on a GPU, tensors lie elsewhere in each, as they do in each run."""
     medians = [value for value in run.trial_medians_ms or [] if value > 0]
-    if len(medians) < _FEWEST_TRIALS:
+    if len(medians) < FEWEST_TRIALS:
         return 0.0
     return stdev(map(math.log, medians)) / math.sqrt(len(medians))

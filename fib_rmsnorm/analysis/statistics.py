@@ -10,7 +10,8 @@ from statistics import NormalDist, stdev
 
 # Beyond this many the normal distribution differs by less than 0.5%.
 _MANY = 400
-_FEWEST_TRIALS = 3  # of which a scatter says anything
+FEWEST_TRIALS = 3
+"""Of which a scatter says anything."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def latency_interval(
     if low is None or high is None:
         return None
     medians = [value for value in trial_medians or () if value > 0]
-    if len(medians) >= _FEWEST_TRIALS:
+    if len(medians) >= FEWEST_TRIALS:
         half = t_quantile(0.95, len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
         low, high = max(0.0, min(low, latency - half)), max(high, latency + half)
     return low, high

@@ -44,15 +44,13 @@ def command(
     from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.recorder import OutputFile
     from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions, check_device
-    from fib_rmsnorm.evaluation.tuning.tunable import check_kept, find_tunables
+    from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
     from fib_rmsnorm.evaluation.workers import Terms
     from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
     from fib_rmsnorm.schema import Settings
 
     registry = Registry.find(root)
     tunables = find_tunables(registry, solution)
-    if not dry_run:
-        check_kept(tunables)
     if reuse:
         return _reuse(registry, tunables)
     swept = _choose(tunables, split_names(definitions))

@@ -42,6 +42,10 @@ class Operator(Protocol):
         """Whether `definition` has this operator's inputs, outputs and axes."""
         ...
 
+    def define_by_name(self, name: str) -> Definition | None:
+        """The Definition of this operator that has this name; None if none has."""
+        ...
+
     def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
         """How many hard cases `make_hard_case` makes for a workload with these axes."""
         ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import InputError
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
 """Supported dtypes of x, weight and out, and what each adds to the Definition's name."""
+
+SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+"""What they are called for short."""
 
 REFERENCE = '''\
 import torch
@@ -59,9 +64,6 @@ _ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-_SHORT_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-
-
 class RmsNorm:
     """The operator RMSNorm over the last axis."""
 
@@ -78,7 +80,7 @@ class RmsNorm:
 
         if hidden <= 0 or hidden % 128:
             raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
-        dtype = _SHORT_NAMES.get(dtype, dtype)
+        dtype = SHORT_DTYPES.get(dtype, dtype)
         if dtype not in DTYPES:
             raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
 
@@ -117,6 +119,16 @@ class RmsNorm:
             "eps": None,
             "out": rows,
         }
+
+    def define_by_name(self, name: str) -> Definition | None:
+        """What `define` gives this name."""
+        found = re.fullmatch(r"rmsnorm_d(\d+)(?:_(\w+))?", name)
+        if found is None:
+            return None
+        with suppress(InputError):
+            definition = self.define(int(found[1]), found[2] or "fp16")
+            return definition if definition.name == name else None
+        return None
 
     def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
         """Enough cases that every kind of row meets both values of eps, also at a batch of one row."""

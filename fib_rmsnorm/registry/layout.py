@@ -76,6 +76,10 @@ class Layout:
         folder = self._by_author(self.root / "tuning", author, op_type, definition)
         return folder / f"{check_name(name, 'solution')}.jsonl"
 
+    def tuning_files(self, author: str, name: str) -> list[Path]:
+        """Those that there are, each in a folder named for its Definition."""
+        return sorted(self.root.glob(f"tuning/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
+
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
         return (
             folder

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fib_rmsnorm.operators.rmsnorm import SHORT_DTYPES
 from fib_rmsnorm.schema import AxisConst, Definition, TensorSpec
 
-_SHORT_DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
+_SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}
 
 
 def summarize_definition(definition: Definition) -> str:

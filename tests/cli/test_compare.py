@@ -7,8 +7,8 @@ import pytest
 from stock import DEFINITION, PYTHON
 from trace_json import lines, trace
 
-EARLIER = Path(__file__).resolve().parents[2] / "docs" / "data" / "h200-earlier.jsonl"
 ROOT = Path(__file__).resolve().parents[2]
+EARLIER = ROOT / "docs" / "data" / "h200-earlier.jsonl"
 
 
 @pytest.fixture

@@ -145,8 +145,8 @@ def test_what_other_sources_measured_is_not_reused(fib, tuned):
     assert "no timings are kept of its sources as they are" in outcome.err
 
 
-def test_timings_of_a_definition_that_is_gone_are_not_lost(fib, tuned):
-    """Its part of the table could not be written again."""
+def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
+    """Their part of the table could not be written again."""
     (kept,) = (tuned.root / "tuning").rglob("*.jsonl")
     sister = kept.parents[1] / "rmsnorm_d999" / kept.name
     sister.parent.mkdir()
@@ -160,7 +160,7 @@ def test_timings_of_a_definition_that_is_gone_are_not_lost(fib, tuned):
 def test_another_definition_adds_to_the_table(fib, tuned):
     from fib_rmsnorm.operators import RmsNorm
 
-    tuned.write_definition(RmsNorm().define(256))
+    sister = tuned.write_definition(RmsNorm().define(256))
     manifest = folder_of(tuned) / "solution.toml"
     manifest.write_text(f'definitions = ["rmsnorm_d*"]\n{manifest.read_text()}')
     options = ("--definitions", "rmsnorm_d256", "--set", "few=0", "--set", "many=0")
@@ -168,6 +168,9 @@ def test_another_definition_adds_to_the_table(fib, tuned):
     text = (folder_of(tuned) / "choices.py").read_text()
     assert "(128, 2): [" in text
     assert "(256, 2): [" in text
+    sister.unlink()  # its name tells what it was
+    assert fib("tune", NAME, "--reuse").code == 0
+    assert (folder_of(tuned) / "choices.py").read_text() == text
 
 
 def test_a_dry_run_leaves_the_table(fib, napping):

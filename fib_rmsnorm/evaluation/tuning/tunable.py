@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Rung, render_table
+from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.packing import pack_folder
@@ -120,23 +121,6 @@ def find_tunables(registry: Registry, name: str) -> list[Tunable]:
     return list(_serve(registry, folder, manifest.name, manifest.tune))
 
 
-def check_kept(tunables: Sequence[Tunable]) -> None:
-    """See that every kept timing belongs to a Definition of the registry: a table made without it would lose it.
-
-    Raises InputError that names the Definition.
-    """
-    ours = {one.tuning_file for one in tunables}
-    for one in tunables[:1]:
-        if one.tuning_file is None:
-            return
-        for file in sorted(one.tuning_file.parents[1].glob(f"*/{one.tuning_file.name}")):
-            if file not in ours:
-                raise InputError(
-                    f"{file}: timings of {file.parent.name}, which the registry does not define: the table would lose"
-                    " them; define it (fib-rmsnorm define), or remove the file"
-                )
-
-
 def _find_folder(registry: Registry, name: str) -> Path:
     folder = Path(name)
     if (folder / MANIFEST).exists():
@@ -150,17 +134,38 @@ def _find_folder(registry: Registry, name: str) -> Path:
 
 
 def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[Tunable]:
-    definitions = {
-        known: each for known, each in registry.definitions().items() if each.var_axes == ["batch"] and each.const_axes
-    }
+    definitions = registry.definitions()
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
-        for definition in sorted(definitions.values(), key=lambda each: each.name != DEFAULT_DEFINITION):
+        wanted = filter(_has_a_key, definitions.values())
+        for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
             yield Tunable(name, folder, tuning, definition, draft_solution(folder, definition), None)
         return
     author, home = folder.parents[2].name, folder.parent.name
-    served = pack_folder(registry, folder, registry.definitions())
+    definitions |= _define_kept(registry, author, name, definitions)
+    served = pack_folder(registry, folder, definitions)
     for solution in sorted(served, key=lambda each: each.definition != home):
-        if solution.definition in definitions:
-            definition = definitions[solution.definition]
+        definition = definitions[solution.definition]
+        if _has_a_key(definition):
             path = registry.layout.tuning_file(author, definition.op_type, definition.name, name)
             yield Tunable(name, folder, tuning, definition, solution, path)
+
+
+def _has_a_key(definition: Definition) -> bool:
+    return definition.var_axes == ["batch"] and bool(definition.const_axes)
+
+
+def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str, Definition]) -> dict[str, Definition]:
+    """The Definitions of kept timings that the registry lacks: a table made without them would lose their part."""
+    defined = {}
+    for file in registry.layout.tuning_files(author, name):
+        missing = file.parent.name
+        if missing in known:
+            continue
+        definition = define_by_name(missing)
+        if definition is None:
+            raise InputError(
+                f"{file}: timings of {missing}, which the registry does not define: the table would lose them; define"
+                " it, or remove the file"
+            )
+        defined[missing] = definition
+    return defined
