@@ -129,8 +129,11 @@ __device__ float row_sum(float sum, float* partials, int thread) {
 // blockDim = (THREADS, rows per block). BLOCKS that shall fit a multiprocessor at once: 1 leaves all registers to
 // early loads, more trade them for occupancy.
 template <int THREADS, Weight WEIGHT = Weight::EARLY, Reduction REDUCTION = Reduction::READ_ALL,
-          Cache CACHE = Cache::NORMAL, int ROWS = 1, int BLOCKS = 1>
+          Cache CACHE = Cache::NORMAL, int ROWS = 1, int BLOCKS = 1, bool DEPENDENT = false>
 __global__ void __launch_bounds__(THREADS* ROWS, BLOCKS) row_kernel(Rows rows) {
+#if __CUDA_ARCH__ >= 900
+  if (DEPENDENT) asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
   constexpr int VECS = VECS_PER_ROW / THREADS, WARPS = THREADS / WARP;
   alignas(16) __shared__ float partials[ROWS][WARPS];
   const int64_t row = static_cast<int64_t>(blockIdx.x) * ROWS + threadIdx.y;
@@ -326,28 +329,6 @@ void launch_persistent(const Rows& rows, cudaStream_t stream) {
   persistent_kernel<THREADS, BLOCKS><<<blocks, THREADS, 0, stream>>>(rows);
 }
 
-// Programmatic dependent launch: the blocks may start before the kernel in front of them has ended, and wait for it.
-template <int THREADS>
-__global__ void __launch_bounds__(THREADS, 1) dependent_kernel(Rows rows) {
-#if __CUDA_ARCH__ >= 900
-  constexpr int VECS = VECS_PER_ROW / THREADS, WARPS = THREADS / WARP;
-  alignas(16) __shared__ float partials[WARPS];
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * VECS_PER_ROW + threadIdx.x;
-  uint4 x[VECS], weight[VECS];
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < VECS; ++i) x[i] = load_now(rows.x + first + i * THREADS);
-#pragma unroll
-  for (int i = 0; i < VECS; ++i) weight[i] = load_now(rows.weight + threadIdx.x + i * THREADS);
-#pragma unroll
-  for (int i = 0; i < VECS; ++i) sum += squares(x[i]);
-  const float rstd = rsqrtf(row_sum<Reduction::READ_ALL, WARPS>(sum, partials, threadIdx.x) * (1.f / COLS) + rows.eps);
-#pragma unroll
-  for (int i = 0; i < VECS; ++i) rows.out[first + i * THREADS] = scale(x[i], weight[i], rstd);
-#endif
-}
-
 void launch_with(const cudaLaunchAttribute& attribute, void (*kernel)(Rows), const Rows& rows, int64_t blocks,
                  int threads, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
@@ -359,11 +340,13 @@ void launch_with(const cudaLaunchAttribute& attribute, void (*kernel)(Rows), con
   TVM_FFI_CHECK_CUDA_ERROR(cudaLaunchKernelEx(&config, kernel, rows));
 }
 
+// Programmatic dependent launch: the blocks may start before the kernel in front of them has ended, and wait for it.
 void launch_dependent(const Rows& rows, cudaStream_t stream) {
+  const auto kernel = row_kernel<256, Weight::EARLY, Reduction::READ_ALL, Cache::NORMAL, 1, 1, true>;
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  launch_with(early, dependent_kernel<256>, rows, rows.batch, 256, stream);
+  launch_with(early, kernel, rows, rows.batch, 256, stream);
 }
 
 void launch_cluster(const Rows& rows, cudaStream_t stream) {
@@ -417,6 +400,7 @@ void launch(int idea, const Rows& rows, cudaStream_t stream) {
 
 void run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {
   const DLDevice device = x.device();
+  if (x.dtype() != DLDataType{kDLFloat, 16, 1}) TVM_FFI_THROW(TypeError) << "x: expected float16, got " << x.dtype();
   if (x.size(1) != COLS) TVM_FFI_THROW(ValueError) << "x: expected " << COLS << " columns, got " << x.size(1);
   const Rows rows{static_cast<const uint4*>(x.data_ptr()), static_cast<const uint4*>(weight.data_ptr()),
                   static_cast<uint4*>(out.data_ptr()), x.size(0), static_cast<float>(eps)};
