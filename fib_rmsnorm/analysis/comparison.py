@@ -9,8 +9,8 @@ from typing import Literal
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
 from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.sections import clock_clusters
-from fib_rmsnorm.analysis.statistics import Estimate
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.statistics import Estimate
 
 Verdict = Literal["slower", "faster", "no different", "suspect", "now fails"]
 Key = tuple[str, str, str]

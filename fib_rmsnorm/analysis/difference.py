@@ -1,6 +1,6 @@
 """Do two latencies differ, and by how much at least and at most?
 
-A latency is a run's: one process, one bench. Calls within a run scatter, which its interval tells, but a run as a
+A latency is a run's: one process, one bench. Calls and trials of a run scatter, which its interval tells, but a run as a
 whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
 next. No interval of one run shows either, so a comparison that ignores them calls every second A/A pair different.
 Here both are parts of every interval. What runs add is estimated where a side has several, and assumed otherwise;
@@ -13,10 +13,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.analysis.statistics import FEWEST_TRIALS, Estimate, t_quantile
+from fib_rmsnorm.statistics import Estimate, t_quantile
 
 CONFIDENCE = 0.95
 
@@ -89,8 +89,8 @@ def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
         logs = [_log_latency(run) for run in runs]
         middle = fmean(logs)
         freedom = len(logs) - 1
-        # What the calls within the runs explain is no drift.
-        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_of_calls, runs))
+        # What the intervals of the runs explain is no drift.
+        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
         squares += found / fmean(map(_between_runs, runs)) ** 2
         repeats += freedom
     if repeats >= _ENOUGH_REPEATS and squares > repeats:
@@ -105,14 +105,9 @@ def find_difference(
     """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t)."""
     change = fmean(map(_log_latency, new)) - fmean(map(_log_latency, old))
     parts = [_Part(imbalance(old, new) * fmean(session_deviation(run) ** 2 for run in (*old, *new)), ASSUMED_FREEDOM)]
-    known = 0.0
     for runs in (old, new):
-        for run in runs:
-            between, by_trials = drift.deviation(run), _deviation_by_trials(run)
-            known += (_variance_of_calls(run) + (between**2 if between > by_trials else 0.0)) / len(runs) ** 2
-            if by_trials >= between:
-                parts.append(_Part(by_trials**2 / len(runs) ** 2, len(run.trial_medians_ms or []) - 1))
-    parts.append(_Part(known, drift.freedom))
+        within = sum(_variance_within(run) + drift.deviation(run) ** 2 for run in runs)
+        parts.append(_Part(within / len(runs) ** 2, drift.freedom))
     either_side = t_quantile(confidence, _freedom(parts)) * math.sqrt(sum(part.variance for part in parts))
     return Estimate(math.exp(change), math.exp(change - either_side), math.exp(change + either_side))
 
@@ -158,16 +153,10 @@ def _log_latency(run: Record) -> float:
     return math.log(run.latency_ms)
 
 
-def _variance_of_calls(run: Record) -> float:
-    """The variance of a run's log median by how its calls scatter."""
-    if not (run.latency_low_ms and run.latency_high_ms):
+def _variance_within(run: Record) -> float:
+    """The variance of a run's log median by its own interval: how its calls scatter, and its trials."""
+    interval = run.interval_ms
+    if not (interval and interval[0]):
         return 0.0
-    return (math.log(run.latency_high_ms / run.latency_low_ms) / 2 / _Z_95) ** 2
-
-
-def _deviation_by_trials(run: Record) -> float:
-    """The same by how its trials scatter: on a GPU, tensors lie elsewhere in each, as they do in each run."""
-    medians = [value for value in run.trial_medians_ms or [] if value > 0]
-    if len(medians) < FEWEST_TRIALS:
-        return 0.0
-    return stdev(map(math.log, medians)) / math.sqrt(len(medians))
+    low, high = interval
+    return (math.log(high / low) / 2 / _Z_95) ** 2

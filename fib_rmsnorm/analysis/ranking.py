@@ -9,7 +9,7 @@ from statistics import fmean
 
 from fib_rmsnorm.analysis.difference import Drift, find_difference
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.statistics import Estimate
+from fib_rmsnorm.statistics import Estimate
 
 
 @dataclass(frozen=True)

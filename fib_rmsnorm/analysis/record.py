@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from fib_rmsnorm.analysis.statistics import latency_interval
+from fib_rmsnorm.statistics import latency_interval
 
 Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
 """In milliseconds; what is not between a picosecond and decades is no latency, and its Trace is mutilated."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median, quantiles
 
 from fib_rmsnorm.evaluation.race import Entrant
-from fib_rmsnorm.evaluation.statistics import a_a_difference, median_interval, middle, trial_ratios
+from fib_rmsnorm.evaluation.statistics import a_a_difference, latency_interval, middle, trial_ratios
 from fib_rmsnorm.schema import Performance, Settings
 
 _MOST_A_A_DIFFERENCE = 0.03
@@ -19,7 +19,7 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
     samples = entrant.samples
     tick = entrant.tick_ms
     latency_ms = middle(samples, tick)
-    interval = median_interval(samples, tick)
+    interval = latency_interval(entrant.trials, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     shared = min(len(entrant.trials), len(reference.trials))
     speedups = trial_ratios(reference.trials[:shared], entrant.trials[:shared], tick)

@@ -14,15 +14,15 @@ from typing import Literal
 
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
 from fib_rmsnorm.evaluation.court import Court
-from fib_rmsnorm.evaluation.statistics import median_interval, middle
+from fib_rmsnorm.evaluation.statistics import latency_interval, middle
 from fib_rmsnorm.evaluation.strays import wait_for_quiet
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Worker
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Workload
 
 INTERVAL_GOAL = 0.01
-_CALLS = 80
-_MOST_TRIALS = 12
+_CALLS = 40
+_MOST_TRIALS = 32
 _TRIAL_BUDGET_S = 0.15
 _BUDGET_S = 0.6  # of trials, for each solution
 _HOT_CALLS = 80
@@ -61,7 +61,7 @@ class Entrant:
 
     def knows_its_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
-        interval = median_interval(self.samples, self.tick_ms)
+        interval = latency_interval(self.trials, self.tick_ms)
         return interval.relative_to(middle(self.samples, self.tick_ms)) <= INTERVAL_GOAL
 
     def has_spent_its_time(self) -> bool:
@@ -139,9 +139,7 @@ class Race:
         entrant.timer, entrant.tick_ms, entrant.library_calls = staged.timer, staged.tick_ms, staged.library_calls
 
     def _run_trial(self, entrant: Entrant) -> None:
-        # An interval that is still wide after the usual trials needs many more calls, not a few.
-        doubled = max(0, len(entrant.trials) - self._settings.num_trials + 1) // 2
-        calls = self._settings.iterations or _CALLS << doubled
+        calls = self._settings.iterations or _CALLS
         started = time.monotonic()
         timed = self._time(entrant, calls, hot=self._settings.l2 == "hot")
         entrant.spent_s += time.monotonic() - started

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from fib_rmsnorm import statistics
+
 _Z_95 = 1.96
 
 
@@ -58,6 +60,20 @@ def median_interval(samples: Sequence[float], tick: float) -> Interval:
     low = max(0, math.floor(n / 2 - spread))
     high = min(n - 1, math.ceil(n / 2 + spread))
     return Interval(ordered[low], ordered[high])
+
+
+def latency_interval(trials: Sequence[Sequence[float]], tick: float) -> Interval:
+    """Confidence interval of the median of all trials' samples: by their calls, or by trials if that is wider.
+
+    The calls of a trial share where their tensors lie in memory, so trials scatter more than their calls tell.
+    """
+    samples = [sample for trial in trials for sample in trial]
+    by_calls = median_interval(samples, tick)
+    medians = [middle(trial, tick) for trial in trials]
+    widened = (
+        statistics.latency_interval(middle(samples, tick), by_calls.low, by_calls.high, medians) if samples else None
+    )
+    return Interval(*widened) if widened else by_calls
 
 
 def trial_ratios(

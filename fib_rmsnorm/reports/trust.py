@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from fib_rmsnorm.analysis.statistics import latency_interval
 from fib_rmsnorm.reports.conditions import condition_fields
 from fib_rmsnorm.reports.records import fields, joined
 from fib_rmsnorm.reports.sources import harmless
@@ -20,6 +19,7 @@ from fib_rmsnorm.reports.units import (
     format_ratio,
 )
 from fib_rmsnorm.schema import Performance
+from fib_rmsnorm.statistics import latency_interval
 
 _STOPPED = {
     "interval": "until the calls alone had the median within 1%",

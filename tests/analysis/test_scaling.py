@@ -11,7 +11,7 @@ from trace_json import trace
 
 from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.scaling import fit
-from fib_rmsnorm.analysis.statistics import t_central_probability, t_quantile
+from fib_rmsnorm.statistics import t_central_probability, t_quantile
 
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.statistics import Estimate
+from fib_rmsnorm.statistics import Estimate
 
 
 def findings_json(sections: Sequence[SectionFindings]) -> str:
