@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist, stdev
+from statistics import NormalDist
 
 # Beyond this many the normal distribution differs by less than 0.5%.
 _MANY = 400
-FEWEST_TRIALS = 3
-"""Of which a scatter says anything."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +53,3 @@ def t_quantile(confidence: float, freedom: int) -> float:
         else:
             high = middle
     return (low + high) / 2
-
-
-def latency_interval(
-    latency: float, low: float | None, high: float | None, trial_medians: Sequence[float] | None
-) -> tuple[float, float] | None:
-    """The 95% interval of a median: that of its calls, or what its trials scatter by (Student's t) if that is wider.
-
-    The calls of a trial share where their tensors lie in memory, so trials scatter more than their calls tell: by three
-    times for a kernel of 2 us on an H200. None where a Trace has no interval.
-    """
-    if low is None or high is None:
-        return None
-    medians = [value for value in trial_medians or () if value > 0]
-    if len(medians) >= FEWEST_TRIALS:
-        half = t_quantile(0.95, len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
-        low, high = max(0.0, min(low, latency - half)), max(high, latency + half)
-    return low, high

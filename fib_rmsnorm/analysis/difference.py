@@ -1,7 +1,7 @@
 """Do two latencies differ, and by how much at least and at most?
 
-A latency is a run's: one process, one bench. Calls and trials of a run scatter, which its interval tells, but a run as a
-whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
+A latency is a run's: one process, one bench. Calls and trials within it scatter, which its interval tells, but a run
+as a whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
 next. No interval of one run shows either, so a comparison that ignores them calls every second A/A pair different.
 Here both are parts of every interval. What runs add is estimated where a side has several, and assumed otherwise;
 what sessions add is assumed, and no part of a difference between runs of one session.
@@ -155,8 +155,7 @@ def _log_latency(run: Record) -> float:
 
 def _variance_within(run: Record) -> float:
     """The variance of a run's log median by its own interval: how its calls scatter, and its trials."""
-    interval = run.interval_ms
-    if not (interval and interval[0]):
+    if run.interval_ms is None:
         return 0.0
-    low, high = interval
+    low, high = run.interval_ms
     return (math.log(high / low) / 2 / _Z_95) ** 2

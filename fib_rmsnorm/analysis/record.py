@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from fib_rmsnorm.statistics import latency_interval
-
 Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
 """In milliseconds; what is not between a picosecond and decades is no latency, and its Trace is mutilated."""
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
@@ -141,9 +139,9 @@ class Record(Settings, Clocks, Ceiling, Timing, Errors, Origin):
     @property
     def interval_ms(self) -> tuple[float, float] | None:
         """The 95% interval of the median, by calls and by trials."""
-        if not self.latency_ms:
+        if not (self.latency_ms and self.latency_low_ms and self.latency_high_ms):
             return None
-        return latency_interval(self.latency_ms, self.latency_low_ms, self.latency_high_ms, self.trial_medians_ms)
+        return self.latency_low_ms, self.latency_high_ms
 
     @property
     def axes_text(self) -> str:

@@ -19,10 +19,9 @@ from fib_rmsnorm.reports.units import (
     format_ratio,
 )
 from fib_rmsnorm.schema import Performance
-from fib_rmsnorm.statistics import latency_interval
 
 _STOPPED = {
-    "interval": "until the calls alone had the median within 1%",
+    "interval": "until the median was known within 1%",
     "budget": "until the time was spent",
     "iterations": "as many as were asked for",
 }
@@ -47,13 +46,10 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
 
 def _latency_fields(performance: Performance) -> dict[str, str]:
     latency_ms, samples, trials = performance.latency_ms, performance.samples, performance.trials
-    interval = latency_interval(
-        latency_ms, performance.latency_low_ms, performance.latency_high_ms, performance.trial_medians_ms
-    )
+    low_ms, high_ms = performance.latency_low_ms, performance.latency_high_ms
     p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
     told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
-    if interval:
-        low_ms, high_ms = interval
+    if low_ms is not None and high_ms is not None:
         either_side = f", ±{50 * (high_ms - low_ms) / latency_ms:.1f}%" if latency_ms else ""
         told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
     if performance.interpreted:

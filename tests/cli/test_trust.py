@@ -83,7 +83,7 @@ def test_all_that_says_how_far_to_trust_a_latency(show):
     assert {
         "Latency": "2.50 us (median); 95% interval 2.48 us to 2.52 us, ±0.8%",
         "Spread": "5% to 95%: 2.40 us to 2.70 us",
-        "Samples": "4200 calls in 6 trials, until the calls alone had the median within 1%",
+        "Samples": "4200 calls in 6 trials, until the median was known within 1%",
         "A/A": "earlier and later trials differ by 0.4%",
         "Busy": "2.20 us in 3 pieces",
         "With L2 hot": "1.90 us",
