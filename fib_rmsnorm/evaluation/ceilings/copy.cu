@@ -2,10 +2,9 @@
 // What is read beyond what is written is folded together, so that no read can be left out; what is written
 // beyond what is read comes from registers. One kernel for every launch shape; its caller tries them.
 
+#include "copy_launch.h"
+
 #include <cuda_runtime.h>
-#include <tvm/ffi/error.h>
-#include <tvm/ffi/extra/cuda/base.h>
-#include <tvm/ffi/function.h>
 
 #include <cstdint>
 
@@ -56,6 +55,7 @@ CopyKernel select(bool loop, bool fold) {
   return fold ? copy_kernel<VECS, false, true> : copy_kernel<VECS, false, false>;
 }
 
+// Null for a number of vectors that there is no kernel for.
 CopyKernel select(int64_t vecs, bool loop, bool fold) {
   switch (vecs) {
     case 1: return select<1>(loop, fold);
@@ -63,34 +63,30 @@ CopyKernel select(int64_t vecs, bool loop, bool fold) {
     case 4: return select<4>(loop, fold);
     case 8: return select<8>(loop, fold);
   }
-  TVM_FFI_THROW(ValueError) << "vecs: expected 1, 2, 4 or 8, got " << vecs;
-  return nullptr;  // not reached
+  return nullptr;
 }
 
-// Addresses rather than tensors, on the default stream. `read` and `written` count vectors of 16 bytes.
-void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads,
-          int64_t stretches, int64_t vecs, int64_t blocks) {
-  const bool fold = read > written;
-  const bool loop = blocks * stretches * threads * vecs < (fold ? read : written);
-  const dim3 block(static_cast<unsigned>(threads), static_cast<unsigned>(stretches));
-  select(vecs, loop, fold)<<<static_cast<unsigned>(blocks), block>>>(
-      reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(destination), read, written);
-  TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
-}
-
-void copy_by_driver(int64_t source, int64_t destination, int64_t bytes) {
-  TVM_FFI_CHECK_CUDA_ERROR(cudaMemcpyAsync(reinterpret_cast<void*>(destination),
-                                           reinterpret_cast<const void*>(source),
-                                           static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice));
-}
-
-void empty() {
-  empty_kernel<<<1, 32>>>();
-  TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
-}
+const char* describe(cudaError_t error) { return error == cudaSuccess ? nullptr : cudaGetErrorString(error); }
 
 }  // namespace
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_by_driver, copy_by_driver);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);
+const char* launch_copy(const Amounts& amounts, const LaunchShape& shape) {
+  const bool fold = amounts.read > amounts.written;
+  const bool loop = shape.blocks * shape.stretches * shape.threads * shape.vecs < (fold ? amounts.read : amounts.written);
+  const CopyKernel kernel = select(shape.vecs, loop, fold);
+  if (kernel == nullptr) return "vecs: expected 1, 2, 4 or 8";
+  const dim3 block(static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.stretches));
+  kernel<<<static_cast<unsigned>(shape.blocks), block>>>(static_cast<const uint4*>(amounts.source),
+                                                         static_cast<uint4*>(amounts.destination), amounts.read,
+                                                         amounts.written);
+  return describe(cudaGetLastError());
+}
+
+const char* launch_driver_copy(const void* source, void* destination, int64_t bytes) {
+  return describe(cudaMemcpyAsync(destination, source, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice));
+}
+
+const char* launch_empty() {
+  empty_kernel<<<1, 32>>>();
+  return describe(cudaGetLastError());
+}

@@ -25,7 +25,7 @@ class CppCopy:
     """memcpy, or stores that pass the caches by, in 1 to as many threads as there are cores."""
 
     def __init__(self, cache: Path) -> None:
-        find = load_copy("copy.cpp", cache)
+        find = load_copy(("copy.cpp",), cache)
         self.cores = _cores_to_use()
         self.empty: Call = find("empty")
         self._copy = find("copy")

@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.ceilings.copier import Way
 from fib_rmsnorm.evaluation.ceilings.sources import load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
+SOURCES = ("copy.cu", "copy_launch.h", "copy_binding.cpp")
 _VECTOR_BYTES = 16
 _RESIDENT_THREADS = 2048  # per multiprocessor: 1536 on some, which is near enough for choosing what to try
 _WARP = 32
@@ -72,7 +73,7 @@ class CudaCopy:
     cores = ()
 
     def __init__(self, device: str, cache: Path) -> None:
-        find = load_copy("copy.cu", cache)
+        find = load_copy(SOURCES, cache)
         self.empty: Call = find("empty")
         self._copy = find("copy")
         self._copy_by_driver = find("copy_by_driver")
