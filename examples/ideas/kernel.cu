@@ -25,7 +25,7 @@ constexpr int ROWS_AHEAD = 1024;  // about what runs at once
 
 enum class Weight { EARLY, COMPILER, LATE };        // requested with x, when the compiler likes, after the reduction
 enum class Reduction { READ_ALL, SHUFFLES, TWICE };  // how the sums of warps become the row's
-enum class Cache { NORMAL, STREAMING, WIDE, AHEAD };  // hints to the caches
+enum class Cache { NORMAL, STREAMING, WIDE, AHEAD, KEEP };  // hints to the caches
 
 struct Rows {
   const uint4* x;
@@ -67,6 +67,12 @@ __device__ uint4 load_now(const uint4* ptr) {
     asm volatile("ld.global.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(ptr));
+  } else if constexpr (CACHE == Cache::KEEP) {
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("ld.global.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(ptr), "l"(policy));
   } else {
     asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(ptr));
   }
@@ -329,6 +335,24 @@ void launch_persistent(const Rows& rows, cudaStream_t stream) {
   persistent_kernel<THREADS, BLOCKS><<<blocks, THREADS, 0, stream>>>(rows);
 }
 
+// Nothing is kept in registers: x is read again after the reduction, from L1, and the weight only then.
+template <int THREADS>
+__global__ void __launch_bounds__(THREADS, 2048 / THREADS) twice_kernel(Rows rows) {
+  constexpr int VECS = VECS_PER_ROW / THREADS, WARPS = THREADS / WARP;
+  alignas(16) __shared__ float partials[WARPS];
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * VECS_PER_ROW + threadIdx.x;
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) sum += squares(load_now<Cache::NORMAL>(rows.x + first + i * THREADS));
+  const float rstd = rsqrtf(row_sum<Reduction::READ_ALL, WARPS>(sum, partials, threadIdx.x) * (1.f / COLS) + rows.eps);
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    const uint4 x = load_now<Cache::NORMAL>(rows.x + first + i * THREADS);
+    const uint4 weight = load_now<Cache::NORMAL>(rows.weight + threadIdx.x + i * THREADS);
+    rows.out[first + i * THREADS] = scale(x, weight, rstd);
+  }
+}
+
 void launch_with(const cudaLaunchAttribute& attribute, void (*kernel)(Rows), const Rows& rows, int64_t blocks,
                  int threads, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
@@ -389,6 +413,8 @@ void launch(int idea, const Rows& rows, cudaStream_t stream) {
     case 33: shared_kernel<256><<<rows.batch, 256, 0, stream>>>(rows, 1); return;
     case 34: shared_kernel<256><<<rows.batch, 256, 0, stream>>>(rows, 2); return;
     case 35: bulk_kernel<256><<<rows.batch, 256, 0, stream>>>(rows); return;
+    case 36: return launch_row<256, EARLY, READ_ALL, Cache::KEEP>(rows, stream);
+    case 37: twice_kernel<256><<<rows.batch, 256, 0, stream>>>(rows); return;
     // The grid.
     case 40: return launch_row<256, EARLY, READ_ALL, NORMAL, 2>(rows, stream);
     case 41: return launch_row<256, EARLY, READ_ALL, NORMAL, 1, 8>(rows, stream);
