@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean, stdev, variance
 
 import pytest
 from hypothesis import given
@@ -18,14 +18,16 @@ from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.statistics import median_interval, middle
+from fib_rmsnorm.evaluation.race import INTERVAL_GOAL
+from fib_rmsnorm.evaluation.statistics import latency_interval, middle
+from fib_rmsnorm.statistics import t_quantile
 
 ROOT = Path(__file__).resolve().parents[2]
 # As in the committed traces of an H200 at batch 1 to 32: the clock's tick, and the spread of the calls of a run
 # (5% to 95%: 1.57 to 1.86 us of 1.65).
 TICK_MS = 32e-6
 CALL_NOISE = 0.05
-TRIALS, CALLS = 4, 80
+FEWEST_TRIALS, MOST_TRIALS, CALLS = 4, 26, 40
 # Standard deviations at 2 us as measured (see analysis/difference.py): of a trial by where its tensors lie, such that
 # runs of a session scatter by 0.5%, and of a session.
 BY_PLACE, BY_SESSION = 0.009, 0.009
@@ -37,34 +39,40 @@ def record(*arguments, **changes):
 
 def run_of_calls(source: random.Random, latency_ms: float, by_place: float = BY_PLACE):
     """A run as the evaluator would record it: trials elsewhere in memory, calls with a tail, a clock that ticks."""
-    trials = [latency_ms * math.exp(source.gauss(0, by_place)) for _ in range(TRIALS)]
-    calls = [
-        [
-            round(centre * (1 + abs(source.gauss(0, CALL_NOISE)) * source.choice((-0.7, 1))) / TICK_MS) * TICK_MS
-            for _ in range(CALLS)
-        ]
-        for centre in trials
-    ]
-    samples = list(itertools.chain(*calls))
-    interval = median_interval(samples, TICK_MS)
+    trials: list[list[float]] = []
+    while len(trials) < MOST_TRIALS:
+        centre = latency_ms * math.exp(source.gauss(0, by_place))
+        trials.append(
+            [
+                round(centre * (1 + abs(source.gauss(0, CALL_NOISE)) * source.choice((-0.7, 1))) / TICK_MS) * TICK_MS
+                for _ in range(CALLS)
+            ]
+        )
+        found_ms = middle([*itertools.chain(*trials)], TICK_MS)
+        interval = latency_interval(trials, TICK_MS)
+        if len(trials) >= FEWEST_TRIALS and interval.relative_to(found_ms) < INTERVAL_GOAL:
+            break
     return record(
-        latency_ms=middle(samples, TICK_MS),
+        latency_ms=found_ms,
         latency_low_ms=interval.low,
         latency_high_ms=interval.high,
-        trial_medians_ms=[middle(trial, TICK_MS) for trial in calls],
         device_session="here",
     )
 
 
 def run(source: random.Random, latency_ms: float, by_place=BY_PLACE, **changes):
     """The same without drawing every call: what is drawn is the median of each trial."""
-    medians = [latency_ms * math.exp(source.gauss(0, math.hypot(by_place, 0.006))) for _ in range(TRIALS)]
-    latency_ms = fmean(medians)  # which the median of all calls is next to, as they scatter by more than trials
+    medians: list[float] = []
+    either_side = math.inf
+    while len(medians) < FEWEST_TRIALS or (either_side > INTERVAL_GOAL and len(medians) < MOST_TRIALS):
+        medians.append(latency_ms * math.exp(source.gauss(0, math.hypot(by_place, 0.008))))
+        if len(medians) >= FEWEST_TRIALS:
+            # Of all calls' median, which is next to the mean of the trials', as they scatter by more.
+            either_side = t_quantile(0.95, len(medians) - 1) * stdev(medians) / math.sqrt(len(medians)) / latency_ms
     return record(
-        latency_ms=latency_ms,
-        latency_low_ms=latency_ms * 0.994,
-        latency_high_ms=latency_ms * 1.006,
-        trial_medians_ms=medians,
+        latency_ms=fmean(medians),
+        latency_low_ms=fmean(medians) * (1 - either_side),
+        latency_high_ms=fmean(medians) * (1 + either_side),
         **changes,
     )
 
