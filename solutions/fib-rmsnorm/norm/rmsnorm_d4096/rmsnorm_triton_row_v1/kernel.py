@@ -27,6 +27,23 @@ def arrive_with(x, weight, batch):
     return bits.to(x.dtype, bitcast=True)
 
 
+@triton.jit
+def sum_rows(tile, WARPS: tl.constexpr, VECTOR: tl.constexpr):
+    """The sum of each row of a tile, for every element of it, with one barrier.
+
+    In Triton 3.6 tl.sum takes two: one warp adds the sums of all warps and hands the total back. Here every thread
+    fetches the sums of all warps and adds them. The shapes follow the threads, which hold vectors of VECTOR elements.
+    """
+    ROWS: tl.constexpr = tile.shape[0]
+    THREADS: tl.constexpr = WARPS * 32
+    vectors = tl.reshape(tile, (ROWS, tile.shape[1] // (THREADS * VECTOR), THREADS, VECTOR))
+    thread_sums = tl.sum(tl.sum(vectors, axis=3), axis=1)
+    warp_sums = tl.sum(tl.reshape(thread_sums, (ROWS * WARPS, 32)), axis=1)
+    fetched = tl.reshape(tl.gather(warp_sums, tl.arange(0, ROWS * WARPS), axis=0), (ROWS, WARPS, 1))
+    sums = tl.sum(tl.broadcast_to(fetched, (ROWS, WARPS, THREADS)), axis=1)
+    return tl.reshape(tl.broadcast_to(sums[:, None, :, None], vectors.shape), tile.shape)
+
+
 # batch must not be specialised: each of "is 1" and "is a multiple of 16" would compile the kernel again.
 @triton.jit(do_not_specialize=["batch"])
 def rmsnorm_rows(
@@ -38,19 +55,26 @@ def rmsnorm_rows(
     HIDDEN: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
+    WARPS: tl.constexpr,
 ):
+    VECTOR: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
     # 64 bits: batch * hidden may exceed 2^31 elements.
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     cols = tl.arange(0, BLOCK)[None, :]
     offsets = rows * HIDDEN + cols
-    mask = (rows < batch) & (cols < HIDDEN)
+    mask = cols < HIDDEN
+    if ROWS > 1:  # otherwise there is a program for each row
+        mask &= rows < batch
 
     x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
     x = arrive_with(x, weight, batch).to(tl.float32)
     weight = weight.to(tl.float32)
-    mean_square = tl.sum(x * x, axis=1, keep_dims=True) / HIDDEN
-    rstd = tl.rsqrt(mean_square + eps)
+    if WARPS > 1 and WARPS * 32 * VECTOR <= BLOCK:  # each thread has vectors of each row
+        sums = sum_rows(x * x, WARPS, VECTOR)
+    else:
+        sums = tl.sum(x * x, axis=1, keep_dims=True)
+    rstd = tl.rsqrt(sums / HIDDEN + eps)
     tl.store(out_ptr + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -105,7 +129,7 @@ def launch(x, weight, eps, out):
     if not rows:
         rmsnorm_loop[grid](x, weight, out, eps, HIDDEN=hidden, BLOCK=block, num_warps=warps)
     else:
-        rmsnorm_rows[grid](x, weight, out, batch, eps, HIDDEN=hidden, BLOCK=block, ROWS=rows, num_warps=warps)
+        rmsnorm_rows[grid](x, weight, out, batch, eps, hidden, block, rows, warps, num_warps=warps)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -117,10 +141,8 @@ def prepare(device, dtype, batch, hidden):
     block, rows, warps, grid = plan(batch, hidden, dtype.itemsize)
     if not rows:
         return None
-    compiled = rmsnorm_rows.warmup(
-        dtype, dtype, dtype, 1, 1.0, HIDDEN=hidden, BLOCK=block, ROWS=rows, grid=(1,), num_warps=warps
-    )
-    return compiled[grid], (hidden, block, rows)
+    compiled = rmsnorm_rows.warmup(dtype, dtype, dtype, 1, 1.0, hidden, block, rows, warps, grid=(1,), num_warps=warps)
+    return compiled[grid], (hidden, block, rows, warps)
 
 
 def launch_prepared(x, weight, eps, out):
