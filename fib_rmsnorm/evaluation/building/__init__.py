@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.evaluation.building.errors import BuildError, is_compile_error
@@ -11,7 +15,35 @@ from fib_rmsnorm.evaluation.building.errors import BuildError, is_compile_error
 if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
     from fib_rmsnorm.schema import Solution
 
-__all__ = ["BuildError", "build_entry", "is_compile_error"]
+__all__ = ["BuildError", "build_entry", "is_compile_error", "prepare_build"]
+
+
+def prepare_build(solution: Solution, cache: Path) -> Future[float]:
+    """Begin, in a thread, with what building a Solution takes of compilers and libraries: nothing of its own runs.
+
+    A CUDA context takes as long to create, so that can be done meanwhile. The result is how many seconds it took, or
+    raises BuildError if the Solution does not compile.
+    """
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(_prepare, solution, cache)
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _prepare(solution: Solution, cache: Path) -> float:
+    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+
+    started = perf_counter()
+    language = solution.spec.language
+    if language in (SupportedLanguages.TRITON, SupportedLanguages.TILELANG):
+        with suppress(Exception):  # if it cannot be imported, the Solution's own import says so
+            importlib.import_module(language.value)
+    elif language is not SupportedLanguages.PYTHON and solution.spec.binding is not SupportedBindings.TORCH:
+        from fib_rmsnorm.evaluation.building.native import build_native
+
+        build_native(solution, cache)
+    return perf_counter() - started
 
 
 def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., Any]:
