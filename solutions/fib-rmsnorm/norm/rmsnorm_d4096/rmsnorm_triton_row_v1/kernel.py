@@ -58,15 +58,14 @@ def rmsnorm_rows(
     WARPS: tl.constexpr,
 ):
     VECTOR: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
-    # 64 bits: batch * hidden may exceed 2^31 elements.
+    # 64 bits: batch * hidden may exceed 2^31 elements. Adding rows first and columns then takes fewer instructions.
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     cols = tl.arange(0, BLOCK)[None, :]
-    offsets = rows * HIDDEN + cols
     mask = cols < HIDDEN
     if ROWS > 1:  # otherwise there is a program for each row
         mask &= rows < batch
 
-    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    x = tl.load(x_ptr + rows * HIDDEN + cols, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
     x = arrive_with(x, weight, batch).to(tl.float32)
     weight = weight.to(tl.float32)
@@ -75,7 +74,7 @@ def rmsnorm_rows(
     else:
         sums = tl.sum(x * x, axis=1, keep_dims=True)
     rstd = tl.rsqrt(sums / HIDDEN + eps)
-    tl.store(out_ptr + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
+    tl.store(out_ptr + rows * HIDDEN + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
