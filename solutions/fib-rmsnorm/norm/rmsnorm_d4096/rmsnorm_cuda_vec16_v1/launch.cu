@@ -26,15 +26,15 @@ int round_up_threads(int threads) {
 }
 
 // As measured where this shape was tuned. Elsewhere: few rows leave the device empty, and the time is one row's
-// latency: many threads, little work each. Many rows fill it, and the time is throughput: fewer threads per row
-// keep reductions short and more loads in flight per thread. In rows per multiprocessor batches compare between
-// devices.
+// latency: 256 threads, whose sums are soon added, unless a thread got more than four vectors. Many rows fill it, and
+// the time is throughput: fewer threads per row keep reductions short and more loads in flight per thread. In rows
+// per multiprocessor batches compare between devices.
 LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_per_row, int multiprocessors) {
   const int64_t equal_batch = std::max<int64_t>(1, batch * TUNED_MULTIPROCESSORS / multiprocessors);
   const Choice* choice = find_choice(equal_batch, hidden, itemsize);
   const int64_t rows_per_sm = batch / multiprocessors;
   const int threads_wanted = choice             ? choice->threads
-                             : rows_per_sm < 8  ? MAX_THREADS
+                             : rows_per_sm < 8  ? std::clamp(vecs_per_row / 4, 256, MAX_THREADS)
                              : rows_per_sm < 64 ? 128
                                                 : 256;
   int vecs = 1;
@@ -47,7 +47,7 @@ LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_p
 bool is_aligned(const void* ptr) { return reinterpret_cast<uintptr_t>(ptr) % 16 == 0; }
 
 template <typename Pair>
-using RowKernel = void (*)(const Vec<Pair>*, const Vec<Pair>*, Vec<Pair>*, float);
+using RowKernel = void (*)(const Vec<Pair>*, const Vec<Pair>*, Vec<Pair>*, float, unsigned int);
 
 // The kernel for rows of exactly `vecs` vectors for each of the threads; null where there is none.
 template <typename Pair, int VECS>
@@ -70,7 +70,7 @@ void launch_rows(const Rows& rows, const LaunchShape& shape, int vecs_per_row, f
   const int threads = shape.threads_per_row, vecs = shape.vecs_per_thread;
   if (shape.rows_per_block == 1 && threads * vecs == vecs_per_row) {
     if (const auto kernel = find_row_kernel<Pair, 1>(vecs, threads)) {
-      kernel<<<rows.batch, threads, 0, stream>>>(x, weight, out, rows.eps);
+      kernel<<<rows.batch, threads, 0, stream>>>(x, weight, out, rows.eps, 0u);
       return;
     }
   }

@@ -164,11 +164,28 @@ __device__ void keep_packed(Vec<Pair>& x, float rstd) {
   x.words = {x.words.x ^ zero, x.words.y ^ zero, x.words.z ^ zero, x.words.w ^ zero};
 }
 
-// One row for a block of THREADS, which hold VECS vectors each: the row is exactly as long. To ask for one block
-// per multiprocessor at least, as any launch has, is to say that registers matter less than early loads.
+// Ties x to the weight, so that it cannot be used before the weight was requested. With registers to save, ptxas
+// moves even a volatile load down to where it is needed. `none` is 0, which the compiler cannot know.
+template <typename Pair>
+__device__ void arrive_with(Vec<Pair>& x, const Vec<Pair>& weight, unsigned int none) {
+  const uint4 with = weight.words;
+  x.words = {x.words.x | (with.x & none), x.words.y | (with.y & none), x.words.z | (with.z & none),
+             x.words.w | (with.w & none)};
+}
+
+// Rows of 8192 elements take four vectors a thread, and 512 of them fit an H200 at once only if 64 registers suffice.
+// Elsewhere registers matter less than early loads: to ask for one block per multiprocessor says so.
+constexpr int TIGHT_VECS = 4;
+constexpr int TIGHT_THREADS = 1024;  // of a multiprocessor
+
+template <int VECS, int THREADS>
+constexpr int LEAST_BLOCKS = VECS == TIGHT_VECS ? TIGHT_THREADS / THREADS : 1;
+
+// One row for a block of THREADS, which hold VECS vectors each: the row is exactly as long.
 template <typename Pair, int VECS, int THREADS>
-__global__ void __launch_bounds__(THREADS, 1)
-    rmsnorm_row(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, float eps) {
+__global__ void __launch_bounds__(THREADS, (LEAST_BLOCKS<VECS, THREADS>))
+    rmsnorm_row(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, float eps,
+                unsigned int none) {
   constexpr int HIDDEN = THREADS * VECS * Vec<Pair>::PAIRS * 2;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (THREADS * VECS) + threadIdx.x;
 
@@ -177,6 +194,10 @@ __global__ void __launch_bounds__(THREADS, 1)
   for (int i = 0; i < VECS; ++i) x[i] = load_now(x_ptr + first + i * THREADS);
 #pragma unroll
   for (int i = 0; i < VECS; ++i) weight[i] = load_now(weight_ptr + threadIdx.x + i * THREADS);
+#pragma unroll
+  for (int i = 0; i < VECS; ++i) {
+    if (VECS == TIGHT_VECS) arrive_with(x[i], weight[i], none);
+  }
 
   float sum = 0.f;
 #pragma unroll

@@ -12,6 +12,7 @@ WARP = 32
 MAX_WARPS = 16  # that share a row
 MAX_ELEMENTS = 64  # of a row that a thread keeps in registers between the two passes
 REGISTER_FILE = 65536
+MANY_BYTES = 4 << 20
 
 
 class Launch(NamedTuple):
@@ -28,20 +29,17 @@ class Launch(NamedTuple):
 def plan(batch: int, hidden: int, itemsize: int) -> Launch:
     """Choose the launch for a batch, as measured where this shape was tuned.
 
-    Elsewhere: a small batch is bound by latency and wants one load per thread, a large one by
-    memory traffic and wants fewer threads with more loads in flight each. The limits
-    are bytes of x; the first is where blocks of 512 threads no longer fit an H200 all at
-    once, and a few would run alone at the end.
+    Elsewhere: up to 8 warps for a row, more only where a thread would hold more than four vectors; short rows
+    share a block once there are many.
     """
     lanes = min(16 // itemsize, hidden // WARP)
     choice = find_choice(batch, hidden, itemsize)
     if choice is not None:
         rows, warps = choice["rows"], choice["warps"]
     else:
-        x_mib = batch * hidden * itemsize >> 20
-        loads = 1 if x_mib < 3 else 2 if x_mib < 64 else 4 if x_mib < 256 else 8
-        warps = min(MAX_WARPS, math.ceil(hidden / (loads * WARP * lanes)))
-        rows = 1 if loads == 1 else max(1, 8 // warps)
+        vectors_of_a_warp = math.ceil(hidden / (WARP * lanes))
+        warps = min(vectors_of_a_warp, max(8, math.ceil(vectors_of_a_warp / 4)), MAX_WARPS)
+        rows = 1 if batch * hidden * itemsize < MANY_BYTES else max(1, 8 // warps)
     vectors = math.ceil(hidden / (warps * WARP * lanes))
     chunks = 1 if vectors * lanes <= MAX_ELEMENTS else math.ceil(2 * vectors * lanes / MAX_ELEMENTS)
     return Launch(rows, warps, math.ceil(vectors / chunks), lanes, chunks)

@@ -101,8 +101,8 @@ def rmsnorm_loop(x_ptr, weight_ptr, out_ptr, eps, HIDDEN: tl.constexpr, BLOCK: t
 def plan(batch, hidden, itemsize):
     """The elements of a block, rows of a program, its warps, and the grid: as measured where this shape was tuned.
 
-    Elsewhere: many warps on one row for latency, several rows to fill a busy device. The thresholds lie between
-    the batches whose best launch shapes differ on an H200. No rows: one is too long for a program's registers.
+    Elsewhere: up to 8 warps for a row with 16 elements a thread, more only where a thread would hold over 64; short rows
+    share a program once there are many. No rows: one is too long for a program's registers.
     """
     block = triton.next_power_of_2(hidden)
     choice = find_choice(batch, hidden, itemsize)
@@ -111,14 +111,8 @@ def plan(batch, hidden, itemsize):
     if choice is not None:
         rows, warps = choice["rows"], choice["rows"] * choice["warps"]
     else:
-        if batch < 1024:
-            rows, elements_per_thread = 1, 8
-        elif batch < 8192:
-            rows, elements_per_thread = 1, 16
-        else:
-            # Programs of up to 16384 elements; more would not leave the registers for a second program.
-            rows, elements_per_thread = max(1, min(2 if batch < 32768 else 4, 16384 // block)), 32
-        warps = min(max(rows * block // elements_per_thread // 32, 1), 16)
+        rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
+        warps = rows * min(max(1, min(8, block // 512), block // 2048), 16)
     return block, rows, warps, (triton.cdiv(batch, rows), 1, 1)
 
 
