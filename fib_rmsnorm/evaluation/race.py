@@ -22,9 +22,9 @@ from fib_rmsnorm.schema import Correctness, Definition, Settings, Solution, Work
 
 INTERVAL_GOAL = 0.01
 _CALLS = 40
-_MOST_TRIALS = 32
+_MOST_TRIALS = 24
 _TRIAL_BUDGET_S = 0.15
-_BUDGET_S = 0.6  # of trials, for each solution
+_BUDGET_S = 0.5  # of trials, for each solution
 _HOT_CALLS = 80
 _QUICKLY_JUDGED_BYTES = 4 << 20
 
@@ -84,8 +84,9 @@ class Race:
         everyone = [unjudged, *entrants]
         for entrant in everyone:
             self._attempt(entrant, self._set_stage)
-        # One call in each trial is judged; if that takes long, one of the first trials and one of all others.
-        judged_early = self._random.randrange(self._settings.num_trials)
+        # One call in each of the first trials is judged, or in one of them if that takes long; and one of all others.
+        first = range(self._settings.num_trials)
+        judged = first if self._is_quickly_judged() else [self._random.choice(first)]
         trial = 0
         while running := [e for e in entrants if e.failure is None and not self._is_done(e)]:
             if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
@@ -94,7 +95,7 @@ class Race:
                 if entrant.timer == "cpu_clock":
                     wait_for_quiet([e.worker.process.pid for e in everyone if e is not entrant])
                 self._attempt(entrant, self._run_trial)
-                if entrant is not unjudged and (self._is_quickly_judged() or trial == judged_early):
+                if entrant is not unjudged and trial in judged:
                     self._attempt(entrant, self._judge)
             trial += 1
         for entrant in entrants:
