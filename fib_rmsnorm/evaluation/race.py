@@ -10,6 +10,8 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count as count_up
+from itertools import takewhile
 from typing import Literal
 
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
@@ -84,9 +86,7 @@ class Race:
         everyone = [unjudged, *entrants]
         for entrant in everyone:
             self._attempt(entrant, self._set_stage)
-        # One call in each of the first trials is judged, or in one of them if that takes long; and one of all others.
-        first = range(self._settings.num_trials)
-        judged = first if self._is_quickly_judged() else [self._random.choice(first)]
+        judged = self._choose_judged_trials()
         trial = 0
         while running := [e for e in entrants if e.failure is None and not self._is_done(e)]:
             if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
@@ -105,8 +105,16 @@ class Race:
         for entrant in everyone:
             self._attempt(entrant, self._strike_stage)
 
-    def _is_quickly_judged(self) -> bool:
-        return bytes_moved(self._definition, self._workload) <= _QUICKLY_JUDGED_BYTES
+    def _choose_judged_trials(self) -> set[int]:
+        """After which trials one of the calls since the last such is judged; one of the calls that are left is, too.
+
+        If that is quick: after each of the first trials, and whenever they have doubled; else after one of the first.
+        """
+        fewest = self._settings.num_trials
+        if bytes_moved(self._definition, self._workload) > _QUICKLY_JUDGED_BYTES:
+            return {self._random.randrange(fewest)}
+        doubled = takewhile(lambda count: count < _MOST_TRIALS, (fewest << power for power in count_up(1)))
+        return {*range(fewest), *(count - 1 for count in doubled)}
 
     def _attempt(self, entrant: Entrant, step: Callable[[Entrant], None]) -> None:
         if entrant.failure is None:
