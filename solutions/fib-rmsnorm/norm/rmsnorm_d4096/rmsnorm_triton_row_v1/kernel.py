@@ -1,6 +1,7 @@
 """RMSNorm in Triton: out = x * rsqrt(mean(x^2) + eps) * weight, in float32, rounded once."""
 
 import functools
+from typing import NamedTuple
 
 import torch
 import triton
@@ -17,9 +18,10 @@ LOOP_BLOCK = 8192
 def arrive_with(x, weight, batch):
     """x, for which the weight must have been requested as well.
 
-    Left alone, the compiler requests the weight when x has arrived, to save registers: one trip to memory after the
-    other. No order of loads, barrier or hint keeps it from that. Bits of the weight that are always zeroed, though the
-    compiler cannot know it, do; they cost one instruction for each pair of elements.
+    Left alone, the compiler mostly requests the weight when x has arrived, to save registers: one trip to memory after
+    the other. No order of loads, barrier or hint keeps it from that. Bits of the weight that are always zeroed, though
+    the compiler cannot know it, do. But then x waits for the weight to arrive, which takes longer where only one row
+    fetches it; so where the compiler was seen to request it early unasked, the table of choices can leave x untied.
     """
     BITS: tl.constexpr = tl.int32 if x.dtype.primitive_bitwidth == 32 else tl.int16
     none = (batch >> 31).to(BITS)  # the sign of a number that has none
@@ -56,6 +58,7 @@ def rmsnorm_rows(
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     WARPS: tl.constexpr,
+    TIED: tl.constexpr,
 ):
     VECTOR: tl.constexpr = 128 // x_ptr.dtype.element_ty.primitive_bitwidth
     # 64 bits: batch * hidden may exceed 2^31 elements. Adding rows first and columns then takes fewer instructions.
@@ -67,7 +70,9 @@ def rmsnorm_rows(
 
     x = tl.load(x_ptr + rows * HIDDEN + cols, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
-    x = arrive_with(x, weight, batch).to(tl.float32)
+    if TIED:
+        x = arrive_with(x, weight, batch)
+    x = x.to(tl.float32)
     weight = weight.to(tl.float32)
     if WARPS > 1 and WARPS * 32 * VECTOR <= BLOCK:  # each thread has vectors of each row
         sums = sum_rows(x * x, WARPS, VECTOR)
@@ -97,32 +102,41 @@ def rmsnorm_loop(x_ptr, weight_ptr, out_ptr, eps, HIDDEN: tl.constexpr, BLOCK: t
         tl.store(out_ptr + start + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@functools.lru_cache(maxsize=1024)
-def plan(batch, hidden, itemsize):
-    """The elements of a block, rows of a program, its warps, and the grid: as measured where this shape was tuned.
+class Launch(NamedTuple):
+    """How rows are spread over programs: the kernel's constants after HIDDEN."""
 
-    Elsewhere: up to 8 warps for a row with 16 elements a thread, more only where a thread would hold over 64; short rows
-    share a program once there are many. No rows: one is too long for a program's registers.
+    block: int
+    rows: int  # of a program; 0: one is too long for its registers
+    warps: int  # of a program
+    tied: bool  # whether x waits for the weight: see arrive_with
+
+
+@functools.lru_cache(maxsize=1024)
+def plan(batch, hidden, dtype):
+    """As measured where this shape was tuned.
+
+    Elsewhere: up to 8 warps for a row with 16 elements a thread, more only where a thread would hold over 64; short
+    rows share a program once there are many.
     """
     block = triton.next_power_of_2(hidden)
-    choice = find_choice(batch, hidden, itemsize)
-    if block * itemsize > MAX_ROW_BYTES:
-        return LOOP_BLOCK, 0, 16, (batch, 1, 1)
+    if block * dtype.itemsize > MAX_ROW_BYTES:
+        return Launch(LOOP_BLOCK, 0, 16, False)
+    choice = find_choice(batch, hidden, dtype.itemsize)
     if choice is not None:
-        rows, warps = choice["rows"], choice["rows"] * choice["warps"]
-    else:
-        rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
-        warps = rows * min(max(1, min(8, block // 512), block // 2048), 16)
-    return block, rows, warps, (triton.cdiv(batch, rows), 1, 1)
+        tied = bool(choice["tied"]) or dtype is not torch.float16  # what was tuned is float16
+        return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tied)
+    rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
+    return Launch(block, rows, rows * min(max(1, min(8, block // 512), block // 2048), 16), True)
 
 
 def launch(x, weight, eps, out):
     batch, hidden = x.shape
-    block, rows, warps, grid = plan(batch, hidden, x.element_size())
-    if not rows:
-        rmsnorm_loop[grid](x, weight, out, eps, HIDDEN=hidden, BLOCK=block, num_warps=warps)
+    shape = plan(batch, hidden, x.dtype)
+    if not shape.rows:
+        rmsnorm_loop[(batch,)](x, weight, out, eps, HIDDEN=hidden, BLOCK=shape.block, num_warps=shape.warps)
     else:
-        rmsnorm_rows[grid](x, weight, out, batch, eps, hidden, block, rows, warps, num_warps=warps)
+        grid = (triton.cdiv(batch, shape.rows),)
+        rmsnorm_rows[grid](x, weight, out, batch, eps, hidden, *shape, num_warps=shape.warps)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -131,11 +145,12 @@ def prepare(device, dtype, batch, hidden):
 
     Triton's own launch looks at every argument again, which takes longer than all the rest. None if rows are too long.
     """
-    block, rows, warps, grid = plan(batch, hidden, dtype.itemsize)
-    if not rows:
+    shape = plan(batch, hidden, dtype)
+    if not shape.rows:
         return None
-    compiled = rmsnorm_rows.warmup(dtype, dtype, dtype, 1, 1.0, hidden, block, rows, warps, grid=(1,), num_warps=warps)
-    return compiled[grid], (hidden, block, rows, warps)
+    constants = (hidden, *shape)
+    compiled = rmsnorm_rows.warmup(dtype, dtype, dtype, 1, 1.0, *constants, grid=(1,), num_warps=shape.warps)
+    return compiled[triton.cdiv(batch, shape.rows), 1, 1], constants
 
 
 def launch_prepared(x, weight, eps, out):
