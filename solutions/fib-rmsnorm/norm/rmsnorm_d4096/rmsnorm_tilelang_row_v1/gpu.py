@@ -13,6 +13,9 @@ MAX_WARPS = 16  # that share a row
 MAX_ELEMENTS = 64  # of a row that a thread keeps in registers between the two passes
 REGISTER_FILE = 65536
 MANY_BYTES = 4 << 20
+# Rows of 8192 take four vectors a thread, and 512 of them fit an H200 at once only if 64 registers suffice.
+TIGHT_VECTORS = 4
+TIGHT_THREADS = 1024  # of a multiprocessor
 
 
 class Launch(NamedTuple):
@@ -84,6 +87,8 @@ def rmsnorm(hidden: int, dtype: str, launch: Launch):
             warp_sum = T.alloc_fragment((rows, warps), "float32")
             shared_sum = T.alloc_shared((rows, warps), "float32")
             rstd = T.alloc_fragment((rows, warps), "float32")
+            if chunks == 1 and vectors == TIGHT_VECTORS:
+                T.annotate_min_blocks_per_sm(max(1, TIGHT_THREADS // threads))
             T.annotate_layout({x_tile: tile, weight_tile: tile, squares: tile_slice})
 
             T.clear(squares)
