@@ -6,6 +6,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, PositiveInt
 
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS
+
 Status = Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
 
 
@@ -127,6 +129,8 @@ class Timed(BaseModel):
     pieces: list[int] = Field(min_length=1)
     clock_ns: int
     """What the worker's clock, which is the system's, read at the end."""
+    repeated: list[Annotated[str, Field(max_length=500)]] = Field(max_length=MOST_ATTEMPTS - 1)
+    """What went wrong with attempts before it."""
 
 
 class Revealed(Effects):

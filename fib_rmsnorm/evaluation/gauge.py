@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from fib_rmsnorm.evaluation.ceilings.tuning import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.statistics import median_interval, middle
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.evaluation.timing.timer import Call, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
 
 _CALLS = 100
 _FEWEST_CALLS = 7
@@ -91,10 +92,7 @@ class Gauge:
         bench = self._find_bench(message)
         key = (message["device"], message["bytes_read"], message["bytes_written"], message["cold"])
         if key not in self._measured:
-            try:
-                self._measured[key] = bench.measure(key[1], key[2], cold=key[3])
-            except MeasurementError as error:
-                raise RefusalError("RUNTIME_ERROR", str(error)) from None
+            self._measured[key] = _insist(partial(bench.measure, key[1], key[2], cold=key[3]))
         return self._measured[key]
 
     def _find_bench(self, message: Message) -> Bench:
@@ -102,6 +100,15 @@ class Gauge:
         if device not in self._benches:
             self._benches[device] = Bench(device, Path(message["cache"]))
         return self._benches[device]
+
+
+def _insist(measure: Callable[[], Message], attempts: int = MOST_ATTEMPTS) -> Message:
+    try:
+        return measure()
+    except MeasurementError as error:
+        if attempts == 1:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        return _insist(measure, attempts - 1)
 
 
 @contextmanager

@@ -48,6 +48,8 @@ class Entrant:
     pieces: list[int] = field(default_factory=list)
     spent_s: float = 0.0
     """Time that its trials took, all included."""
+    repeated: list[str] = field(default_factory=list)
+    """What went wrong with trials that were measured again."""
     hot_ms: list[float] = field(default_factory=list)
     costs: Costs | None = None
     library_calls: list[str] | None = None
@@ -155,6 +157,7 @@ class Race:
         entrant.trials.append(timed.span_ms)
         entrant.busy_ms += timed.busy_ms
         entrant.pieces += timed.pieces
+        entrant.repeated += timed.repeated
 
     def _time(self, entrant: Entrant, calls: int, *, hot: bool) -> Timed:
         fixed = self._settings.iterations is not None

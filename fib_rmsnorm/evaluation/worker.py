@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.runner import Runner
 from fib_rmsnorm.evaluation.stage import Stage
 from fib_rmsnorm.evaluation.tampering import Watch
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
 
@@ -160,15 +160,28 @@ class Worker:
         """Time one trial: a span, a busy time and a number of pieces for each call."""
         stage = self._require_stage()
         self.check()  # each request's end is followed by one, but a thread may have waited for that
-        stage.move()
-        try:
-            samples = self._timer.measure(
-                stage.prepare, message["calls"], cold=message["cold"], budget_s=message["budget_s"], after=stage.look
-            )
-        except (MeasurementError, WrongOutputError) as error:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        samples: list[Sample] = []
+        repeated: list[str] = []
+        while not samples:
+            stage.move()
+            try:
+                samples = self._timer.measure(
+                    stage.prepare,
+                    message["calls"],
+                    cold=message["cold"],
+                    budget_s=message["budget_s"],
+                    after=stage.look,
+                )
+            except MeasurementError as error:
+                self._timed_calls += error.calls
+                repeated.append(str(error))
+                if len(repeated) == MOST_ATTEMPTS:
+                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MOST_ATTEMPTS} trials in a row") from None
+            except WrongOutputError as error:
+                raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._timed_calls += len(samples)
         return {
+            "repeated": repeated,
             "span_ms": [sample.span_ms for sample in samples],
             "busy_ms": [sample.busy_ms for sample in samples],
             "pieces": [sample.pieces for sample in samples],

@@ -63,6 +63,10 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
             count(samples, "call") + (f" in {count(trials, 'trial')}" if trials else "") if samples else "",
             _STOPPED[performance.stopped_by] if performance.stopped_by else "",
         ),
+        "Repeated": joined(
+            f"{count(len(repeated), 'trial')} measured again" if (repeated := performance.repeated_trials) else "",
+            *map(harmless, repeated[:1]),
+        ),
         "A/A": f"earlier and later trials differ by {difference:.1%}" if difference is not None else "",
         "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
         "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",

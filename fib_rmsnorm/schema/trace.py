@@ -89,6 +89,8 @@ class Performance(UpstreamPerformance):
     """The median of each trial: how much they scatter says more than the calls within one trial."""
     stopped_by: Literal["interval", "budget", "iterations"] | None = None
     """Why timing ended: the interval was within 1%, the time was spent, or the number of calls was given."""
+    repeated_trials: list[str] = Field(default_factory=list)
+    """What went wrong with trials that were measured again; empty if none was."""
     latency_low_ms: float | None = None
     latency_high_ms: float | None = None
     """The 95% confidence interval of the median."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare
 _BUFFER_BYTES = 8 << 20
 _KINDS = (cupti.ActivityKind.CONCURRENT_KERNEL, cupti.ActivityKind.MEMCPY, cupti.ActivityKind.MEMSET)
 _FORCED_FLUSH = 1
+_LONGEST_LEAD_NS = 100_000
 
 
 @dataclass
@@ -101,11 +103,20 @@ class Cupti:
     def _attribute(self, windows: list[_Window]) -> None:
         """Give each piece of work to the call in whose window it ran."""
         begins = [window.begin_ns for window in windows]
+        between = []  # the lead-ins, if all is well
         for start, end in self._work:
             middle = (start + end) // 2
             index = bisect_right(begins, middle) - 1
-            if index >= 0 and middle <= windows[index].end_ns:  # else the lead-in, not the call
+            if index >= 0 and middle <= windows[index].end_ns:
                 windows[index].work.append((start, end))
+            else:
+                between.append(end)
         idle = sum(not window.own_work() for window in windows)
         if idle:
-            raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(windows)} timed calls")
+            leads = [begin - end for begin in begins for end in between if 0 < begin - end < _LONGEST_LEAD_NS]
+            lead = f", the last of them {median(leads) / 1e3:.1f} us before the calls" if leads else ""
+            raise MeasurementError(
+                f"CUPTI recorded no device work for {idle} of {len(windows)} timed calls"
+                f" ({len(self._work)} records, {len(between)} of them between calls{lead})",
+                len(windows),
+            )

@@ -17,8 +17,17 @@ After = Callable[[], int]
 _FEWEST_CALLS = 1
 
 
+MOST_ATTEMPTS = 3
+"""At a trial whose measurement fails: CUPTI was seen to lose records of one trial and not of the next."""
+
+
 class MeasurementError(Exception):
     """The timer could not measure what it was asked to; it never falls back in silence."""
+
+    def __init__(self, message: str, calls: int = 0) -> None:
+        super().__init__(message)
+        self.calls = calls
+        """How many had been timed."""
 
 
 @dataclass(frozen=True)
