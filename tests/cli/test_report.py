@@ -51,15 +51,6 @@ def test_a_named_baseline_gets_a_column(fib, file):
     assert fib("report", file(trace()), "--baseline", "zz").code == 2
 
 
-def test_trials_that_scatter_more_than_their_calls_widen_the_interval(fib, file):
-    restless = [0.0019, 0.002, 0.002, 0.0021]
-    said = [trace("calm", trial_medians_ms=[0.002] * 4), trace("restless", trial_medians_ms=restless)]
-    outcome = fib("report", file(*said))
-    assert "0.5%" in outcome.row("calm")
-    # Student's t of 3 degrees of freedom is 3.18; the standard deviation is 82 ns, over the root of 4 trials.
-    assert "6.5%" in outcome.row("restless")
-
-
 def test_the_registrys_baseline_is_found(fib, stocked):
     outcome = fib("report", "--root", stocked.root)
     assert f"as {PYTHON}." in outcome.out
