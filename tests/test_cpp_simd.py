@@ -23,6 +23,7 @@ SHAPES = [
     (0, 4096),
     *((batch, hidden) for batch in (1, 2, 5) for hidden in (1, 7, 64, 127, 129, 4095, 4096)),
     (300, 4096),  # on several threads
+    (300, 1000),  # held as float32, but for the last columns
     (1100, 4096),  # past the caches
     (1099, 4097),  # rows that start anywhere
     (5, 32768),

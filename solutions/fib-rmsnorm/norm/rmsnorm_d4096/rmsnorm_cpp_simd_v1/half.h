@@ -44,7 +44,10 @@ inline float ToFloat(Half value) {
   return BitsFloat(sign | (is_finite ? finite : magnitude | FLOAT_INFINITY));
 }
 
-// Rounds to nearest even, to subnormals too; keeps NaN a NaN and overflows to infinity.
+// Rounds to nearest, to subnormals too; keeps NaN a NaN and overflows to infinity. Of two equally
+// near, half takes the even one, as the processors' instructions do, and bfloat16 the larger, which
+// takes one operation: a float32 result is rounded itself, so that it lies between two by exactly as
+// much tells nothing about which of them is right.
 template <typename T>
 T FromFloat(float value);
 
@@ -57,7 +60,7 @@ template <>
 inline BFloat16 FromFloat<BFloat16>(float value) {
   const uint32_t bits = FloatBits(value);
   const bool is_nan = (bits & ~FLOAT_SIGN) > FLOAT_INFINITY;
-  const uint32_t rounded = is_nan ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u);
+  const uint32_t rounded = is_nan ? bits | 0x400000u : bits + 0x8000u;
   return {static_cast<uint16_t>(rounded >> 16)};
 }
 

@@ -8,6 +8,8 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <sstream>
@@ -41,6 +43,24 @@ constexpr int64_t CHUNKS_PER_THREAD = 4;
 // the caches, it need not be read from memory first. (4096 rows: 1.5 times
 // as fast; 1024: as fast; 512: 0.65.)
 constexpr int64_t STREAM_BYTES = 8 << 20;
+
+int64_t L1CacheBytes() {
+  constexpr int64_t LEAST_IN_USE = 32 << 10;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+  return std::max<int64_t>(LEAST_IN_USE, sysconf(_SC_LEVEL1_DCACHE_SIZE));
+#else
+  return LEAST_IN_USE;
+#endif
+}
+
+// Where the L1 cache has room beside what passes through it, x and the weight are held there as
+// float32. (On 48 KiB: 1.15 times as fast at hidden 2048, 1.35 at 512 rows of it; at hidden 4096
+// 1.04 around the caches, and 0.95 in them.)
+bool WorthHolding(int64_t hidden, bool stream) {
+  static const int64_t l1_bytes = L1CacheBytes();
+  const int64_t held_bytes = 2 * hidden * static_cast<int64_t>(sizeof(float));
+  return hidden <= MAX_HELD_COLUMNS && held_bytes <= (stream ? l1_bytes * 2 / 3 : l1_bytes / 2);
+}
 
 std::string ShapeString(ShapeView shape) {
   std::ostringstream text;
@@ -106,8 +126,10 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   const int64_t bytes = batch * row_bytes;
   const bool aligned = (reinterpret_cast<uintptr_t>(DataOf(out)) | row_bytes) % 64 == 0;
   const Choice* choice = find_choice(batch, hidden, x.dtype().bits / 8);
-  const bool stream = choice ? choice->stream != 0 : bytes >= STREAM_BYTES;
-  const RowTask task{DataOf(x), DataOf(weight), DataOf(out), hidden, eps, aligned && stream};
+  const bool stream = aligned && (choice ? choice->stream != 0 : bytes >= STREAM_BYTES);
+  const RowTask task{DataOf(x), DataOf(weight), DataOf(out),
+                     hidden,    eps,            stream,
+                     WorthHolding(hidden, stream)};
 
   const CpuSet cpus = bytes >= PARALLEL_BYTES ? CpuSet::OfThisThread() : CpuSet();
   const int64_t share = bytes / (CHUNKS_PER_THREAD * std::max(1, cpus.count()));

@@ -5,6 +5,9 @@
 
 namespace {
 
+// Rows of up to so many columns can be held as float32, beside the weight.
+constexpr int64_t MAX_HELD_COLUMNS = 4096;
+
 struct RowTask {
   const void* x;
   const void* weight;
@@ -12,6 +15,7 @@ struct RowTask {
   int64_t hidden;
   double eps;
   bool stream;  // write around the caches; needs rows of out that start at 64-byte boundaries
+  bool hold;    // hold x and the weight as float32, unless they are
 };
 
 // Normalizes the rows [begin, end).

@@ -83,13 +83,10 @@ SIMD_OP uint16x4_t NarrowHalf(float32x4_t value) {
   return vreinterpret_u16_f16(vcvt_f16_f32(value));
 }
 
-// To nearest even. A NaN here was made from bfloat16 values or is the processor's own, so its
-// low bits are zero and the addition does not carry out of it.
+// Rounds as FromFloat does. A NaN here was made from bfloat16 values or is the processor's own, so
+// its low bits are zero and the addition does not carry out of it.
 SIMD_OP uint16x4_t NarrowBFloat16(float32x4_t value) {
-  const uint32x4_t bits = vreinterpretq_u32_f32(value);
-  const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-  const uint32x4_t half = vaddq_u32(last, vdupq_n_u32(0x7fff));
-  return vshrn_n_u32(vaddq_u32(bits, half), 16);
+  return vrshrn_n_u32(vreinterpretq_u32_f32(value), 16);
 }
 
 SIMD_OP void Store(Half* target, Pack pack) {
