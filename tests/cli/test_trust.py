@@ -107,6 +107,12 @@ def test_a_call_of_one_piece_is_busy_all_along(show):
     assert "Busy" not in facts(show(pieces=1))
 
 
+def test_trials_that_were_measured_again_are_told(show):
+    assert "Repeated" not in facts(show())
+    told = facts(show(repeated_trials=["no device work for 14 of 40 timed calls", "another"]))["Repeated"]
+    assert told == "2 trials measured again, no device work for 14 of 40 timed calls"
+
+
 def test_a_device_that_is_as_it_should_be(show):
     clocks = CLOCKS.model_copy(update={"throttle_reasons": [], "other_processes": 0})
     assert facts(show(clocks=clocks))["Conditions"] == "not throttled, at most 41 °C, no other process on the device"
