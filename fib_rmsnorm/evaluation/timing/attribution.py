@@ -1,0 +1,56 @@
+"""Which recorded work belongs to which timed call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Sample
+
+
+class Piece(NamedTuple):
+    """A kernel, copy or fill, in nanoseconds of the device's clock."""
+
+    start: int
+    end: int
+    name: str
+    """Of the kernel; empty for copies and fills."""
+
+
+@dataclass
+class _Call:
+    work: list[Piece] = field(default_factory=list)
+
+    def to_sample(self, extra: int) -> Sample | None:
+        """None if it has no work but the `extra` pieces at its end, which are ours."""
+        own = self.work[: len(self.work) - extra]
+        if not own:
+            return None
+        busy = sum(piece.end - piece.start for piece in own)
+        return Sample((max(piece.end for piece in own) - own[0].start) / 1e6, busy / 1e6, len(own))
+
+
+def attribute(pieces: Iterable[Piece], marker: str, extras: Sequence[int]) -> list[Sample]:
+    """A sample for each call: of what ran since the marker kernel before it, and before the next.
+
+    The order on the device alone decides. Host clocks do not come into it: CUPTI converts the device's times to the
+    host's, and was seen to be off by more than a call takes. `extras` says for each call how many pieces at its end
+    are ours. Raises MeasurementError if a marker or a call's work is missing, or a marker was run by somebody else.
+    """
+    calls: list[_Call] = []
+    for piece in sorted(pieces):
+        if piece.name == marker:
+            calls.append(_Call())
+        elif calls:
+            calls[-1].work.append(piece)
+    if len(calls) != len(extras):
+        raise MeasurementError(
+            f"CUPTI recorded {len(calls)} of the kernels that mark {len(extras)} timed calls", len(extras)
+        )
+    found = [call.to_sample(extra) for call, extra in zip(calls, extras, strict=True)]
+    samples = [sample for sample in found if sample is not None]
+    if len(samples) != len(found):
+        idle = len(found) - len(samples)
+        raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(found)} timed calls", len(found))
+    return samples

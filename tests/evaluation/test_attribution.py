@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError
+
+MARKER = "spin"
+
+
+def timeline(calls):
+    """Calls as lists of (gap, duration) after a marker each, and their pieces in the order of their starts."""
+    now, pieces = 0, []
+    for work in calls:
+        pieces.append(Piece(now, now + 1, MARKER))
+        now += 1
+        for gap, duration in work:
+            pieces.append(Piece(now + gap, now + gap + duration, "kernel"))
+            now += gap + duration
+        now += 100
+    return pieces
+
+
+CALLS = st.lists(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 1000)), min_size=1, max_size=4), min_size=1, max_size=6
+)
+
+
+@given(CALLS, st.randoms())
+def test_each_call_gets_what_ran_after_its_marker(calls, source):
+    pieces = timeline(calls)
+    source.shuffle(pieces)  # CUPTI hands records over in no order
+    samples = attribute(pieces, MARKER, [0] * len(calls))
+    for sample, work in zip(samples, calls, strict=True):
+        assert sample.pieces == len(work)
+        assert sample.busy_ms == pytest.approx(sum(duration for _, duration in work) / 1e6)
+        assert sample.span_ms == pytest.approx((sum(gap + duration for gap, duration in work) - work[0][0]) / 1e6)
+
+
+def test_what_is_ours_at_the_end_does_not_count():
+    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), MARKER, [1, 0])
+    assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "extras", "says"),
+    [
+        (timeline([[(1, 2)], []]), [0, 0], "no device work for 1 of 2"),
+        (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
+        (timeline([[(1, 2)]])[1:], [0], "0 of the kernels that mark 1"),
+        (timeline([[(1, 2)], [(1, 2)]]), [0], "2 of the kernels that mark 1"),
+    ],
+)
+def test_what_is_missing_or_too_much_fails(pieces, extras, says):
+    with pytest.raises(MeasurementError, match=says) as caught:
+        attribute(pieces, MARKER, extras)
+    assert caught.value.calls == len(extras)
