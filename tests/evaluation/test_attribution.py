@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
-MARKER = "spin"
+MARKER = 13
 
 
 def timeline(calls):
@@ -17,7 +17,7 @@ def timeline(calls):
         pieces.append(Piece(now, now + 1, MARKER))
         now += 1
         for gap, duration in work:
-            pieces.append(Piece(now + gap, now + gap + duration, "kernel"))
+            pieces.append(Piece(now + gap, now + gap + duration, 7))
             now += gap + duration
         now += 100
     return pieces
@@ -49,8 +49,8 @@ def test_what_is_ours_at_the_end_does_not_count():
     [
         (timeline([[(1, 2)], []]), [0, 0], "no device work for 1 of 2"),
         (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
-        (timeline([[(1, 2)]])[1:], [0], "0 of the kernels that mark 1"),
-        (timeline([[(1, 2)], [(1, 2)]]), [0], "2 of the kernels that mark 1"),
+        (timeline([[(1, 2)]])[1:], [0], "the marks of 0 timed calls, not 1"),
+        (timeline([[(1, 2)], [(1, 2)]]), [0], "the marks of 2 timed calls, not 1"),
     ],
 )
 def test_what_is_missing_or_too_much_fails(pieces, extras, says):

@@ -10,12 +10,11 @@ from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Sample
 
 
 class Piece(NamedTuple):
-    """A kernel, copy or fill, in nanoseconds of the device's clock."""
+    """A kernel, copy or fill: when it ran, in nanoseconds of the device's clock, and on which stream."""
 
     start: int
     end: int
-    name: str
-    """Of the kernel; empty for copies and fills."""
+    stream: int
 
 
 @dataclass
@@ -31,23 +30,22 @@ class _Call:
         return Sample((max(piece.end for piece in own) - own[0].start) / 1e6, busy / 1e6, len(own))
 
 
-def attribute(pieces: Iterable[Piece], marker: str, extras: Sequence[int]) -> list[Sample]:
-    """A sample for each call: of what ran since the marker kernel before it, and before the next.
+def attribute(pieces: Iterable[Piece], marker_stream: int, extras: Sequence[int]) -> list[Sample]:
+    """A sample for each call: of what ran since the piece before it that marks it, and before the next mark.
 
-    The order on the device alone decides. Host clocks do not come into it: CUPTI converts the device's times to the
-    host's, and was seen to be off by more than a call takes. `extras` says for each call how many pieces at its end
-    are ours. Raises MeasurementError if a marker or a call's work is missing, or a marker was run by somebody else.
+    Marks are what runs on a stream of ours. The order on the device alone decides. Host clocks do not come into it:
+    CUPTI converts the device's times to the host's, and was seen to be off by more than a call takes. `extras` says
+    for each call how many pieces at its end are ours. Raises MeasurementError if a mark or a call's work is missing,
+    or somebody else used our stream.
     """
     calls: list[_Call] = []
     for piece in sorted(pieces):
-        if piece.name == marker:
+        if piece.stream == marker_stream:
             calls.append(_Call())
         elif calls:
             calls[-1].work.append(piece)
     if len(calls) != len(extras):
-        raise MeasurementError(
-            f"CUPTI recorded {len(calls)} of the kernels that mark {len(extras)} timed calls", len(extras)
-        )
+        raise MeasurementError(f"CUPTI recorded the marks of {len(calls)} timed calls, not {len(extras)}", len(extras))
     found = [call.to_sample(extra) for call, extra in zip(calls, extras, strict=True)]
     samples = [sample for sample in found if sample is not None]
     if len(samples) != len(found):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import torch
 
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError
+from fib_rmsnorm.evaluation.timing.driver import load_driver, require_success
 
-_DRIVER = "libcuda.so.1"
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 
 
@@ -29,12 +26,11 @@ class L2Eviction:
         self._buffer = torch.zeros(2 * max(properties.L2_cache_size, 1 << 20) // 4, dtype=torch.int32, device=device)
         self._sink = torch.empty((), dtype=torch.int32, device=device)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
-        self._reset = ctypes.CDLL(_DRIVER).cuCtxResetPersistingL2Cache if has_persisting_lines else None
+        self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
 
     def __call__(self) -> None:
         """Enqueue the eviction on the current stream. Raises MeasurementError if the driver refuses."""
         if self._reset is not None:
             torch.cuda.synchronize()  # or what still runs would mark lines after the reset
-            if error := self._reset():
-                raise MeasurementError(f"CUDA error {error} on resetting the persisting lines of L2")
+            require_success(self._reset(), "resetting the persisting lines of L2")
         torch.amax(self._buffer, dim=0, out=self._sink)
