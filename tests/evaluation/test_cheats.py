@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,10 +24,9 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.seclusion import seclusion_version
 from fib_rmsnorm.evaluation.strays import find_strays
 from fib_rmsnorm.evaluation.tampering import Watch
-from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import Definition, Settings, Workload
+from fib_rmsnorm.schema import Settings
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
 WRONG_AFTER_60_CALLS = """\
@@ -135,61 +133,6 @@ def test_library_calls_of_what_is_not_python_are_reported(registry):
 def test_library_calls_of_python_are_nobodys_business(registry):
     add_kernel(registry, "right_v1", CALLS_TORCH)
     assert evaluate(registry).performance.library_calls is None
-
-
-class TestTimedInputs:
-    @staticmethod
-    def make(hidden=4096, batch=3, dtype="float16") -> tuple[Definition, Workload, TimedInputs]:
-        definition = RmsNorm().define(hidden, dtype)
-        (workload,) = generate_workloads(definition, [batch])
-        return definition, workload, TimedInputs(definition, workload, "cpu", None)
-
-    def test_every_row_differs_from_call_to_call_in_place(self):
-        _, _, inputs = self.make()
-        first = inputs.set(1)
-        x, weight = first["x"].clone(), first["weight"].clone()
-        second = inputs.set(2)
-        assert second["x"].data_ptr() == first["x"].data_ptr()
-        assert ((second["x"] != x).sum(dim=1) == 2).all()  # the one that was large and the one that is
-        assert (second["weight"] != weight).sum() == 2
-        assert second["eps"] == first["eps"]
-
-    def test_another_process_makes_the_same_of_a_number(self):
-        one, other = self.make()[2], self.make()[2]
-        one.set(5)
-        assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
-
-    @pytest.mark.parametrize("hidden", [128, 4096, 32768])
-    def test_not_even_the_mean_square_of_an_earlier_call_is_right(self, hidden):
-        _, _, inputs = self.make(hidden, 50)
-        one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
-        assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
-
-    def test_what_calls_changed_is_found_and_nothing_else(self):
-        _, _, inputs = self.make()
-        inputs.set(1)
-        assert inputs.changed() == []
-        inputs.set(2)["weight"][7] += 1
-        assert inputs.changed() == ["weight"]
-
-    @pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
-    def test_other_dtypes(self, dtype):
-        definition = RmsNorm().define(128)
-        x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
-        definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
-        (workload,) = generate_workloads(definition, [4])
-        inputs = TimedInputs(definition, workload, "cpu", None)
-        for number in range(8):
-            inputs.set(number)
-        assert inputs.changed() == []
-
-    @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-    def test_a_call_leaves_the_caches_as_its_inputs_do(self, dtype):
-        _, _, inputs = self.make(batch=64, dtype=dtype)
-        x = inputs.set(1)["x"]
-        with torch.profiler.profile(profile_memory=True) as profile:
-            inputs.set(2)
-        assert all(abs(event.self_cpu_memory_usage) < x.nbytes // 2 for event in profile.events())
 
 
 class TestOutputBuffers:
