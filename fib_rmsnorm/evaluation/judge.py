@@ -60,7 +60,8 @@ class Judge:
         actuals = [actual.to(right.device) for actual, right in zip(handed_over, expected.outputs, strict=True)]
         for index, (actual, right) in enumerate(zip(actuals, expected.outputs, strict=True)):
             record = compare(actual, right, settings.rtol, settings.atol, expected.row_kinds).to_dict()
-            record["ulp"] = _describe_ulp(actual, right)
+            # Hundreds of timed calls are right, and nobody asks how much.
+            record["ulp"] = _describe_ulp(actual, right) if "case" in message or record["mismatched"] else None
             if expected.reference:
                 record["reference_ulp"] = _describe_ulp(expected.reference[index], right)
             found.append(record)
