@@ -38,6 +38,7 @@ sys.path.insert(0, str(ROOT))
 
 DEFINITION = "rmsnorm_d4096"
 STAMPED = "rmsnorm_cuda_vec16_v1"
+STAMPED_KERNELS = ("rmsnorm_row", "rmsnorm_rows")
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 RUNS = 3
 NCU_CALLS = 7
@@ -276,22 +277,26 @@ extern "C" int read_stamps(void* to, int64_t bytes) {
 
 
 def stamp(solution: Any) -> Any:
-    """The CUDA Solution with time stamps in its main kernel."""
+    """The CUDA Solution with time stamps in its main kernels."""
     solution = solution.model_copy(deep=True)
     sources = {source.path: source for source in solution.sources}
-    device, host = sources["rmsnorm.cuh"], sources["launch.cu"]
-    head, name, rest = device.content.partition("    rmsnorm_rows(")
-    signature, brace, body = rest.partition(") {\n")
-    inside, end, tail = body.partition("\n}\n")
-    includes, namespace, between = head.partition("namespace {\n")
-    if not (name and brace and end and namespace):
-        raise SystemExit(f"{STAMPED} is not written as this script expects")
-    device.content = (
-        f"{includes}{namespace}{STAMP_DECLARATIONS}{between}{name}{signature}{brace}"
-        f"{STAMP_BEGIN}{inside}\n{STAMP_END}}}\n{tail}"
-    )
+    device, host = sources["rmsnorm.cuh"], sources["launch_fp16.cu"]
+    includes, namespace, kernels = device.content.partition("namespace {\n")
+    for kernel in STAMPED_KERNELS:
+        kernels = stamp_kernel(kernels, kernel)
+    device.content = f"{includes}{namespace}{STAMP_DECLARATIONS}{kernels}"
     host.content += STAMP_READER
     return solution
+
+
+def stamp_kernel(source: str, kernel: str) -> str:
+    """The source with stamps where a kernel's body begins and ends."""
+    head, name, rest = source.partition(f"    {kernel}(")
+    signature, brace, body = rest.partition(") {\n")
+    inside, end, tail = body.partition("\n}\n")
+    if not (name and brace and end):
+        raise SystemExit(f"{STAMPED} is not written as this script expects: {kernel}")
+    return f"{head}{name}{signature}{brace}{STAMP_BEGIN}{inside}\n{STAMP_END}}}\n{tail}"
 
 
 def run_stamps(figures: Figures, empty_us: float) -> None:

@@ -118,12 +118,12 @@ def test_as_text(fib, shipped):
 @needs_nvcc
 def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
-    source = (SHIPPED / "rmsnorm_cuda_vec16_v1" / "launch.cu").read_text()
+    source = (SHIPPED / "rmsnorm_cuda_vec16_v1" / "launch.cuh").read_text()
     shutil.copytree(SHIPPED / "rmsnorm_cuda_vec16_v1", tmp_path / "kernel")
     start = "int before = device;"
     assert start in source
     allocating = source.replace(start, f'void* p; if (cudaMalloc(&p, 16)) return "no memory";\n  {start}')
-    (tmp_path / "kernel" / "launch.cu").write_text(allocating)
+    (tmp_path / "kernel" / "launch.cuh").write_text(allocating)
     record = explain(fib, shipped, tmp_path / "kernel", "--batch-sizes", "1,8")
     import torch
 

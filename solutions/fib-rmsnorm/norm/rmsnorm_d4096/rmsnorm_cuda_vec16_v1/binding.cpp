@@ -37,11 +37,10 @@ void check_matches_x(const char* name, const TensorView& tensor, const TensorVie
     TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
 }
 
-ElementType element_type(const TensorView& tensor) {
-  const DLDataType dtype = tensor.dtype();
-  if (dtype == DLDataType{kDLFloat, 16, 1}) return ElementType::FLOAT16;
-  if (dtype == DLDataType{kDLBfloat, 16, 1}) return ElementType::BFLOAT16;
-  if (dtype == DLDataType{kDLFloat, 32, 1}) return ElementType::FLOAT32;
+auto launcher_for(DLDataType dtype) {
+  if (dtype == DLDataType{kDLFloat, 16, 1}) return launch_fp16;
+  if (dtype == DLDataType{kDLBfloat, 16, 1}) return launch_bf16;
+  if (dtype == DLDataType{kDLFloat, 32, 1}) return launch_fp32;
   TVM_FFI_THROW(TypeError) << "x: expected dtype float16, bfloat16 or float32, got " << dtype;
   TVM_FFI_UNREACHABLE();
 }
@@ -58,12 +57,12 @@ void run(TensorView x, TensorView weight, double eps, TensorView out) {
   check_matches_x("out", out, x, {batch, hidden});
   if (batch > INT32_MAX)
     TVM_FFI_THROW(ValueError) << "x: expected a batch of at most " << INT32_MAX << " rows, got " << batch;
-  const ElementType type = element_type(x);
+  const auto launch = launcher_for(x.dtype());
   if (batch == 0 || hidden == 0) return;
 
-  const Rows rows{data(x), data(weight), data(out), batch, hidden, type, static_cast<float>(eps)};
+  const Rows rows{data(x), data(weight), data(out), batch, hidden, static_cast<float>(eps)};
   void* const stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
-  const char* const error = launch_rmsnorm(rows, device.device_id, stream);
+  const char* const error = launch(rows, device.device_id, stream);
   if (error != nullptr) TVM_FFI_THROW(RuntimeError) << "CUDA: " << error;
 }
 

@@ -1,3 +1,5 @@
+#pragma once
+
 // The launch: chooses a shape for the amount of work, and a kernel for the shape.
 
 #include "launch.h"
@@ -91,7 +93,7 @@ void launch_loop(const Rows& rows, int64_t cols, float inverse_hidden, cudaStrea
 }
 
 template <typename T, typename Pair>
-cudaError_t launch(const Rows& rows, int device, cudaStream_t stream) {
+cudaError_t launch_here(const Rows& rows, int device, cudaStream_t stream) {
   constexpr int VEC = 16 / sizeof(T);
   const float inverse_hidden = 1.f / static_cast<float>(rows.hidden);
   const int64_t vecs_per_row = rows.hidden / VEC;
@@ -112,22 +114,15 @@ cudaError_t launch(const Rows& rows, int device, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t launch(const Rows& rows, int device, cudaStream_t stream) {
-  switch (rows.type) {
-    case ElementType::FLOAT16: return launch<__half, __half2>(rows, device, stream);
-    case ElementType::BFLOAT16: return launch<__nv_bfloat16, __nv_bfloat162>(rows, device, stream);
-    case ElementType::FLOAT32: return launch<float, float2>(rows, device, stream);
-  }
-  return cudaErrorInvalidValue;
-}
-
-}  // namespace
-
-const char* launch_rmsnorm(const Rows& rows, int device, void* stream) {
+// For the functions that launch.h declares: rows of T, whose arithmetic takes two at a time, on any device.
+template <typename T, typename Pair>
+const char* launch(const Rows& rows, int device, void* stream) {
   int before = device;
   cudaError_t error = cudaGetDevice(&before);
   if (error == cudaSuccess && before != device) error = cudaSetDevice(device);
-  if (error == cudaSuccess) error = launch(rows, device, static_cast<cudaStream_t>(stream));
+  if (error == cudaSuccess) error = launch_here<T, Pair>(rows, device, static_cast<cudaStream_t>(stream));
   if (before != device) cudaSetDevice(before);
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
+
+}  // namespace
