@@ -24,6 +24,7 @@ class Keepsakes:
 
     def __init__(self) -> None:
         self._marks: set[_Mark] = set()
+        self._frozen = gc.get_freeze_count()
 
     def forget(self) -> None:
         """Begin another Workload: its shapes may have workspaces of their own."""
@@ -35,6 +36,8 @@ class Keepsakes:
 
     def find_kept(self) -> int:
         """How many of the outputs still lie in tensors that Python knows, if that is suspicious; otherwise 0."""
+        if gc.get_freeze_count() > self._frozen:
+            gc.unfreeze()  # or what the solution froze would not be among the objects
         sizes = {(numel, dtype) for numel, dtype, _ in self._marks}
         found = [
             thing

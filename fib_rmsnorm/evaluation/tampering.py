@@ -46,6 +46,7 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
         ),
     ),
     "torch.cuda": (torch.cuda, ("synchronize", "Event", "Stream", "current_stream", "_sleep")),
+    "gc": (gc, ("get_objects", "get_freeze_count", "unfreeze")),
     "json": (json, ("dumps", "loads")),
     "secrets": (secrets, ("_sysrand",)),
     "random": (random, ("_urandom", "SystemRandom")),
