@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted
@@ -32,6 +33,7 @@ def main() -> None:
         sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm --help)"))
     if code == INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
         end_interrupted()
+    gc.freeze()  # or all that was imported is searched for garbage at the end: 0.35 s with torch
     sys.exit(code if isinstance(code, int) else 0)
 
 

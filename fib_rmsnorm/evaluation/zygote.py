@@ -8,7 +8,6 @@ it, so that the scheduler itself can wait for it and see how it ended.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import resource
@@ -18,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+from fib_rmsnorm.collector import collector_off
 from fib_rmsnorm.evaluation.seclusion import prctl, seclude
 
 _PR_SET_PDEATHSIG = 1
@@ -47,14 +47,14 @@ def main(descriptor: int, scheduler: int) -> None:
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != scheduler:
         return
-    # Imported for the children's sake; with its modules loaded a fork is ready to work.
-    import fib_rmsnorm.evaluation.gauge
-    import fib_rmsnorm.evaluation.judge
-    import fib_rmsnorm.evaluation.worker  # noqa: F401
+    # Imported for the children's sake; with its modules loaded a fork is ready to work. What the children have in
+    # common is neither searched nor copied by their collectors.
+    with collector_off():
+        import fib_rmsnorm.evaluation.gauge
+        import fib_rmsnorm.evaluation.judge
+        import fib_rmsnorm.evaluation.worker  # noqa: F401
 
     prctl(_PR_SET_PDEATHSIG, 0)
-    gc.collect()
-    gc.freeze()  # what the children have in common is neither searched nor copied by their collectors
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
         if not data:

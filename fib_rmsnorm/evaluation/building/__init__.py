@@ -10,6 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.collector import collector_off
 from fib_rmsnorm.evaluation.building.errors import BuildError, is_compile_error
 
 if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
@@ -37,7 +38,7 @@ def _prepare(solution: Solution, cache: Path) -> float:
     started = perf_counter()
     language = solution.spec.language
     if language in (SupportedLanguages.TRITON, SupportedLanguages.TILELANG):
-        with suppress(Exception):  # if it cannot be imported, the Solution's own import says so
+        with suppress(Exception), collector_off():  # if it cannot be imported, the Solution's own import says so
             importlib.import_module(language.value)
     elif language is not SupportedLanguages.PYTHON and solution.spec.binding is not SupportedBindings.TORCH:
         from fib_rmsnorm.evaluation.building.native import build_native
