@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 
 from fib_rmsnorm.evaluation.answers import Called
@@ -35,7 +35,7 @@ class Admission:
         solutions: Sequence[Solution],
         meanwhile: Sequence[Callable[[], object]] = (),
     ) -> Iterator[tuple[Solution, Verdict]]:
-        """Each Solution as an entrant that is right, or with its failure.
+        """Each Solution as an entrant that is right, or with its failure; those that are built first come first.
 
         Compilers take most of the time, most of them at a first call. So the Solutions are built and called for the
         first time side by side, and what else takes as long is done `meanwhile`; nothing is being timed yet.
@@ -46,9 +46,11 @@ class Admission:
             aside = [pool.submit(task) for task in meanwhile]
             for start in range(0, len(solutions), at_once):
                 some = solutions[start : start + at_once]
-                for solution, called in zip(some, pool.map(call, some), strict=True):
+                calls = {pool.submit(call, solution): solution for solution in some}
+                for future in as_completed(calls):
+                    called = future.result()
                     verdict = called if isinstance(called, FailedError) else self._judge(definition, workload, *called)
-                    yield solution, verdict
+                    yield calls[future], verdict
             for task in aside:
                 task.result()
 

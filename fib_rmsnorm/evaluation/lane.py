@@ -73,6 +73,8 @@ class Lane:
                 else:
                     yield self._make_trace(definition, workload, solution, failure=verdict)
             if entrants:
+                order = {solution.name: place for place, solution in enumerate(some)}
+                entrants.sort(key=lambda entrant: order[entrant.solution.name])
                 yield from self._race(definition, workload, entrants)
 
     def _most_at_once(self, definition: Definition, workload: Workload) -> int:

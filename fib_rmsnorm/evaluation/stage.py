@@ -64,6 +64,7 @@ class Stage:
 
     def _set_up(self) -> None:
         self._inputs = self._make_inputs()
+        self._number: int | None = None
         first = self._make_outputs()
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
         self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
@@ -87,8 +88,9 @@ class Stage:
         if not self._runner.destination_passing:
             # Lets go of an old one now: not while it is timed, nor where the inputs are new.
             self._returned.append(None)
-        self._numbers.append(self._inputs.number_after(self._numbers[-1] if self._numbers else None))
-        inputs = self._inputs.set(self._numbers[-1])
+        self._number = self._inputs.number_after(self._number)
+        self._numbers.append(self._number)
+        inputs = self._inputs.set(self._number)
         self._ring.rotate()
         self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
         call = self._runner.bind(inputs, self.buffers)
