@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
-MARKER = 13
+OURS, THEIRS = 13, 7
 
 
 def timeline(calls):
-    """Calls as lists of (gap, duration) after a marker each, and their pieces in the order of their starts."""
+    """The pieces of calls, each a list of (gap, duration), behind two pieces of ours."""
     now, pieces = 0, []
     for work in calls:
-        pieces.append(Piece(now, now + 1, MARKER))
-        now += 1
+        pieces += [Piece(now, now + 5, OURS), Piece(now + 6, now + 7, OURS)]
+        now += 7
         for gap, duration in work:
-            pieces.append(Piece(now + gap, now + gap + duration, 7))
+            pieces.append(Piece(now + gap, now + gap + duration, THEIRS))
             now += gap + duration
         now += 100
     return pieces
@@ -29,10 +29,10 @@ CALLS = st.lists(
 
 
 @given(CALLS, st.randoms())
-def test_each_call_gets_what_ran_after_its_marker(calls, source):
+def test_each_call_gets_what_ran_behind_our_work(calls, source):
     pieces = timeline(calls)
     source.shuffle(pieces)  # CUPTI hands records over in no order
-    samples = attribute(pieces, MARKER, [0] * len(calls))
+    samples = attribute(pieces, OURS, [0] * len(calls))
     for sample, work in zip(samples, calls, strict=True):
         assert sample.pieces == len(work)
         assert sample.busy_ms == pytest.approx(sum(duration for _, duration in work) / 1e6)
@@ -40,20 +40,22 @@ def test_each_call_gets_what_ran_after_its_marker(calls, source):
 
 
 def test_what_is_ours_at_the_end_does_not_count():
-    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), MARKER, [1, 0])
+    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
 
 
 @pytest.mark.parametrize(
     ("pieces", "extras", "says"),
     [
-        (timeline([[(1, 2)], []]), [0, 0], "no device work for 1 of 2"),
-        (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
-        (timeline([[(1, 2)]])[1:], [0], "the marks of 0 timed calls, not 1"),
-        (timeline([[(1, 2)], [(1, 2)]]), [0], "the marks of 2 timed calls, not 1"),
+        (timeline([[(1, 2)], []]), [0, 0], "1 of 2 timed calls, and the work of 1"),
+        (timeline([[(1, 2)], [], [(1, 2)]]), [0, 0, 0], "2 of 3 timed calls, and the work of 2"),
+        (timeline([[(1, 2)]]), [1], "1 of 1 timed calls, and the work of 0"),
+        (timeline([[(1, 2)]])[2:], [0], "0 of 1 timed calls, and the work of 0"),
+        (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "2 of 2 timed calls, and the work of 1"),
+        (timeline([[(1, 2)], [(1, 2)]]), [0], "2 of 1 timed calls, and the work of 1"),
     ],
 )
 def test_what_is_missing_or_too_much_fails(pieces, extras, says):
     with pytest.raises(MeasurementError, match=says) as caught:
-        attribute(pieces, MARKER, extras)
+        attribute(pieces, OURS, extras)
     assert caught.value.calls == len(extras)

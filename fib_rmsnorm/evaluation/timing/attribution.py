@@ -30,25 +30,27 @@ class _Call:
         return Sample((max(piece.end for piece in own) - own[0].start) / 1e6, busy / 1e6, len(own))
 
 
-def attribute(pieces: Iterable[Piece], marker_stream: int, extras: Sequence[int]) -> list[Sample]:
-    """A sample for each call: of what ran since the piece before it that marks it, and before the next mark.
+def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -> list[Sample]:
+    """A sample for each call: of what ran between our work before it and our work before the next.
 
-    Marks are what runs on a stream of ours. The order on the device alone decides. Host clocks do not come into it:
-    CUPTI converts the device's times to the host's, and was seen to be off by more than a call takes. `extras` says
-    for each call how many pieces at its end are ours. Raises MeasurementError if a mark or a call's work is missing,
-    or somebody else used our stream.
+    The order on the device alone decides. Host clocks do not come into it: CUPTI converts the device's times to the
+    host's, and was seen to be off by more than a call takes. `extras` says for each call how many pieces at its end
+    are ours too, on its own stream. Raises MeasurementError if our work before a call or its own is missing, or
+    somebody else used our stream.
     """
     calls: list[_Call] = []
+    ours_before = False
     for piece in sorted(pieces):
-        if piece.stream == marker_stream:
+        ours = piece.stream == our_stream
+        if ours and not ours_before:
             calls.append(_Call())
-        elif calls:
+        elif not ours and calls:
             calls[-1].work.append(piece)
-    if len(calls) != len(extras):
-        raise MeasurementError(f"CUPTI recorded the marks of {len(calls)} timed calls, not {len(extras)}", len(extras))
-    found = [call.to_sample(extra) for call, extra in zip(calls, extras, strict=True)]
+        ours_before = ours
+    found = [call.to_sample(extra) for call, extra in zip(calls, extras, strict=False)]
     samples = [sample for sample in found if sample is not None]
-    if len(samples) != len(found):
-        idle = len(found) - len(samples)
-        raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(found)} timed calls", len(found))
+    if not len(calls) == len(samples) == len(extras):
+        raise MeasurementError(
+            f"CUPTI recorded {len(calls)} of {len(extras)} timed calls, and the work of {len(samples)}", len(extras)
+        )
     return samples

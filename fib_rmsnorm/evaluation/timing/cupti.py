@@ -6,21 +6,21 @@ import torch
 
 from fib_rmsnorm.evaluation.timing.activity import ActivityRecorder
 from fib_rmsnorm.evaluation.timing.attribution import attribute
+from fib_rmsnorm.evaluation.timing.driver import make_private_stream
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.mark import Mark
 from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 
 
 class Cupti:
     """The kernels, copies and fills that each call ran, on whatever stream, launched by whatever thread.
 
-    The device is idle before and after a call, and right before it runs a fill of ours that marks it, on a stream of
-    its own: what runs from there to the next mark is the call's. (To trace API calls too would tell which call
-    launched what, and make every call 0.5 ms slower to record.)
+    The device is idle before and after a call. Right before it runs something of ours on a stream of its own, the
+    eviction or a fill: what runs from there to the next such is the call's. (To trace API calls too would tell which
+    call launched what, and make every call 0.5 ms slower to record.)
 
-    CUPTI is on from the eviction to the call's end. What it records right after it was off reads short: the very first
-    work by up to 0.3 us (seen on an H200, where time stamps taken inside the kernel stayed as they were), and what
-    follows a tiny first one still by 0.03 us. Behind the eviction a call reads as if CUPTI had always been on.
+    CUPTI is on from there to the call's end. What it records right after it was off reads short: the very first work by
+    up to 0.3 us (seen on an H200, where time stamps taken inside the kernel stayed as they were), and what follows a
+    tiny first one still by 0.03 us. Behind the eviction a call reads as if CUPTI had always been on.
     """
 
     name = "cupti"
@@ -28,20 +28,29 @@ class Cupti:
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)
+        self._pebble = torch.empty((), dtype=torch.int32, device=device)
         self._recorder = ActivityRecorder()
-        self._mark = Mark(device)
-        self._marker_stream = self._find_marker_stream()
+        self._stream = make_private_stream(device)
+        self._stream_number = self._find_stream_number()
 
-    def _find_marker_stream(self) -> int:
-        """CUPTI's number for it."""
+    def _find_stream_number(self) -> int:
+        """What CUPTI calls our stream."""
         self._recorder.on()
-        self._mark()
-        torch.cuda.synchronize()
+        self._lead_in(cold=False)
         self._recorder.off()
         found = self._recorder.take()
         if len(found) != 1:
             raise MeasurementError(f"CUPTI recorded {len(found)} pieces of work where there was one")
         return found[0].stream
+
+    def _lead_in(self, *, cold: bool) -> None:
+        with torch.cuda.stream(self._stream):
+            if cold:
+                self._evict()
+            else:
+                torch.cuda.synchronize()
+                self._pebble.zero_()
+        torch.cuda.synchronize()
 
     def measure(
         self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
@@ -53,15 +62,11 @@ class Cupti:
             for index in repeat(calls, budget_s):
                 call = prepare(index)
                 self._recorder.on()
-                if cold:
-                    self._evict()
-                torch.cuda.synchronize()
-                self._mark()
-                torch.cuda.synchronize()
+                self._lead_in(cold=cold)
                 call()
                 extras.append(after())
                 torch.cuda.synchronize()
                 self._recorder.off()
         finally:
             self._recorder.off()
-        return attribute(self._recorder.take(), self._marker_stream, extras)
+        return attribute(self._recorder.take(), self._stream_number, extras)

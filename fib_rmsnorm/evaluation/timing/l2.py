@@ -29,8 +29,11 @@ class L2Eviction:
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
 
     def __call__(self) -> None:
-        """Enqueue the eviction on the current stream. Raises MeasurementError if the driver refuses."""
+        """Wait for the device, and enqueue the eviction on the current stream.
+
+        Raises MeasurementError if the driver refuses.
+        """
+        torch.cuda.synchronize()  # or what still runs would use the cache, and mark lines after the reset
         if self._reset is not None:
-            torch.cuda.synchronize()  # or what still runs would mark lines after the reset
             require_success(self._reset(), "resetting the persisting lines of L2")
         torch.amax(self._buffer, dim=0, out=self._sink)
