@@ -47,12 +47,12 @@ def test_what_is_ours_at_the_end_does_not_count():
 @pytest.mark.parametrize(
     ("pieces", "extras", "says"),
     [
-        (timeline([[(1, 2)], []]), [0, 0], "1 of 2 timed calls, and the work of 1"),
-        (timeline([[(1, 2)], [], [(1, 2)]]), [0, 0, 0], "2 of 3 timed calls, and the work of 2"),
-        (timeline([[(1, 2)]]), [1], "1 of 1 timed calls, and the work of 0"),
-        (timeline([[(1, 2)]])[2:], [0], "0 of 1 timed calls, and the work of 0"),
-        (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "2 of 2 timed calls, and the work of 1"),
-        (timeline([[(1, 2)], [(1, 2)]]), [0], "2 of 1 timed calls, and the work of 1"),
+        (timeline([[(1, 2)], []]), [0, 0], "no device work for 1 of 2"),
+        (timeline([[(1, 2)], [], [(1, 2)]]), [0, 0, 0], "no device work for 1 of 3"),
+        (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
+        (timeline([[(1, 2)]])[2:], [0], "no device work for 1 of 1"),
+        (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "no device work for 1 of 2"),
+        (timeline([[(1, 2)], [(1, 2)]]), [0], "somebody else used the stream"),
     ],
 )
 def test_what_is_missing_or_too_much_fails(pieces, extras, says):

@@ -49,8 +49,8 @@ def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -
         ours_before = ours
     found = [call.to_sample(extra) for call, extra in zip(calls, extras, strict=False)]
     samples = [sample for sample in found if sample is not None]
-    if not len(calls) == len(samples) == len(extras):
-        raise MeasurementError(
-            f"CUPTI recorded {len(calls)} of {len(extras)} timed calls, and the work of {len(samples)}", len(extras)
-        )
+    if len(calls) > len(extras):
+        raise MeasurementError("somebody else used the stream that marks timed calls", len(extras))
+    if idle := len(extras) - len(samples):
+        raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls", len(extras))
     return samples
