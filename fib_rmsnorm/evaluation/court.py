@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -20,13 +21,14 @@ class ReferenceFailedError(FibRmsnormError):
 
 
 class Court:
-    """One device's judge process, replaced if it dies."""
+    """One device's judge process, replaced if it dies. Several threads may ask it, which answers one by one."""
 
     def __init__(self, zygote: Zygote, device: Device, terms: Terms) -> None:
         self._zygote = zygote
         self._device = device
         self._terms = terms
         self._judge: Process | None = None
+        self._lock = threading.Lock()
 
     def call(self, workload: Workload, case: int, worker: Worker, allowance: Allowance) -> Called:
         """Have the Solution called on a case, and its outputs handed over. Raises FailedError if that fails."""
@@ -71,8 +73,6 @@ class Court:
             raise FailedError("INCORRECT_NUMERICAL", "\n".join(faults), _sum_up([verdict], list(definition.outputs)))
 
     def _compare(self, definition: Definition, worker: Worker, request: Message) -> Message:
-        if self._judge is None or not self._judge.alive:
-            self._judge = self._zygote.spawn("judge")
         message = {
             "do": "compare",
             "definition": definition.model_dump(mode="json"),
@@ -82,20 +82,25 @@ class Court:
             "handover": worker.process.handover_path,
             **request,
         }
-        try:
-            answer = self._judge.request(message, time.monotonic() + self._terms.timeout_s)
-        except ProcessTimeoutError:
-            raise ReferenceFailedError(
-                f"the reference of {definition.name} took over {self._terms.timeout_s:g} s"
-            ) from None
-        except ProcessDiedError as error:
-            raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
-        if not answer["ok"]:
-            raise ReferenceFailedError(f"the reference of {definition.name} failed: {answer['message']}")
+        with self._lock:
+            answer = self._ask(message, definition.name)
         worker.process.clear_handover()  # or a later call could pass by what an earlier one wrote
         if "missing" in answer:
             worker.process.kill()
             raise FailedError("RUNTIME_ERROR", f"calling: {answer['missing']}")
+        return answer
+
+    def _ask(self, message: Message, name: str) -> Message:
+        if self._judge is None or not self._judge.alive:
+            self._judge = self._zygote.spawn("judge")
+        try:
+            answer = self._judge.request(message, time.monotonic() + self._terms.timeout_s)
+        except ProcessTimeoutError:
+            raise ReferenceFailedError(f"the reference of {name} took over {self._terms.timeout_s:g} s") from None
+        except ProcessDiedError as error:
+            raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
+        if not answer["ok"]:
+            raise ReferenceFailedError(f"the reference of {name} failed: {answer['message']}")
         return answer
 
 

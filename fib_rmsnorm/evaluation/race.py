@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count as count_up
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Literal
 
 from fib_rmsnorm.evaluation.answers import Costs, Done, Staged, Timed
@@ -86,8 +87,7 @@ class Race:
     def run(self, entrants: list[Entrant], *, unjudged: Entrant) -> None:
         """Time every entrant; `unjudged` is the reference, whose outputs nobody checks."""
         everyone = [unjudged, *entrants]
-        for entrant in everyone:
-            self._attempt(entrant, self._set_stage)
+        self._attempt_all(everyone, self._set_stage)
         judged = self._choose_judged_trials()
         trial = 0
         while running := [e for e in entrants if e.failure is None and not self._is_done(e)]:
@@ -104,8 +104,7 @@ class Race:
             if entrant.judged_trials < len(entrant.trials):
                 self._attempt(entrant, self._judge)
             self._attempt(entrant, self._count_costs)
-        for entrant in everyone:
-            self._attempt(entrant, self._strike_stage)
+        self._attempt_all(everyone, self._strike_stage)
 
     def _choose_judged_trials(self) -> set[int]:
         """After which trials one of the calls since the last such is judged; one of the calls that are left is, too.
@@ -117,6 +116,12 @@ class Race:
             return {self._random.randrange(fewest)}
         doubled = takewhile(lambda count: count < _MOST_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
+
+    def _attempt_all(self, entrants: list[Entrant], step: Callable[[Entrant], None]) -> None:
+        """Side by side, since nothing is timed."""
+        with ThreadPoolExecutor(len(entrants)) as pool:
+            for _ in pool.map(self._attempt, entrants, repeat(step)):
+                pass
 
     def _attempt(self, entrant: Entrant, step: Callable[[Entrant], None]) -> None:
         if entrant.failure is None:

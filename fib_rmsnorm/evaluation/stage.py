@@ -139,9 +139,9 @@ class Stage:
         return self._runner.changed(sighting.returned, sighting.outputs) if sighting.returned else []
 
     def earlier_numbers(self, number: int) -> list[int]:
-        """The numbers of the first call and of the one before `number`: what caches keep is mostly of one of these."""
+        """The numbers of the first calls and of the one before `number`: what caches keep is mostly of one of these."""
         index = self._numbers.index(number)
-        return [self._numbers[i] for i in sorted({0, index - 1}) if 0 <= i < index]
+        return [self._numbers[i] for i in sorted({0, 1, index - 1}) if 0 <= i < index]
 
     def warm_up(self, calls: int, budget_s: float, watched_by: AbstractContextManager[object]) -> None:
         """Call as often, without timing; the first call within a context."""
