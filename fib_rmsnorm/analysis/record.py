@@ -89,6 +89,7 @@ class Ceiling:
     """What bounds every Solution of the Workload."""
 
     empty_ms: Amount | None = None
+    empty_host_us: float | None = None
     copy_ms: Amount | None = None
     copy_low_ms: Amount | None = None
     copy_high_ms: Amount | None = None

@@ -33,7 +33,8 @@ def main() -> None:
         sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm --help)"))
     if code == INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
         end_interrupted()
-    gc.freeze()  # or all that was imported is searched for garbage at the end: 0.35 s with torch
+    if "triton" not in sys.modules:  # whose bindings complain of what is not collected
+        gc.freeze()  # or all that was imported is searched for garbage at the end: 0.35 s with torch
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -15,6 +15,7 @@ from fib_rmsnorm.evaluation.ceilings.tuning import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.evaluation.statistics import median_interval, middle
 from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.evaluation.timing.host import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
 
 _CALLS = 100
@@ -50,6 +51,7 @@ class Bench:
         interval = median_interval(copy, tick)
         return {
             "empty_ms": middle(empty, tick),
+            "empty_host_us": None if self._device == "cpu" else host_overhead_us(self.copier.empty),
             "copy_ms": middle(copy, tick),
             "copy_low_ms": interval.low,
             "copy_high_ms": interval.high,

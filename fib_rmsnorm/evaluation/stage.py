@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import randbelow
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -17,14 +16,13 @@ from fib_rmsnorm.evaluation.outputs import OutputBuffers
 from fib_rmsnorm.evaluation.results import WrongOutputError
 from fib_rmsnorm.evaluation.runner import Runner
 from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
+from fib_rmsnorm.evaluation.timing.host import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import Call, repeat
 from fib_rmsnorm.schema import Definition, Workload
 
 KEPT_CALLS = 4
 """Outputs of so many of the last calls are kept."""
 _FEWER_KEPT_BYTES = 256 << 20
-_OVERHEAD_CALLS = 50
-_OVERHEAD_TRIALS = 10
 
 _clone = torch.Tensor.clone
 
@@ -161,18 +159,7 @@ class Stage:
 
     def host_overhead_us(self) -> float | None:
         """Host microseconds to issue a call without waiting for it; None on CPU, where a call is its work."""
-        if self._device == "cpu":
-            return None
-        call = self.prepare()
-        best = float("inf")
-        for _ in range(_OVERHEAD_TRIALS):
-            self._runner.synchronize()
-            started = perf_counter()
-            for _ in range(_OVERHEAD_CALLS):
-                call()
-            best = min(best, (perf_counter() - started) / _OVERHEAD_CALLS)
-        self._runner.synchronize()
-        return best * 1e6
+        return None if self._device == "cpu" else host_overhead_us(self.prepare())
 
     def peak_memory_bytes(self) -> int | None:
         """Device memory that a call allocates through torch beyond its outputs; None on CPU."""

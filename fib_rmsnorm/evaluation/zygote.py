@@ -8,6 +8,7 @@ it, so that the scheduler itself can wait for it and see how it ended.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -54,6 +55,7 @@ def main(descriptor: int, scheduler: int) -> None:
         import fib_rmsnorm.evaluation.judge
         import fib_rmsnorm.evaluation.worker  # noqa: F401
 
+    gc.freeze()
     prctl(_PR_SET_PDEATHSIG, 0)
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)

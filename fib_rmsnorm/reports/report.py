@@ -172,6 +172,7 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "copy_ms": record.copy_ms,
         "empty_ms": record.empty_ms,
         "host_overhead_us": record.host_overhead_us,
+        "empty_host_us": record.empty_host_us,
         "suspect": "; ".join(record.suspect),
         "timestamp": record.timestamp,
         "trace": record.place,

@@ -120,8 +120,12 @@ def _ceiling_fields(performance: Performance) -> dict[str, str]:
 def _cost_fields(performance: Performance) -> dict[str, str]:
     overhead_us, first_ms = performance.host_overhead_us, performance.first_call_ms
     build_s, memory = performance.build_s, performance.peak_memory_bytes
+    empty_us = performance.ceiling.empty_host_us if performance.ceiling else None
     return {
-        "Host overhead": f"{format_latency(overhead_us / 1e3)} to issue a call" if overhead_us is not None else "",
+        "Host overhead": joined(
+            f"{format_latency(overhead_us / 1e3)} to issue a call" if overhead_us is not None else "",
+            f"{format_latency(empty_us / 1e3)} for an empty kernel" if empty_us is not None else "",
+        ),
         "First call": format_latency(first_ms) if first_ms is not None else "",
         "Build": f"{build_s:.2f} s" if build_s is not None else "",
         "Peak memory": f"{format_bytes(memory)} beyond its outputs" if memory is not None else "",

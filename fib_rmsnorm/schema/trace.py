@@ -42,6 +42,8 @@ class Ceiling(BaseModel):
 
     empty_ms: float
     """An empty kernel (on CPU: an empty call): the floor of any launch."""
+    empty_host_us: float | None = None
+    """What the host takes to issue the empty kernel, as `host_overhead_us`; None on CPU."""
     copy_ms: float
     """The fastest of several copies that read and write as many bytes as the Workload's tensors have."""
     copy_low_ms: float

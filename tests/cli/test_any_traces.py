@@ -14,7 +14,7 @@ TIMINGS = (
     *("latency_ms", "reference_latency_ms", "speedup_factor", "speedup_low", "latency_low_ms", "latency_high_ms"),
     *("latency_p5_ms", "latency_p95_ms", "bandwidth_gb_per_s", "percent_of_copy", "host_overhead_us", "a_a_difference"),
 )
-CEILINGS = ("empty_ms", "copy_ms", "copy_low_ms", "peak_bandwidth_gb_per_s")
+CEILINGS = ("empty_ms", "empty_host_us", "copy_ms", "copy_low_ms", "peak_bandwidth_gb_per_s")
 performances = st.fixed_dictionaries(
     {},
     optional={

@@ -20,6 +20,7 @@ CLOCKS = Clocks(
 )
 CEILING = Ceiling(
     empty_ms=0.001,
+    empty_host_us=2.2,
     copy_ms=0.0018,
     copy_low_ms=0.00179,
     copy_high_ms=0.00181,
@@ -92,7 +93,7 @@ def test_all_that_says_how_far_to_trust_a_latency(show):
         "Bytes moved": "24.6 kB (inputs and outputs, each once)",
         "Copy": "1.80 us for as many bytes, 95% interval 1.79 us to 1.81 us, by cuda 256 threads, tuned",
         "Empty kernel": "1.00 us",
-        "Host overhead": "3.10 us to issue a call",
+        "Host overhead": "3.10 us to issue a call, 2.20 us for an empty kernel",
         "First call": "210 ms",
         "Build": "1.50 s",
         "Peak memory": "512 B beyond its outputs",
@@ -120,7 +121,13 @@ def test_a_device_that_is_as_it_should_be(show):
 
 def test_what_a_cpu_cannot_tell_is_left_out(show):
     ceiling = CEILING.model_copy(
-        update={"copy_hot_ms": None, "peak_bandwidth_gb_per_s": None, "threads": [0, 2], "note": None}
+        update={
+            "copy_hot_ms": None,
+            "empty_host_us": None,
+            "peak_bandwidth_gb_per_s": None,
+            "threads": [0, 2],
+            "note": None,
+        }
     )
     clocks = Clocks(before_mhz=2300, during_mhz=2299.7)
     told = facts(show(timer="cpu_clock", cold_l2=None, ceiling=ceiling, clocks=clocks))

@@ -78,7 +78,7 @@ def test_an_answer_says_all_and_is_json():
     assert found["timer"] == "cpu_clock"
     assert set(found["threads"] or ()) <= os.sched_getaffinity(0)
     assert (found["threads"] is None) == ("OpenMP" in found["copy_method"])
-    assert found["copy_hot_ms"] is None and found["note"] is None
+    assert found["copy_hot_ms"] is None and found["empty_host_us"] is None and found["note"] is None
     assert found["copy_samples"] >= 7 and found["empty_samples"] >= 7 and found["ways_tried"] >= 1
 
 
@@ -176,3 +176,4 @@ def test_every_gpu_way_moves_what_it_says(read, written):
 def test_a_copy_that_fits_the_cache_is_faster_hot():
     found = gauge.Gauge().measure(request("cuda:0", 8 << 20, 8 << 20))
     assert found["empty_ms"] < found["copy_hot_ms"] < 0.9 * found["copy_ms"]
+    assert 0.5 < found["empty_host_us"] < 100
