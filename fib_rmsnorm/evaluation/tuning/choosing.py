@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
 
-from fib_rmsnorm.evaluation.tuning.table import Entry, Provenance, Rung, render_table
+from fib_rmsnorm.evaluation.tuning.table import Entry, Provenance, Rung, in_order_of, render_table
 from fib_rmsnorm.evaluation.tuning.tunable import Parameters, Tunable, parameters_of, table_key
 from fib_rmsnorm.schema import Trace
 
@@ -77,6 +77,8 @@ def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]
         timings = collect_timings(traces.get(tunable.definition.name, ()))
         if timings:
             entries.append(Entry(table_key(tunable.definition), climb(timings)))
+    path = tunables[0].table
+    entries = in_order_of(path.read_text() if path.exists() else "", entries)
     everything = [trace for each in traces.values() for trace in each]
     return render_table(tunables[0].columns, entries, _describe_provenance(everything))
 

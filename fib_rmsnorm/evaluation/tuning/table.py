@@ -6,6 +6,7 @@ that was never measured, and then the Solution's own rule holds.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,20 @@ def render_table(columns: Columns, entries: Sequence[Entry], provenance: Provena
     multiprocessors = provenance.multiprocessors if provenance else 0
     render = _python if PurePosixPath(columns.path).suffix == ".py" else _header
     return "\n".join(render(columns, told, entries, multiprocessors)) + "\n"
+
+
+def in_order_of(text: str, entries: Sequence[Entry]) -> list[Entry]:
+    """Entries in the order of a table's text as it was, new ones last.
+
+    Another order would make another Solution of it, to which its Traces do not belong.
+    """
+
+    def place(entry: Entry) -> int:
+        numbers = ", ".join(map(str, entry.key.values()))
+        found = re.search(rf"[({{]{numbers}[,)]", text)
+        return found.start() if found else len(text)
+
+    return sorted(entries, key=place)
 
 
 def _tell(name: str, provenance: Provenance | None) -> Iterator[str]:

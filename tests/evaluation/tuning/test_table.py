@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Provenance, Rung, render_table
+from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Provenance, Rung, in_order_of, render_table
 
 LADDER = (
     Rung(64, {"threads": 512, "rows": 1}, "1: 1.60 us, " * 30),
@@ -93,3 +93,13 @@ def test_it_says_where_it_comes_from(suffix):
         assert word in text
     assert max(map(len, text.splitlines())) <= 120
     assert "Nothing was measured" in render(suffix, [], None)
+
+
+@pytest.mark.parametrize("suffix", [".py", ".h"])
+def test_shapes_stay_where_they_are_and_new_ones_come_last(suffix):
+    shapes = [
+        Entry({"hidden": hidden, "itemsize": 2}, (Rung(None, {"threads": 64, "rows": 1}),)) for hidden in (9, 4, 7)
+    ]
+    text = render(suffix, shapes[:2])
+    assert in_order_of(text, [shapes[2], shapes[1], shapes[0]]) == shapes
+    assert in_order_of("", shapes) == shapes
