@@ -96,7 +96,9 @@ def _read_one(kernel: KernelResources, ptx: str) -> Code | None:
 
 def _compile_native(solution: Solution, arch: str, cache: Path) -> Compiled:
     built = build_native(solution, cache, f"{arch[3:-1]}.{arch[-1]}")
-    return Compiled(parse_ptxas_report(built.log), [], library=built.library)
+    # The log has the files in the order in which their compilers, which run side by side, have ended.
+    kernels = sorted(parse_ptxas_report(built.log), key=lambda kernel: _without_hashes(kernel.kernel))
+    return Compiled(kernels, [], library=built.library)
 
 
 def _record_launches(
