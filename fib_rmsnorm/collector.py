@@ -1,4 +1,4 @@
-"""Python's garbage collector and what imports make: it is searched again and again, and there is nothing to find."""
+"""Python's garbage collector, which searches what is made by the million again and again and finds nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Collect nothing meanwhile: importing torch takes 0.85 of the time so."""
+    """Collect nothing meanwhile. Importing torch takes 0.85 of the time so, reading many Traces a quarter."""
     was_on = gc.isenabled()
     gc.disable()
     try:

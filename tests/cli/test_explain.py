@@ -69,6 +69,15 @@ def test_cuda_launches_follow_the_architecture(fib, shipped):
 
 
 @needs_nvcc
+def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
+    """Of each dtype's file they come together, and the files by name."""
+    record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "512")
+    pairs = ("__nv_bfloat162", "__half2", "float2")
+    found = [pair for kernel in record["kernels"] for pair in pairs if f"<{pair}," in kernel["kernel"]]
+    assert set(found) == set(pairs) and found == sorted(found, key=pairs.index)
+
+
+@needs_nvcc
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
     assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"

@@ -20,34 +20,25 @@ _BUFFER_BYTES = 1 << 20  # some 5,000 records; CUPTI asks for more if it needs m
 _FORCED_FLUSH = 1
 
 
+_HEAD = (
+    ("kind", ctypes.c_uint32),
+    ("configuration", ctypes.c_uint32 * 3),
+    ("start", ctypes.c_uint64),
+    ("end", ctypes.c_uint64),
+)
+_PLACE = (("device_id", ctypes.c_uint32), ("context_id", ctypes.c_uint32), ("stream_id", ctypes.c_uint32))
+
+
 class _KernelRecord(ctypes.Structure):
     """How CUpti_ActivityKernel4 (of CUDA 8) and all later ones begin."""
 
-    _fields_ = (
-        ("kind", ctypes.c_uint32),
-        ("configuration", ctypes.c_uint32 * 3),
-        ("start", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("completed", ctypes.c_uint64),
-        ("device_id", ctypes.c_uint32),
-        ("context_id", ctypes.c_uint32),
-        ("stream_id", ctypes.c_uint32),
-    )
+    _fields_ = (*_HEAD, ("completed", ctypes.c_uint64), *_PLACE)
 
 
 class _MemoryRecord(ctypes.Structure):
     """How CUpti_ActivityMemcpy, CUpti_ActivityMemset and all later ones begin."""
 
-    _fields_ = (
-        ("kind", ctypes.c_uint32),
-        ("value_or_kinds", ctypes.c_uint32),
-        ("bytes", ctypes.c_uint64),
-        ("start", ctypes.c_uint64),
-        ("end", ctypes.c_uint64),
-        ("device_id", ctypes.c_uint32),
-        ("context_id", ctypes.c_uint32),
-        ("stream_id", ctypes.c_uint32),
-    )
+    _fields_ = (*_HEAD, *_PLACE)
 
 
 _RECORDS: dict[int, type[_KernelRecord | _MemoryRecord]] = {
@@ -113,7 +104,7 @@ class ActivityRecorder:
 
 
 def _loaded_library() -> ctypes.CDLL:
-    """The CUPTI that cupti-python has loaded, wherever it found it."""
+    """The CUPTI that cupti-python has loaded, wherever it found it. Of several any will do, if nothing uses two."""
     cupti.get_timestamp()  # loads it
     mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
     found = sorted(path for path in mapped if Path(path).name.startswith("libcupti.so"))

@@ -18,7 +18,7 @@ _FEWEST_CALLS = 1
 
 
 MOST_ATTEMPTS = 3
-"""At a trial whose measurement fails: CUPTI was seen to lose records of one trial and not of the next."""
+"""At a trial whose measurement fails: records that were dropped once need not be again."""
 
 
 class MeasurementError(Exception):
