@@ -20,8 +20,6 @@ The solution `copy` is torch's copy of x, for what the graphs show: their calls 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import shutil
 import subprocess
@@ -33,6 +31,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import under_ncu
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -41,7 +41,6 @@ STAMPED = "rmsnorm_cuda_vec16_v1"
 STAMPED_KERNELS = ("rmsnorm_row", "rmsnorm_rows")
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 RUNS = 3
-NCU_CALLS = 7
 GRAPH_CALLS = 64
 GRAPH_REPLAYS = 7
 STAMP_CALLS = 60
@@ -155,43 +154,20 @@ def measure_by_cupti(call: Call, calls: int) -> float:
 
 
 def profiled_child(solutions: list[str], *, evict: bool) -> None:
-    """What runs below ncu: every call between the profiler's start and stop is one kernel."""
-    import torch
-
-    from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-
-    profiler = torch.cuda.cudart()
+    """What runs below ncu."""
     calls: list[Call] = [empty_kernel]
     for solution in solutions:
         entry, definition = load(solution)
         calls += [make_calls(entry, definition, batch, 1)[0] for batch in BATCHES]
-    eviction = L2Eviction("cuda:0")
-    for call in calls:
-        for index in range(NCU_CALLS + 1):  # the first compiles
-            if evict:
-                eviction()
-            torch.cuda.synchronize()
-            if index:
-                profiler.cudaProfilerStart()
-            call()
-            torch.cuda.synchronize()
-            profiler.cudaProfilerStop()
+    under_ncu.profile_calls(calls, evict=evict)
 
 
 def run_ncu(solutions: list[str], figures: Figures, empty_us: float, *, evict: bool) -> float:
     """Profile all solutions in one process; returns what ncu adds to an empty kernel."""
-    command = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
-    command += ["--cache-control", "none" if evict else "all"]
-    command += ["--profile-from-start", "off", "--metrics", "gpu__time_duration.sum"]
-    command += [sys.executable, __file__, "--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    table = said[said.index('"ID"') :]
-    rows = [row for row in csv.DictReader(io.StringIO(table)) if row["ID"]]  # the first has units and no ID
-    times = [float(row["gpu__time_duration.sum"].replace(",", "")) / 1e3 for row in rows]
+    options = ["--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
     expected = ["empty", *(key(solution, batch) for solution in solutions for batch in BATCHES)]
-    if len(times) != NCU_CALLS * len(expected):
-        raise SystemExit(f"ncu saw {len(times)} kernels, not {NCU_CALLS * len(expected)}")
-    medians = {row: median(times[i * NCU_CALLS : (i + 1) * NCU_CALLS]) for i, row in enumerate(expected)}
+    durations = under_ncu.read_durations(__file__, *options, kernels=len(expected), evict=evict)
+    medians = {row: median(times) for row, times in zip(expected, durations, strict=True)}
     offset = medians.pop("empty") - empty_us
     for row, value in medians.items():
         figures[row]["ncu_evicted" if evict else "ncu"] = round(value - offset, 3)
