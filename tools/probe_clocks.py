@@ -30,11 +30,13 @@ import under_ncu
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-KINDS = ("empty", "spin", "read", "write", "copy", "fenced copy")
-ROWS = (1, 32, 128, 512, 4096)
+SPINS = {f"spin {cycles}": cycles for cycles in (1000, 2000, 4000, 8000)}
+# In the order of probes.cu's.
+KINDS = (("empty",), tuple(SPINS), ("read",), ("write",), ("copy",), ("fenced copy",))
+ROWS = (1, 8, 32, 128, 512, 4096)
+MOST_SPINNING_ROWS = 128  # at least as many multiprocessors: rows that wait for others would take a multiple
 ROW_BYTES = 8192
 WARPS = 8  # a row
-SPIN_CYCLES = 2000
 CUPTI_CALLS = 200
 
 
@@ -54,12 +56,13 @@ class Probes:
 
     def call(self, kind: str, rows: int, *, stamped: bool) -> Callable[[], None]:
         """A call of a probe."""
+        number = next(number for number, kinds in enumerate(KINDS) if kind in kinds)
 
         def call() -> None:
             stamps = self._stamps[self._calls_made % self._calls].data_ptr() if stamped else 0
             self._calls_made += 1
-            arguments = (self._from.data_ptr(), self._to.data_ptr(), SPIN_CYCLES, stamps)
-            if self._launch(KINDS.index(kind), rows, *map(ctypes.c_int64, arguments)):
+            arguments = (self._from.data_ptr(), self._to.data_ptr(), SPINS.get(kind, 0), stamps)
+            if self._launch(number, rows, *map(ctypes.c_int64, arguments)):
                 raise SystemExit(f"the probe '{kind}' cannot be launched")
 
         return call
@@ -74,7 +77,8 @@ class Probes:
 
 def each_probe() -> list[tuple[str, int, bool]]:
     """Kind, rows, and whether it is stamped."""
-    return [(kind, rows, stamped) for kind in KINDS for rows in ROWS for stamped in (False, True)]
+    found = [(kind, rows, stamped) for kinds in KINDS for kind in kinds for rows in ROWS for stamped in (False, True)]
+    return [probe for probe in found if probe[0] not in SPINS or probe[1] <= MOST_SPINNING_ROWS]
 
 
 def build(folder: Path) -> Path:
@@ -96,8 +100,9 @@ def profiled_child(library: Path, spans: Path, *, evict: bool) -> None:
     spans.write_text(json.dumps(found))
 
 
-def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> None:
-    """Time every probe by our timer."""
+def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> float | None:
+    """Time every probe by our timer; returns the multiprocessors' clock behind it."""
+    from fib_rmsnorm.evaluation.clocks import read_clocks
     from fib_rmsnorm.evaluation.statistics import middle
     from fib_rmsnorm.evaluation.timing.cupti import Cupti
 
@@ -111,6 +116,7 @@ def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> None:
         row["stamped_cupti" if stamped else "cupti"] = round(found, 3)
         if stamped:
             row["stamps_cupti"] = round(median(probes.read_spans(rows, len(samples))), 3)
+    return read_clocks("cuda:0").clock_mhz
 
 
 def run_ncu(library: Path, figures: dict[str, dict[str, Any]], *, evict: bool) -> None:
@@ -143,12 +149,12 @@ def main() -> None:
     figures: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         library = build(Path(temporary))
-        run_cupti(library, figures)
+        clock_mhz = run_cupti(library, figures)
         run_ncu(library, figures, evict=True)
         run_ncu(library, figures, evict=False)
     import torch
 
-    result = {"hardware": torch.cuda.get_device_name(), "spin_cycles": SPIN_CYCLES, "rows": figures}
+    result = {"hardware": torch.cuda.get_device_name(), "clock_mhz": clock_mhz, "rows": figures}
     options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 

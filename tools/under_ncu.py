@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CALLS = 7
+CALLS = 15
 
 DURATION = "gpu__time_duration.sum"
 
