@@ -6,13 +6,14 @@ Needs a GPU with CUPTI, ncu and nvcc, and takes some minutes. Microseconds, for 
 
 - `ours`: the medians of benches in processes of their own, one after the other;
 - `upstream`: what flashinfer-bench records as latency;
-- `ncu`: gpu__time_duration behind caches that ncu flushes and invalidates, less what ncu adds to an empty kernel (its
-  own reading of one less CUPTI's); `ncu_evicted`: the same behind our eviction, with ncu leaving the caches alone;
+- `ncu`: gpu__time_duration behind caches that ncu flushes and invalidates, less what ncu adds to a kernel of known
+  length that touches no memory (its own reading of one in as many blocks, less CUPTI's: probe_clocks.py says why it is
+  not an empty one); `ncu_evicted`: the same behind our eviction, with ncu leaving the caches alone;
 - `graph`: the slope of a CUDA graph's time over its number of calls, which rotate over more memory than the cache
   holds; less the slope of a graph of empty kernels, plus CUPTI's empty kernel;
 - `stamps`: from the first warp's start to the last warp's end by the GPU's clock, read inside the kernel, plus CUPTI's
   empty kernel for what lies before and behind; `stamped`: CUPTI's reading of the same kernel, which the stamps
-  slow down (only the CUDA solution, whose source is patched for it).
+  slow down; `stamps_ncu`: as `stamps`, taken while ncu watched (only the CUDA solution, whose source is patched).
 
 The solution `copy` is torch's copy of x, for what the graphs show: their calls write back what those before wrote.
 """
@@ -31,6 +32,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import probe_clocks
+import stamped_kernel
 import under_ncu
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,9 +41,10 @@ sys.path.insert(0, str(ROOT))
 
 DEFINITION = "rmsnorm_d4096"
 STAMPED = "rmsnorm_cuda_vec16_v1"
-STAMPED_KERNELS = ("rmsnorm_row", "rmsnorm_rows")
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 RUNS = 3
+REFERENCE = "spin 1000"
+REFERENCE_CALLS = 100
 GRAPH_CALLS = 64
 GRAPH_REPLAYS = 7
 STAMP_CALLS = 60
@@ -153,25 +157,41 @@ def measure_by_cupti(call: Call, calls: int) -> float:
     return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
 
 
-def profiled_child(solutions: list[str], *, evict: bool) -> None:
+def reference_rows(batch: int) -> int:
+    """Blocks of the kernel of known length that a batch is corrected by."""
+    return min(batch, probe_clocks.MOST_SPINNING_ROWS)
+
+
+def reference_calls(library: Path) -> dict[int, Call]:
+    """The kernels of known length, by their blocks."""
+    probes = probe_clocks.Probes(library)
+    return {rows: probes.call(REFERENCE, rows, stamped=False) for rows in sorted({*map(reference_rows, BATCHES)})}
+
+
+def profiled_child(library: Path, solutions: list[str], *, evict: bool) -> None:
     """What runs below ncu."""
-    calls: list[Call] = [empty_kernel]
+    calls = list(reference_calls(library).values())
     for solution in solutions:
         entry, definition = load(solution)
         calls += [make_calls(entry, definition, batch, 1)[0] for batch in BATCHES]
     under_ncu.profile_calls(calls, evict=evict)
 
 
-def run_ncu(solutions: list[str], figures: Figures, empty_us: float, *, evict: bool) -> float:
-    """Profile all solutions in one process; returns what ncu adds to an empty kernel."""
-    options = ["--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
-    expected = ["empty", *(key(solution, batch) for solution in solutions for batch in BATCHES)]
-    durations = under_ncu.read_durations(__file__, *options, kernels=len(expected), evict=evict)
-    medians = {row: median(times) for row, times in zip(expected, durations, strict=True)}
-    offset = medians.pop("empty") - empty_us
-    for row, value in medians.items():
-        figures[row]["ncu_evicted" if evict else "ncu"] = round(value - offset, 3)
-    return offset
+def run_ncu(library: Path, solutions: list[str], figures: Figures, *, evict: bool) -> dict[int, float]:
+    """Profile all solutions in one process; returns what ncu adds to kernels of known length, by their blocks."""
+    references = reference_calls(library)
+    options = ["--probes", str(library), "--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
+    rows = [(solution, batch) for solution in solutions for batch in BATCHES]
+    durations = under_ncu.read_durations(__file__, *options, kernels=len(references) + len(rows), evict=evict)
+    medians = [median(times) for times in durations]
+    adds = {
+        blocks: reading - measure_by_cupti(call, REFERENCE_CALLS)
+        for (blocks, call), reading in zip(references.items(), medians, strict=False)
+    }
+    for (solution, batch), reading in zip(rows, medians[len(references) :], strict=True):
+        offset = adds[reference_rows(batch)]
+        figures[key(solution, batch)]["ncu_evicted" if evict else "ncu"] = round(reading - offset, 3)
+    return adds
 
 
 def graph_slope(calls: list[Call]) -> float:
@@ -221,96 +241,60 @@ def run_graphs(solutions: list[str], figures: Figures, empty_us: float) -> float
     return slope_of_empty
 
 
-STAMP_DECLARATIONS = """
-constexpr int64_t MOST_STAMPS = 1 << 22;
-__device__ unsigned long long stamps[2 * MOST_STAMPS];
-__device__ unsigned long long now() {
-  unsigned long long time;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
-  return time;
-}
-"""
-STAMP_BEGIN = "  const unsigned long long began = now();\n"
-STAMP_END = """\
-  __syncwarp();
-  const int thread = threadIdx.x + threadIdx.y * blockDim.x;
-  if (thread % WARP == 0) {
-    const int64_t warp = blockIdx.x * ((blockDim.x * blockDim.y + WARP - 1) / WARP) + thread / WARP;
-    if (warp < MOST_STAMPS) {
-      stamps[2 * warp] = began;
-      stamps[2 * warp + 1] = now();
-    }
-  }
-"""
-STAMP_READER = """
-// Copies the stamps out and clears them.
-extern "C" int read_stamps(void* to, int64_t bytes) {
-  if (cudaMemcpyFromSymbol(to, stamps, bytes)) return 1;
-  void* address = nullptr;
-  return cudaGetSymbolAddress(&address, stamps) || cudaMemset(address, 0, bytes);
-}
-"""
+def load_stamped() -> tuple[stamped_kernel.Stamped, Any]:
+    """The CUDA solution with stamps, and its Definition."""
+    from fib_rmsnorm.registry import Registry
+
+    registry = Registry(ROOT)
+    return stamped_kernel.Stamped(registry.solutions()[STAMPED]), registry.definition(DEFINITION)
 
 
-def stamp(solution: Any) -> Any:
-    """The CUDA Solution with time stamps in its main kernels."""
-    solution = solution.model_copy(deep=True)
-    sources = {source.path: source for source in solution.sources}
-    device, host = sources["rmsnorm.cuh"], sources["launch_fp16.cu"]
-    includes, namespace, kernels = device.content.partition("namespace {\n")
-    for kernel in STAMPED_KERNELS:
-        kernels = stamp_kernel(kernels, kernel)
-    device.content = f"{includes}{namespace}{STAMP_DECLARATIONS}{kernels}"
-    host.content += STAMP_READER
-    return solution
+def make_stamped_call(stamped: stamped_kernel.Stamped, definition: Any, batch: int) -> Call:
+    """A call of the stamped kernel, made once before."""
+    (call,) = make_calls(stamped.entry, definition, batch, 1)
+    call()
+    stamped.take_span()
+    return call
 
 
-def stamp_kernel(source: str, kernel: str) -> str:
-    """The source with stamps where a kernel's body begins and ends."""
-    head, name, rest = source.partition(f"    {kernel}(")
-    signature, brace, body = rest.partition(") {\n")
-    inside, end, tail = body.partition("\n}\n")
-    if not (name and brace and end):
-        raise SystemExit(f"{STAMPED} is not written as this script expects: {kernel}")
-    return f"{head}{name}{signature}{brace}{STAMP_BEGIN}{inside}\n{STAMP_END}}}\n{tail}"
+def stamped_child(spans: Path) -> None:
+    """Run the stamped kernel below ncu, and leave what the stamps say."""
+    stamped, definition = load_stamped()
+    found: dict[int, list[float]] = {}
+    for batch in BATCHES:
+        taken = found.setdefault(batch, [])
+        call = make_stamped_call(stamped, definition, batch)
+        under_ncu.profile_calls([call], evict=True, after=lambda taken=taken: taken.append(stamped.take_span()))
+    spans.write_text(json.dumps(found))
 
 
 def run_stamps(figures: Figures, empty_us: float) -> None:
     """Time stamps from inside the CUDA solution's kernel, behind the same eviction as in a bench."""
-    import ctypes
-
     import torch
 
-    from fib_rmsnorm.evaluation.building.cache import cache_folder
-    from fib_rmsnorm.evaluation.building.native import build_native, load_native
     from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-    from fib_rmsnorm.registry import Registry
 
-    registry = Registry(ROOT)
-    library = build_native(stamp(registry.solutions()[STAMPED]), cache_folder()).library
-    entry = load_native(library, "run")
-    reader = ctypes.CDLL(str(library)).read_stamps
-    evict = L2Eviction("cuda:0")
-    stamps = torch.zeros(1 << 23, dtype=torch.int64)
-    pointer, size = ctypes.c_void_p(stamps.data_ptr()), ctypes.c_int64(stamps.nbytes)
+    (stamped, definition), evict = load_stamped(), L2Eviction("cuda:0")
     for batch in BATCHES:
-        (call,) = make_calls(entry, registry.definition(DEFINITION), batch, 1)
-        call()
+        call = make_stamped_call(stamped, definition, batch)
         spans = []
         for _ in range(STAMP_CALLS):
-            if reader(pointer, size):
-                raise SystemExit("the stamps cannot be read")
             evict()
             torch.cuda.synchronize()
             call()
             torch.cuda.synchronize()
-            reader(pointer, size)
-            pairs = stamps.view(-1, 2)
-            pairs = pairs[pairs[:, 0] > 0]
-            spans.append((pairs[:, 1].max() - pairs[:, 0].min()).item() / 1e3)
+            spans.append(stamped.take_span())
         row = figures[key(STAMPED, batch)]
         row["stamps"] = round(median(spans) + empty_us, 3)
         row["stamped"] = round(measure_by_cupti(call, STAMP_CALLS), 3)
+
+
+def run_stamps_below_ncu(folder: Path, figures: Figures, empty_us: float) -> None:
+    """The same while ncu watches."""
+    path = folder / "spans.json"
+    under_ncu.read_durations(__file__, "--stamped", str(path), kernels=len(BATCHES), evict=True)
+    for batch, spans in json.loads(path.read_text()).items():
+        figures[key(STAMPED, int(batch))]["stamps_ncu"] = round(median(spans) + empty_us, 3)
 
 
 def main() -> None:
@@ -318,11 +302,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path)
     parser.add_argument("--solutions", default=f"{STAMPED},rmsnorm_triton_row_v1,rmsnorm_tilelang_row_v1")
+    parser.add_argument("--probes", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--profiled", help=argparse.SUPPRESS)
+    parser.add_argument("--stamped", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--evict", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.profiled:
-        profiled_child(options.profiled.split(","), evict=options.evict)
+        profiled_child(options.probes, options.profiled.split(","), evict=options.evict)
+        return
+    if options.stamped:
+        stamped_child(options.stamped)
         return
     solutions = options.solutions.split(",")
     figures: Figures = {}
@@ -336,8 +325,10 @@ def main() -> None:
                 shutil.rmtree(packed.with_suffix(""), ignore_errors=True)
         empty_us = run_ours(registry, solutions, figures)
         run_upstream(registry, figures)
-    offset = run_ncu(solutions, figures, empty_us, evict=False)
-    run_ncu(solutions, figures, empty_us, evict=True)
+        library = probe_clocks.build(Path(temporary))
+        run_ncu(library, solutions, figures, evict=False)
+        adds = run_ncu(library, solutions, figures, evict=True)
+        run_stamps_below_ncu(Path(temporary), figures, empty_us)
     slope = run_graphs(solutions, figures, empty_us)
     run_stamps(figures, empty_us)
     import torch
@@ -345,7 +336,7 @@ def main() -> None:
     result = {
         "hardware": torch.cuda.get_device_name(),
         "empty_kernel_us": round(empty_us, 3),
-        "ncu_adds_us": round(offset, 3),
+        "ncu_adds_us": {str(blocks): round(added, 3) for blocks, added in adds.items()},
         "graph_slope_of_empty_kernels_us": round(slope, 3),
         "rows": figures,
     }

@@ -33,8 +33,10 @@ def read_durations(script: str, *arguments: str, kernels: int, evict: bool) -> l
     return [times[first : first + CALLS] for first in range(0, len(times), CALLS)]
 
 
-def profile_calls(calls: list[Callable[[], object]], *, evict: bool) -> None:
-    """What runs below ncu: between the profiler's start and stop each call is one kernel."""
+def profile_calls(
+    calls: list[Callable[[], object]], *, evict: bool, after: Callable[[], object] = lambda: None
+) -> None:
+    """What runs below ncu: between the profiler's start and stop each call is one kernel; `after` is not profiled."""
     import torch
 
     from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
@@ -51,3 +53,4 @@ def profile_calls(calls: list[Callable[[], object]], *, evict: bool) -> None:
             call()
             torch.cuda.synchronize()
             profiler.cudaProfilerStop()
+            after()
