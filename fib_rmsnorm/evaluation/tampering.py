@@ -15,9 +15,11 @@ import secrets
 import signal
 import sys
 import time
+from _ctypes import CFuncPtr
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from types import FunctionType
+from functools import partial
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -60,6 +62,21 @@ _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flus
 _OURS = "fib_rmsnorm.evaluation."
 # Attributes of the evaluator's objects that hold what the solution made.
 _OF_THE_SOLUTION = ("_entry", "_returned")
+# An attribute that holds one of these is state, and changes. What any other holds when the watch is armed, it goes on
+# holding. Of what is in containers that is true of functions in dicts: they are the answers to requests.
+_STATE = (type(None), int, float, str, bytearray, list, deque, dict, set)
+# What ctypes has Python run with a C function's arguments and result.
+_OF_A_C_FUNCTION = ("argtypes", "restype", "errcheck")
+# Containers; and what has no code of its own, but calls a function that may be the solution's.
+_PARTS: dict[type, Callable[[Any], Iterable[tuple[Any, Any]]]] = {
+    dict: dict.items,
+    list: enumerate,
+    tuple: enumerate,
+    deque: enumerate,
+    partial: lambda call: enumerate((call.func, *call.args, *call.keywords.values())),
+    MethodType: lambda method: [("__func__", method.__func__)],
+    SimpleNamespace: lambda namespace: vars(namespace).items(),
+}
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _MONITORING_TOOLS = 6
 # Libraries clean up on those that end a process or tell of a child's end.
@@ -78,7 +95,7 @@ class Watch:
         self._objects: tuple[object, ...] | None = None
 
     def arm(self, *objects: object) -> None:
-        """Remember everything as it is now; `objects` and what they hold are looked at too, as it will be then."""
+        """Remember everything as it is now, with what `objects` hold; what they will hold later is looked at too."""
         self._objects = objects
         self._ours: dict[str, Any] = {name: module for name, module in sys.modules.items() if name.startswith(_OURS)}
         self._classes = {
@@ -100,6 +117,7 @@ class Watch:
             for name, (owner, keys) in watched.items()
             for key in keys
         ]
+        self._add_what_is_held()
         self._functions = [
             (name, function, function.__code__, function.__defaults__)
             for name, _, _, value in (*self._members, *self._others)
@@ -108,6 +126,19 @@ class Watch:
         self._modules = set(sys.modules)
         self._operators = set(_registered_operators())
         self._hooks = _hooks()
+
+    def _add_what_is_held(self) -> None:
+        """Remember what the objects work with and call: some of it nothing but their attributes holds."""
+        held = list(self._held())
+        self._members += [one for one in held if isinstance(one[1], dict)]
+        self._others += [one for one in held if not isinstance(one[1], dict)]
+        c_functions = [(name, value) for name, _, _, value in held if isinstance(value, CFuncPtr)]
+        self._addresses = [(name, function, bytes(function)) for name, function in c_functions]
+        self._others += [
+            (f"{name}.{key}", function, key, getattr(function, key))
+            for name, function in c_functions
+            for key in _OF_A_C_FUNCTION
+        ]
 
     def make_check(self) -> Callable[[], None]:
         """A function that raises RefusalError if anything is not what it was; idle until this is armed."""
@@ -128,6 +159,7 @@ class Watch:
             if function.__code__ is not code or function.__defaults__ is not defaults
         ]
         found += [name for name, owner, key, value in self._others if getattr(owner, key, None) is not value]
+        found += [name for name, function, address in self._addresses if bytes(function) != address]
         found += [
             f"{name}.{key}"
             for name, owner in self._ours.items()
@@ -136,29 +168,50 @@ class Watch:
         ]
         found += sorted(filter(_we_look_with, _registered_operators() - self._operators))
         found += [name for name, hook in _hooks().items() if hook != self._hooks[name]]
-        return found + list(self._replaced_in(self._objects or ()))
+        return found + list(self._replaced_in_objects())
 
-    def _replaced_in(self, objects: Iterable[object]) -> Iterator[str]:
-        """What is not of its own class in `objects`, or in what they hold; and methods of their own."""
-        waiting = list(objects)
-        while waiting:
-            thing, kind = (one := waiting.pop()), type(one)
+    def _replaced_in_objects(self) -> Iterator[str]:
+        """What is not of its own class in the objects, or in what they hold; and methods of their own."""
+        for thing in self._walk():
+            kind = type(thing)
             if kind in self._classes:
-                members = vars(thing)
-                yield from (f"{kind.__name__}.{name}" for name in members if callable(getattr(kind, name, None)))
-                if kind is not Watch:
-                    waiting += [value for name, value in members.items() if name not in _OF_THE_SOLUTION]
-            elif isinstance(thing, list | tuple | deque | dict):
-                values = thing.values() if isinstance(thing, dict) else thing
-                waiting += [value for value in values if not isinstance(value, int)]
+                own = getattr(thing, "__dict__", {})
+                yield from (f"{kind.__name__}.{name}" for name in own if callable(getattr(kind, name, None)))
             elif isinstance(thing, torch.Tensor):
                 if kind is not torch.Tensor:
                     yield f"the class of a tensor by {kind.__name__}"
-            elif isinstance(thing, FunctionType):
+            elif kind is FunctionType:
                 if thing.__module__ not in self._modules:
                     yield f"something by {thing.__qualname__}"
             elif kind.__module__ not in self._modules or not self._classes.isdisjoint(kind.__mro__):
                 yield f"the class of an object by {kind.__name__}"
+
+    def _held(self) -> Iterator[tuple[str, Any, str, Any]]:
+        """What the objects and their dicts must go on holding: a dotted name of it, who holds it, by what, itself."""
+        names = {id(one): type(one).__name__ for one in self._objects or ()}
+        for holder in self._walk():
+            for key, value in self._parts(holder):
+                names[id(value)] = name = f"{names[id(holder)]}.{key}"
+                ours = type(holder) in self._classes and not isinstance(value, _STATE)
+                if ours or (type(holder) is dict and callable(value)):
+                    yield name, holder, key, value
+
+    def _walk(self) -> Iterator[Any]:
+        """The objects and what they hold."""
+        waiting = list(self._objects or ())
+        while waiting:
+            yield (thing := waiting.pop())
+            waiting += [value for _, value in self._parts(thing) if type(value) is not int]
+
+    def _parts(self, thing: Any) -> Iterable[tuple[Any, Any]]:
+        """What an object of ours, a container or a wrapper of functions holds, and by what name, key or place."""
+        kind = type(thing)
+        if parts := _PARTS.get(kind):
+            return parts(thing)
+        if kind in self._classes and kind is not Watch:
+            own = getattr(thing, "__dict__", {})
+            return [(name, value) for name, value in own.items() if name not in _OF_THE_SOLUTION]
+        return ()
 
 
 def _hooks() -> dict[str, Any]:

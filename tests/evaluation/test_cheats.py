@@ -5,10 +5,13 @@ themselves.
 from __future__ import annotations
 
 import builtins
+import ctypes
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import MethodType, SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +27,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.seclusion import seclusion_version
 from fib_rmsnorm.evaluation.strays import find_strays
 from fib_rmsnorm.evaluation.tampering import Watch
+from fib_rmsnorm.evaluation.timing.attribution import Piece
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Settings
@@ -300,6 +304,20 @@ class TestKeepsakes:
         assert keepsakes.find_kept() == 0
 
 
+def holder(**attributes: object) -> OutputBuffers:
+    """An object of the evaluator that holds this."""
+    held = OutputBuffers.__new__(OutputBuffers)
+    vars(held).update(attributes)
+    return held
+
+
+def solutions_work(*_: object) -> None:
+    """Of a module that was not there when the watch was armed."""
+
+
+solutions_work.__module__ = "solution"
+
+
 def armed(*objects: object) -> Watch:
     watch = Watch()
     watch.arm(*objects)
@@ -353,3 +371,70 @@ class TestWatch:
         watch = armed(other)
         other.replaced = list
         assert watch.replaced() == ["Watch.replaced"]
+
+    @pytest.mark.parametrize(
+        "other",
+        [int, partial(int, 0), [].append, ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0), SimpleNamespace(), None],
+        ids=["builtin", "partial", "bound method", "C callback", "namespace", "nothing"],
+    )
+    def test_what_an_object_works_with_is_found_if_it_is_another(self, other):
+        timer = holder(clock=time.perf_counter, inner=holder(handlers={"call": len}), bound=self.holds)
+        watch = armed(timer)
+        assert watch.replaced() == []
+        timer.clock = timer.bound = timer.inner.handlers["call"] = other
+        names = ["OutputBuffers.inner.handlers.call", "OutputBuffers.bound", "OutputBuffers.clock"]
+        assert sorted(watch.replaced()) == sorted(names)
+
+    def holds(self):
+        """A method that is bound once."""
+
+    def test_what_an_object_works_with_is_found_by_its_code(self):
+        def call():
+            return 0
+
+        watch = armed(holder(call=call))
+        call.__code__ = (lambda: 1).__code__
+        assert watch.replaced() == ["OutputBuffers.call"]
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])],
+    )
+    def test_what_ctypes_runs_with_a_c_function_is_found(self, key, value):
+        function = ctypes.CDLL(None).getpid
+        watch = armed(holder(read=function))
+        assert watch.replaced() == []
+        setattr(function, key, value)
+        assert watch.replaced() == [f"OutputBuffers.read.{key}"]
+
+    def test_a_c_function_that_leads_elsewhere_is_found(self):
+        library = ctypes.CDLL(None)
+        watch = armed(holder(read=library.getpid))
+        pointer, other = (ctypes.c_void_p.from_buffer(one) for one in (library.getpid, library.getppid))
+        pointer.value = other.value
+        assert watch.replaced() == ["OutputBuffers.read"]
+
+    @pytest.mark.parametrize(
+        "stand_in",
+        [partial(solutions_work), MethodType(solutions_work, 0), SimpleNamespace(set=solutions_work)],
+        ids=["partial", "bound method", "namespace"],
+    )
+    def test_a_function_is_found_behind_what_only_calls_it(self, stand_in):
+        stage = holder(inputs=None)
+        watch = armed(stage)
+        stage.inputs = stand_in
+        assert watch.replaced() == ["something by solutions_work"]
+
+    def test_a_container_with_code_of_its_own_is_found(self):
+        stage = holder(ring={})
+        watch = armed(stage)
+        stage.ring = type("Ring", (dict,), {"__module__": "solution"})()
+        assert watch.replaced() == ["the class of an object by Ring"]
+
+    def test_state_may_change(self):
+        recorder = holder(pieces=[Piece(1, 2, 3)], stage=None, buffers={1: (ctypes.c_int * 4)()}, marks=set())
+        watch = armed(recorder)
+        recorder.pieces, recorder.stage, recorder.marks = [], holder(pieces=[Piece(4, 5, 6)], call=len), {1}
+        recorder.buffers[1] = (ctypes.c_int * 4)()
+        recorder.buffers[2] = recorder.buffers[1]
+        assert watch.replaced() == []
