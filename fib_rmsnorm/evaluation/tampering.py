@@ -55,7 +55,25 @@ _WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
     "random.SystemRandom": (random.SystemRandom, ("getrandbits", "_randbelow", "random", "randrange")),
     "builtins": (
         builtins,
-        ("all", "any", "bool", "getattr", "isinstance", "len", "list", "max", "min", "range", "sorted", "type", "zip"),
+        (
+            "all",
+            "any",
+            "bool",
+            "bytes",
+            "callable",
+            "enumerate",
+            "getattr",
+            "isinstance",
+            "len",
+            "list",
+            "max",
+            "min",
+            "range",
+            "sorted",
+            "type",
+            "vars",
+            "zip",
+        ),
     ),
 }
 _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")
