@@ -4,10 +4,12 @@
 // launch: what the device is, and how many blocks fit on it. A launch is noted and not made; memory is never touched.
 // Whatever is not here reaches the real runtime, which says that there is no device.
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -34,6 +36,13 @@ cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared) {
                 block.z, shared);
   noted += names[function] + line;
   return cudaSuccess;
+}
+
+// The driver's cuLaunchKernel, whose functions are what cudaGetKernel gave.
+CUresult CUDAAPI launch_by_driver(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
+                                  unsigned block_y, unsigned block_z, unsigned shared, CUstream, void**, void**) {
+  note(function, {x, y, z}, {block_x, block_y, block_z}, shared);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -98,6 +107,14 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
   return note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes);
+}
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) { return __cudaGetKernel(kernel, function); }
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool found = std::strcmp(symbol, "cuLaunchKernel") == 0;
+  *function = found ? reinterpret_cast<void*>(launch_by_driver) : nullptr;
+  if (result) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
 }
 
 // What the device is.

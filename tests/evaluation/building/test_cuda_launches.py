@@ -13,6 +13,7 @@ from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguag
 pytestmark = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 
 SOURCE = """\
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
@@ -53,6 +54,18 @@ void run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::f
   TVM_FFI_CHECK_CUDA_ERROR(cudaLaunchKernelEx(&config, persistent, rows));
   plain<<<rows, 128, 0, config.stream>>>(rows);
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
+
+  void* entry_point = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  TVM_FFI_CHECK_CUDA_ERROR(
+      cudaGetDriverEntryPointByVersion("cuLaunchKernel", &entry_point, 12000, cudaEnableDefault, &found));
+  const auto launch = reinterpret_cast<decltype(&cuLaunchKernel)>(entry_point);
+  cudaKernel_t kernel;
+  TVM_FFI_CHECK_CUDA_ERROR(cudaGetKernel(&kernel, reinterpret_cast<const void*>(plain)));
+  int given = rows;
+  void* arguments[] = {&given};
+  if (launch(reinterpret_cast<CUfunction>(kernel), rows, 2, 1, 64, 1, 1, 16, config.stream, arguments, nullptr))
+    TVM_FFI_THROW(RuntimeError) << "the driver does not launch";
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
@@ -81,6 +94,10 @@ def test_launches_that_follow_the_device(arch, blocks, tmp_path):
         for each in compiled.launches
     ]
     assert told == [
-        [("persistent", (blocks, 1, 1), (32, 8, 1), 64 << 10), ("plain", (rows, 1, 1), (128, 1, 1), 0)]
+        [
+            ("persistent", (blocks, 1, 1), (32, 8, 1), 64 << 10),
+            ("plain", (rows, 1, 1), (128, 1, 1), 0),
+            ("plain", (rows, 2, 1), (64, 1, 1), 16),  # by the driver
+        ]
         for rows in (8, 300)
     ]

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "choices.h"
+#include "enqueue.cuh"
 #include "rmsnorm.cuh"
 
 namespace {
@@ -48,16 +49,29 @@ LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_p
 
 bool is_aligned(const void* ptr) { return reinterpret_cast<uintptr_t>(ptr) % 16 == 0; }
 
+// Of the device that was last asked about: to ask the runtime takes 0.05 us.
+cudaError_t count_multiprocessors(int device, int& count) {
+  thread_local int asked = -1, answer = 0;
+  if (asked != device) {
+    const cudaError_t error = cudaDeviceGetAttribute(&answer, cudaDevAttrMultiProcessorCount, device);
+    if (error != cudaSuccess) return error;
+    asked = device;
+  }
+  count = answer;
+  return cudaSuccess;
+}
+
 template <typename Pair>
-using RowKernel = void (*)(const Vec<Pair>*, const Vec<Pair>*, Vec<Pair>*, float, unsigned int);
+using EnqueueRow = cudaError_t (*)(dim3, dim3, cudaStream_t, const Vec<Pair>*, const Vec<Pair>*, Vec<Pair>*, float,
+                                   unsigned int);
 
 // The kernel for rows of exactly `vecs` vectors for each of the threads; null where there is none.
 template <typename Pair, int VECS>
-RowKernel<Pair> find_row_kernel(int vecs, int threads) {
+EnqueueRow<Pair> find_row_kernel(int vecs, int threads) {
   if (vecs == VECS) {
-    if (threads == 128) return rmsnorm_row<Pair, VECS, 128>;
-    if (threads == 256) return rmsnorm_row<Pair, VECS, 256>;
-    if (threads == 512) return rmsnorm_row<Pair, VECS, 512>;
+    if (threads == 128) return Enqueue<rmsnorm_row<Pair, VECS, 128>>::run;
+    if (threads == 256) return Enqueue<rmsnorm_row<Pair, VECS, 256>>::run;
+    if (threads == 512) return Enqueue<rmsnorm_row<Pair, VECS, 512>>::run;
     return nullptr;
   }
   if constexpr (VECS < MAX_VECS_PER_THREAD) return find_row_kernel<Pair, 2 * VECS>(vecs, threads);
@@ -65,31 +79,29 @@ RowKernel<Pair> find_row_kernel(int vecs, int threads) {
 }
 
 template <typename Pair>
-void launch_rows(const Rows& rows, const LaunchShape& shape, int vecs_per_row, float inverse_hidden,
-                 cudaStream_t stream) {
+cudaError_t launch_rows(const Rows& rows, const LaunchShape& shape, int vecs_per_row, float inverse_hidden,
+                        cudaStream_t stream) {
   const auto x = static_cast<const Vec<Pair>*>(rows.x), weight = static_cast<const Vec<Pair>*>(rows.weight);
   const auto out = static_cast<Vec<Pair>*>(rows.out);
   const int threads = shape.threads_per_row, vecs = shape.vecs_per_thread;
   if (shape.rows_per_block == 1 && threads * vecs == vecs_per_row) {
-    if (const auto kernel = find_row_kernel<Pair, 1>(vecs, threads)) {
-      kernel<<<rows.batch, threads, 0, stream>>>(x, weight, out, rows.eps, 0u);
-      return;
-    }
+    if (const auto enqueue = find_row_kernel<Pair, 1>(vecs, threads))
+      return enqueue(rows.batch, threads, stream, x, weight, out, rows.eps, 0u);
   }
-  const auto kernel = vecs == 1   ? rmsnorm_rows<Pair, 1>
-                      : vecs == 2 ? rmsnorm_rows<Pair, 2>
-                      : vecs == 4 ? rmsnorm_rows<Pair, 4>
-                                  : rmsnorm_rows<Pair, MAX_VECS_PER_THREAD>;
+  const auto enqueue = vecs == 1   ? Enqueue<rmsnorm_rows<Pair, 1>>::run
+                       : vecs == 2 ? Enqueue<rmsnorm_rows<Pair, 2>>::run
+                       : vecs == 4 ? Enqueue<rmsnorm_rows<Pair, 4>>::run
+                                   : Enqueue<rmsnorm_rows<Pair, MAX_VECS_PER_THREAD>>::run;
   const int64_t blocks = (rows.batch + shape.rows_per_block - 1) / shape.rows_per_block;
-  kernel<<<blocks, dim3(threads, shape.rows_per_block), 0, stream>>>(x, weight, out, rows.batch, vecs_per_row,
-                                                                     inverse_hidden, rows.eps);
+  return enqueue(blocks, dim3(threads, shape.rows_per_block), stream, x, weight, out, rows.batch, vecs_per_row,
+                 inverse_hidden, rows.eps);
 }
 
 template <typename Element>
-void launch_loop(const Rows& rows, int64_t cols, float inverse_hidden, cudaStream_t stream) {
-  rmsnorm_loop<<<rows.batch, MAX_THREADS, 0, stream>>>(
-      static_cast<const Element*>(rows.x), static_cast<const Element*>(rows.weight),
-      static_cast<Element*>(rows.out), cols, inverse_hidden, rows.eps);
+cudaError_t launch_loop(const Rows& rows, int64_t cols, float inverse_hidden, cudaStream_t stream) {
+  return Enqueue<rmsnorm_loop<Element>>::run(rows.batch, MAX_THREADS, stream, static_cast<const Element*>(rows.x),
+                                             static_cast<const Element*>(rows.weight),
+                                             static_cast<Element*>(rows.out), cols, inverse_hidden, rows.eps);
 }
 
 template <typename T, typename Pair>
@@ -98,20 +110,16 @@ cudaError_t launch_here(const Rows& rows, int device, cudaStream_t stream) {
   const float inverse_hidden = 1.f / static_cast<float>(rows.hidden);
   const int64_t vecs_per_row = rows.hidden / VEC;
 
-  if (rows.hidden % VEC != 0 || !is_aligned(rows.x) || !is_aligned(rows.weight) || !is_aligned(rows.out)) {
-    launch_loop<T>(rows, rows.hidden, inverse_hidden, stream);
-  } else if (vecs_per_row > MAX_VECS_PER_THREAD * MAX_THREADS) {
-    launch_loop<Vec<Pair>>(rows, vecs_per_row, inverse_hidden, stream);
-  } else {
-    int multiprocessors = 0;
-    const cudaError_t error =
-        cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-    if (error != cudaSuccess) return error;
-    const int vecs = static_cast<int>(vecs_per_row);
-    const LaunchShape shape = choose_shape(rows.batch, rows.hidden, sizeof(T), vecs, multiprocessors);
-    launch_rows<Pair>(rows, shape, vecs, inverse_hidden, stream);
-  }
-  return cudaGetLastError();
+  if (rows.hidden % VEC != 0 || !is_aligned(rows.x) || !is_aligned(rows.weight) || !is_aligned(rows.out))
+    return launch_loop<T>(rows, rows.hidden, inverse_hidden, stream);
+  if (vecs_per_row > MAX_VECS_PER_THREAD * MAX_THREADS)
+    return launch_loop<Vec<Pair>>(rows, vecs_per_row, inverse_hidden, stream);
+  int multiprocessors = 0;
+  const cudaError_t error = count_multiprocessors(device, multiprocessors);
+  if (error != cudaSuccess) return error;
+  const int vecs = static_cast<int>(vecs_per_row);
+  const LaunchShape shape = choose_shape(rows.batch, rows.hidden, sizeof(T), vecs, multiprocessors);
+  return launch_rows<Pair>(rows, shape, vecs, inverse_hidden, stream);
 }
 
 // For the functions that launch.h declares: rows of T, whose arithmetic takes two at a time, on any device.
