@@ -15,7 +15,7 @@ Needs a GPU with CUPTI, ncu and nvcc, and takes some minutes. Microseconds, for 
   empty kernel for what lies before and behind; `stamped`: CUPTI's reading of the same kernel, which the stamps
   slow down; `stamps_ncu`: as `stamps`, taken while ncu watched (only the CUDA solution, whose source is patched).
 
-The solution `copy` is torch's copy of x, for what the graphs show: their calls write back what those before wrote.
+The solution `copy` is a kernel's copy of x, for what the graphs show: their calls write back what those before wrote.
 """
 
 from __future__ import annotations
@@ -128,15 +128,14 @@ def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call
     return calls
 
 
-def make_copies(definition: Any, batch: int, sets: int) -> list[Call]:
-    """Copies of x, as `make_calls` makes calls."""
+def make_copies(library: Path, definition: Any, batch: int, sets: int) -> list[Call]:
+    """Copies of x, as `make_calls` makes calls. (Not torch's: in a graph those are no kernels.)"""
     import torch
 
-    hidden = definition.const_axes["hidden"]
-    pairs = [[torch.randn(batch, hidden, dtype=torch.float16, device="cuda:0"), torch.empty(0)] for _ in range(sets)]
-    for pair in pairs:
-        pair[1] = torch.empty_like(pair[0])
-    return [partial(to.copy_, source) for source, to in pairs]
+    launch = probe_clocks.Launcher(library)
+    shape = (batch, definition.const_axes["hidden"])
+    sources = [torch.randn(shape, dtype=torch.float16, device="cuda:0") for _ in range(sets)]
+    return [partial(launch, "copy", batch, source, torch.empty_like(source)) for source in sources]
 
 
 def empty_kernel() -> None:
@@ -217,7 +216,7 @@ def graph_slope(calls: list[Call]) -> float:
     return (times[1] - times[0]) / (lengths[1] - lengths[0])
 
 
-def run_graphs(solutions: list[str], figures: Figures, empty_us: float) -> float:
+def run_graphs(library: Path, solutions: list[str], figures: Figures, empty_us: float) -> float:
     """Slopes of graphs; returns that of empty kernels."""
     import torch
 
@@ -230,7 +229,7 @@ def run_graphs(solutions: list[str], figures: Figures, empty_us: float) -> float
             (workload,) = generate_workloads(definition, [batch])
             sets = max(FEWEST_SETS, ROTATED_BYTES // bytes_moved(definition, workload))
             if solution == COPY:
-                calls = make_copies(definition, batch, sets)
+                calls = make_copies(library, definition, batch, sets)
                 figures[key(COPY, batch)] = {"ours": [round(measure_by_cupti(calls[0], COPY_CALLS), 3)]}
             else:
                 calls = make_calls(entry, definition, batch, sets)
@@ -329,7 +328,7 @@ def main() -> None:
         run_ncu(library, solutions, figures, evict=False)
         adds = run_ncu(library, solutions, figures, evict=True)
         run_stamps_below_ncu(Path(temporary), figures, empty_us)
-    slope = run_graphs(solutions, figures, empty_us)
+        slope = run_graphs(library, solutions, figures, empty_us)
     run_stamps(figures, empty_us)
     import torch
 

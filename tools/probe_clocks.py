@@ -40,13 +40,30 @@ WARPS = 8  # a row
 CUPTI_CALLS = 200
 
 
+class Launcher:
+    """What enqueues the probes, on the current stream."""
+
+    def __init__(self, library: Path) -> None:
+        self._launch = ctypes.CDLL(str(library)).launch
+
+    def __call__(self, kind: str, rows: int, source: Any, destination: Any, stamps: int = 0) -> None:
+        """Enqueue a probe on tensors of at least so many rows; stamps: an address, or 0."""
+        import torch
+
+        number = next(number for number, kinds in enumerate(KINDS) if kind in kinds)
+        stream = torch.cuda.current_stream().cuda_stream
+        arguments = (source.data_ptr(), destination.data_ptr(), SPINS.get(kind, 0), stamps, stream)
+        if self._launch(number, rows, *map(ctypes.c_int64, arguments)):
+            raise SystemExit(f"the probe '{kind}' cannot be launched")
+
+
 class Probes:
     """The kernels of probes.cu, on tensors of their own."""
 
     def __init__(self, library: Path) -> None:
         import torch
 
-        self._launch = ctypes.CDLL(str(library)).launch
+        self._launch = Launcher(library)
         ints = max(ROWS) * ROW_BYTES // 4
         self._from = torch.randint(0, 2**31 - 1, (ints,), dtype=torch.int32, device="cuda:0")
         self._to = torch.empty_like(self._from)
@@ -56,14 +73,11 @@ class Probes:
 
     def call(self, kind: str, rows: int, *, stamped: bool) -> Callable[[], None]:
         """A call of a probe."""
-        number = next(number for number, kinds in enumerate(KINDS) if kind in kinds)
 
         def call() -> None:
             stamps = self._stamps[self._calls_made % self._calls].data_ptr() if stamped else 0
             self._calls_made += 1
-            arguments = (self._from.data_ptr(), self._to.data_ptr(), SPINS.get(kind, 0), stamps)
-            if self._launch(number, rows, *map(ctypes.c_int64, arguments)):
-                raise SystemExit(f"the probe '{kind}' cannot be launched")
+            self._launch(kind, rows, self._from, self._to, stamps)
 
         return call
 

@@ -53,10 +53,11 @@ __global__ void probe(const uint4* from, uint4* to, int64_t cycles, int64_t* sta
 
 }  // namespace
 
-// Enqueues a probe on the default stream; 0, or a CUDA error.
-extern "C" int launch(int kind, int rows, const void* from, void* to, int64_t cycles, int64_t* stamps) {
+// Enqueues a probe; 0, or a CUDA error.
+extern "C" int launch(int kind, int rows, const void* from, void* to, int64_t cycles, int64_t* stamps,
+                      cudaStream_t stream) {
   constexpr decltype(&probe<EMPTY>) PROBES[] = {probe<EMPTY>, probe<SPIN>, probe<READ>,
                                                 probe<WRITE>, probe<COPY>, probe<FENCED_COPY>};
-  PROBES[kind]<<<rows, THREADS>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), cycles, stamps);
+  PROBES[kind]<<<rows, THREADS, 0, stream>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), cycles, stamps);
   return cudaGetLastError();
 }

@@ -1,9 +1,12 @@
-"""The table of docs/measuring.md: what several clocks say of the same kernels (tools/cross_check_timing.py)."""
+"""The tables of docs/measuring.md: what several clocks say of the same kernels.
+
+Of the registry's (tools/cross_check_timing.py), and of kernels that do one thing each (tools/probe_clocks.py).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -11,7 +14,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "measuring.md"
 FIGURES = ROOT / "docs" / "timing_h200.json"
-BEGINS, ENDS = "<!-- table: clocks -->", "<!-- end -->"
+PROBES = ROOT / "docs" / "clock_probes_h200.json"
+ENDS = "<!-- end -->"
 HEADER = (
     "kernel, batch",
     "here, 3 runs",
@@ -20,19 +24,40 @@ HEADER = (
     "ncu, its own",
     "graph slope",
     "stamps inside",
+    "stamps, ncu watching",
     "flashinfer-bench",
 )
+PROBE_HEADER = (
+    "kernel, blocks",
+    "CUPTI",
+    "ncu",
+    "ncu adds",
+    "its length",
+    "CUPTI less empty",
+    "ncu less empty",
+    "stamps, CUPTI watching",
+    "stamps, ncu watching",
+)
+PROBE_BLOCKS = (1, 128)
 
 
 def make_page() -> str:
-    """The page with the table between its markers made anew."""
+    """The page with the tables between their markers made anew."""
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGINS)
-    _, _, after = rest.partition(ENDS)
     rows = json.loads(FIGURES.read_text(encoding="utf-8"))["rows"]
-    lines = [HEADER, ("---", *("---:" for _ in HEADER[1:])), *_rows(rows)]
+    text = _replace(text, "clocks", HEADER, _rows(rows))
+    return _replace(text, "probes", PROBE_HEADER, _probe_rows(json.loads(PROBES.read_text(encoding="utf-8"))))
+
+
+def _replace(text: str, name: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    begins = f"<!-- table: {name} -->"
+    before, found, rest = text.partition(begins)
+    if not found:
+        raise SystemExit(f"{PAGE}: there is no {begins}")
+    _, _, after = rest.partition(ENDS)
+    lines = [header, ("---", *("---:" for _ in header[1:])), *rows]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"{before}{BEGINS}\n{table}\n{ENDS}{after}"
+    return f"{before}{begins}\n{table}\n{ENDS}{after}"
 
 
 def _rows(rows: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
@@ -48,9 +73,31 @@ def _rows(rows: dict[str, dict[str, Any]]) -> Iterator[tuple[str, ...]]:
             _beside(row.get("ncu"), middle),
             _beside(row.get("graph"), middle),
             _beside(row.get("stamps"), row.get("stamped")),
+            _beside(row.get("stamps_ncu"), row.get("stamped")),
             f"{row['upstream']:.3g}" if "upstream" in row else "",
         )
 
 
 def _beside(value: float | None, ours: float | None) -> str:
     return "" if value is None or ours is None else f"{value:.4g} ({value / ours - 1:+.0%})"
+
+
+def _probe_rows(figures: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Lengths are known of what spins for a number of cycles; the empty kernel is the one in as many blocks."""
+    for key, row in figures["rows"].items():
+        kind, _, blocks = key.partition("@")
+        if int(blocks) not in PROBE_BLOCKS:
+            continue
+        empty = figures["rows"][f"empty@{blocks}"]
+        cycles = kind.removeprefix("spin ")
+        yield (
+            f"{kind}, {blocks}",
+            f"{row['cupti']:.2f}",
+            f"{row['ncu']:.2f}",
+            f"{row['ncu'] - row['cupti']:.2f}",
+            f"{int(cycles) / figures['clock_mhz']:.2f}" if cycles.isdecimal() else "",
+            f"{row['cupti'] - empty['cupti']:.2f}",
+            f"{row['ncu'] - empty['ncu']:.2f}",
+            f"{row['stamps_cupti']:.2f}",
+            f"{row['stamps_ncu']:.2f}",
+        )
