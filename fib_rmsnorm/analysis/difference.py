@@ -34,10 +34,10 @@ class Assumed:
 
 
 BETWEEN_RUNS = Assumed(0.0022, 12e-6)
-"""Of a GPU's run in its session. Three benches in a row on an H200 (docs/timing_h200.json) scatter by 0.65% at the
-12 kernels of 1.4 to 1.9 us (24 degrees of freedom), 0.46% at the 3 of 3.1 us (6) and 0.24% at the 9 of 15 to 251 us
-(18); on another H200, of kernels a little slower, by 0.46%, 0.63% and 0.15%. The calls explain 0.26%, 0.12% and 0.10%
-of that. Together 0.56%, 0.56% and 0.20%, rounded up."""
+"""Of a GPU's run in its session. Three benches in a row on each of four H200s (docs/data/h200-runs.json) scatter by
+0.47 to 0.65% at the 12 kernels of 1.4 to 1.9 us (24 degrees of freedom each), 0.28 to 0.64% at the 3 of 3.1 us (6), and
+0.16 to 0.30% at the 9 of 15 to 251 us (18): 0.54%, 0.47% and 0.23% together. The calls explain 0.26%, 0.12% and 0.10%
+of that, which leaves 0.47%, 0.45% and 0.21%, rounded up."""
 BETWEEN_SESSIONS = Assumed(0.003, 18e-6)
 """What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
 medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
@@ -47,7 +47,7 @@ CPU_BETWEEN_RUNS = Assumed(0.02, 0.0)
 CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0)
 """The same for a CPU, whose caches and clocks are shared with others: a guess, to be overruled by repeated runs."""
 ASSUMED_FREEDOM = 40
-"""How many degrees of freedom that is worth beside repeated runs: about as many as it was estimated from, so that
+"""How many degrees of freedom that is worth beside repeated runs: half as many as it was estimated from, so that
 a handful of them overrules it."""
 
 _Z_95 = 1.96
