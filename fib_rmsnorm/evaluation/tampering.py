@@ -7,14 +7,7 @@ in the solution's own process, which could in turn be replaced: docs/cheats.md s
 
 from __future__ import annotations
 
-import builtins
-import gc
-import json
-import random
-import secrets
-import signal
 import sys
-import time
 from _ctypes import CFuncPtr
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -23,60 +16,10 @@ from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import torch
-import torch.library
 
 from fib_rmsnorm.evaluation.channel import RefusalError
+from fib_rmsnorm.evaluation.watched import find_hooks, find_watched, registered_operators, we_look_with
 
-_WATCHED: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "time": (time, ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns", "sleep")),
-    "torch": (torch, ("equal", "full", "full_like", "randn", "randint", "empty", "copysign")),
-    "torch.Tensor": (
-        torch.Tensor,
-        (
-            "clone",
-            "copy_",
-            "fill_",
-            "to",
-            "cpu",
-            "detach",
-            "contiguous",
-            "view",
-            "data_ptr",
-            "any",
-            "gather",
-            "scatter_",
-        ),
-    ),
-    "torch.cuda": (torch.cuda, ("synchronize", "Event", "Stream", "current_stream", "_sleep")),
-    "gc": (gc, ("get_objects", "get_freeze_count", "unfreeze")),
-    "json": (json, ("dumps", "loads")),
-    "secrets": (secrets, ("_sysrand",)),
-    "random": (random, ("_urandom", "SystemRandom")),
-    "random.SystemRandom": (random.SystemRandom, ("getrandbits", "_randbelow", "random", "randrange")),
-    "builtins": (
-        builtins,
-        (
-            "all",
-            "any",
-            "bool",
-            "bytes",
-            "callable",
-            "enumerate",
-            "getattr",
-            "isinstance",
-            "len",
-            "list",
-            "max",
-            "min",
-            "range",
-            "sorted",
-            "type",
-            "vars",
-            "zip",
-        ),
-    ),
-}
-_CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")
 _OURS = "fib_rmsnorm.evaluation."
 # Attributes of the evaluator's objects that hold what the solution made.
 _OF_THE_SOLUTION = ("_entry", "_returned")
@@ -95,15 +38,6 @@ _PARTS: dict[type, Callable[[Any], Iterable[tuple[Any, Any]]]] = {
     MethodType: lambda method: [("__func__", method.__func__)],
     SimpleNamespace: lambda namespace: vars(namespace).items(),
 }
-_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-_MONITORING_TOOLS = 6
-# Libraries clean up on those that end a process or tell of a child's end.
-_SIGNALS = sorted(
-    signal.valid_signals()
-    - {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGCHLD, signal.SIGPIPE}
-)
-# What looking at a tensor comes down to; in Python they could compute what is looked at.
-_OPERATORS = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
 
 
 class Watch:
@@ -129,10 +63,9 @@ class Watch:
             for name, owner in self._ours.items()
             for key, value in vars(owner).items()
         ]
-        watched = {**_WATCHED, **({"cupti": (cupti, _CUPTI)} if (cupti := sys.modules.get("cupti.cupti")) else {})}
         self._others = [
             (f"{name}.{key}", owner, key, getattr(owner, key, None))
-            for name, (owner, keys) in watched.items()
+            for name, (owner, keys) in find_watched().items()
             for key in keys
         ]
         self._add_what_is_held()
@@ -142,8 +75,8 @@ class Watch:
             if isinstance(function := getattr(value, "fget", value), FunctionType)
         ]
         self._modules = set(sys.modules)
-        self._operators = set(_registered_operators())
-        self._hooks = _hooks()
+        self._operators = set(registered_operators())
+        self._hooks = find_hooks()
 
     def _add_what_is_held(self) -> None:
         """Remember what the objects work with and call: some of it nothing but their attributes holds."""
@@ -184,8 +117,8 @@ class Watch:
             for key in vars(owner).keys() - self._names[name]
             if callable(vars(owner)[key]) or isinstance(vars(owner)[key], property)  # it hides something
         ]
-        found += sorted(filter(_we_look_with, _registered_operators() - self._operators))
-        found += [name for name, hook in _hooks().items() if hook != self._hooks[name]]
+        found += sorted(filter(we_look_with, registered_operators() - self._operators))
+        found += [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
         return found + list(self._replaced_in_objects())
 
     def _replaced_in_objects(self) -> Iterator[str]:
@@ -230,29 +163,3 @@ class Watch:
             own = getattr(thing, "__dict__", {})
             return [(name, value) for name, value in own.items() if name not in _OF_THE_SOLUTION]
         return ()
-
-
-def _hooks() -> dict[str, Any]:
-    """What has Python run code between others' lines: in the evaluator's, where no clock runs."""
-    found = {
-        "sys.settrace": sys.gettrace(),
-        "sys.setprofile": sys.getprofile(),
-        "gc.callbacks": list(gc.callbacks),
-        "signal.setitimer": [any(signal.getitimer(timer)) for timer in _TIMERS],
-        "signal.signal": [signal.getsignal(number) for number in _SIGNALS],
-    }
-    if sys.version_info >= (3, 12):
-        found["sys.monitoring"] = [sys.monitoring.get_tool(tool) for tool in range(_MONITORING_TOOLS)]
-    return found
-
-
-def _registered_operators() -> set[str]:
-    """Python implementations of torch's operators; libraries add operators of their own."""
-    registered: set[str] = getattr(torch.library, "_impls", set())
-    return registered
-
-
-def _we_look_with(key: str) -> bool:
-    """Whether a registration, such as `aten/clone/CPU`, replaces an operator that we look at outputs with."""
-    library, name, *_ = key.split("/")
-    return library == "aten" and name.partition(".")[0] in _OPERATORS and not key.endswith("/Meta")
