@@ -129,6 +129,10 @@ const char* launch(const Rows& rows, int device, void* stream) {
   cudaError_t error = cudaGetDevice(&before);
   if (error == cudaSuccess && before != device) error = cudaSetDevice(device);
   if (error == cudaSuccess) error = launch_here<T, Pair>(rows, device, static_cast<cudaStream_t>(stream));
+  if (error == cudaErrorDeviceUninitialized) {  // a thread's first call: the runtime gives it a context, not the driver
+    error = cudaSetDevice(device);
+    if (error == cudaSuccess) error = launch_here<T, Pair>(rows, device, static_cast<cudaStream_t>(stream));
+  }
   if (before != device) cudaSetDevice(before);
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }

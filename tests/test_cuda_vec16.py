@@ -1,0 +1,43 @@
+"""The CUDA Solution where its launch depends on who calls it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from registries import REPOSITORY
+
+from fib_rmsnorm.evaluation.building import build_entry
+from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.registry import Registry, pack
+
+CUDA = "rmsnorm_cuda_vec16_v1"
+EPS = 1e-6
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_new_thread_whose_first_use_of_the_gpu_is_this_kernel(warm):
+    """The driver, which launches it, gives a thread no context; the runtime does."""
+    (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == CUDA]
+    entry = build_entry(solution, "cuda:0", cache_folder())
+    x, weight = torch.randn(3, 4096, device="cuda:0").half(), torch.randn(4096, device="cuda:0").half()
+    out = torch.full_like(x, float("nan"))
+    torch.cuda.synchronize()
+    if warm:
+        entry(x, weight, EPS, out.clone())
+    failures = []
+
+    def call():
+        try:
+            entry(x, weight, EPS, out)
+        except RuntimeError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize()
+    assert failures == []
+    torch.testing.assert_close(out, torch.nn.functional.rms_norm(x, (4096,), weight, EPS), rtol=2e-3, atol=1e-6)
