@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from fib_rmsnorm.reports.results import axes_text, suspicions
+from fib_rmsnorm.reports.units import format_ratio
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
@@ -36,9 +37,8 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
     text.append(f": right on all {len(drafts)} workloads and the hard inputs of each", style="default")
     for rival in dict.fromkeys(trace.solution for trace in rivals):
         if ratios := _ratios(drafts, [trace for trace in rivals if trace.solution == rival]):
-            low, high = min(ratios), max(ratios)
-            span = f"{low:.2f}x" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f}x to {high:.2f}x"
-            text.append(f"\n  {span} the speed of {rival}", style="default")
+            low, high = format_ratio(min(ratios)), format_ratio(max(ratios))
+            text.append(f"\n  {low if low == high else f'{low} to {high}'} the speed of {rival}", style="default")
     for trace in (*drafts, *rivals):
         for reason in suspicions(trace):
             text.append(f"\n  SUSPECT: {trace.solution} at {axes_text(trace)}: {reason}", style="yellow")

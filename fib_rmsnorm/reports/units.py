@@ -32,8 +32,8 @@ def format_bandwidth(gb_per_s: float) -> str:
 
 
 def format_ratio(ratio: float) -> str:
-    """How many times as fast, with three significant digits: `0.97x`, `2.00x`, `45.8x`."""
-    return f"{_three_digits(ratio)}x"
+    """How many times as fast, with two or three significant digits: `0.0034x`, `0.97x`, `2.00x`, `45.8x`."""
+    return f"{ratio:.2g}x" if ratio < 0.0995 else f"{_three_digits(ratio)}x"
 
 
 def format_percent(percent: float) -> str:

@@ -1,0 +1,23 @@
+"""Numbers as people read them keep what tells them apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from fib_rmsnorm.reports.units import format_ratio
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (0.00123, "0.0012x"),
+        (0.034, "0.034x"),
+        (0.0996, "0.10x"),
+        (0.5, "0.50x"),
+        (2, "2.00x"),
+        (45.84, "45.8x"),
+        (712, "712x"),
+    ],
+)
+def test_a_ratio_never_reads_as_nothing(ratio, text):
+    assert format_ratio(ratio) == text
