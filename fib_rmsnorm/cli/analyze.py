@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root
+from fib_rmsnorm.cli.options import Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 
 
 def command(
     traces: Traces = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to a file instead; Markdown if it ends in .md.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=check_output, help="Write to a file instead; Markdown if it ends in .md."
+        ),
     ] = None,
     definitions: Names = None,
     solutions: Names = None,

@@ -16,6 +16,7 @@ from fib_rmsnorm.cli.options import (
     Languages,
     Names,
     Root,
+    check_output,
     split_batch_sizes,
     split_names,
 )
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 def command(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Also write this run's Traces to a .json or .jsonl file."),
+        typer.Option(
+            "--output", "-o", callback=check_output, help="Also write this run's Traces to a .json or .jsonl file."
+        ),
     ] = None,
     definitions: Names = None,
     solutions: Names = None,

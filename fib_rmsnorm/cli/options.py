@@ -30,6 +30,15 @@ Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or gl
 DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
 
 
+def check_output(value: Path | None) -> Path | None:
+    """The callback of every --output: what cannot be written is refused before anything runs."""
+    if value is not None:
+        from fib_rmsnorm.registry import output
+
+        output.check_output(value)
+    return value
+
+
 class L2(str, Enum):
     """State of a GPU's L2 cache before each timed call."""
 

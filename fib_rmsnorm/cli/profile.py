@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root
+from fib_rmsnorm.cli.options import Json, Root, check_output
 from fib_rmsnorm.errors import InputError
 
 
@@ -19,7 +19,12 @@ def command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The report for ncu-ui; default: SOLUTION.batchN.ncu-rep, here."),
+        typer.Option(
+            "--output",
+            "-o",
+            callback=check_output,
+            help="The report for ncu-ui; default: SOLUTION.batchN.ncu-rep, here.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 300.0,
@@ -38,8 +43,6 @@ def command(
     report = (output or Path(f"{found.name}.batch{batch}.ncu-rep")).absolute()
     if report.suffix != ".ncu-rep":
         raise InputError(f"--output {output}: the name must end in .ncu-rep")
-    if not report.parent.is_dir():
-        raise InputError(f"--output {output}: no such folder: {report.parent}")
     place = choose_devices(device)[0]
     counters = profile(wanted, found, workload, place, report, timeout, registry.root)
     kernels = [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in counters]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root
+from fib_rmsnorm.cli.options import Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -43,7 +43,9 @@ def command(
     format_: Annotated[
         Format | None, typer.Option("--format", help="Default: what the suffix of --output says, else table.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to a file instead.")
+    ] = None,
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also draw PNG and SVG charts into a folder.")
     ] = None,

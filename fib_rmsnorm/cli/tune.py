@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Names, Root, split_batch_sizes, split_names
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DeviceName,
+    Json,
+    Names,
+    Root,
+    check_output,
+    split_batch_sizes,
+    split_names,
+)
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +41,8 @@ def command(
     ] = None,
     device: DeviceName = "auto",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write the Traces to a .json or .jsonl file.")
+        Path | None,
+        typer.Option("--output", "-o", callback=check_output, help="Also write the Traces to a .json or .jsonl file."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Try, but write no table.")] = False,
     reuse: Annotated[bool, typer.Option("--reuse", help="Try nothing: write the table from the Traces kept.")] = False,
@@ -59,8 +70,9 @@ def command(
     place = choose_devices(device)[0]
     check_device(tunables, place)
     sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
-    options = SweepOptions(sizes, chosen, OutputFile(output) if output else None)
-    traces, passes = _sweep(swept, place, options, Terms(Settings(), timeout, registry.root), as_json=json)
+    with OutputFile(output) if output else nullcontext() as file:
+        options = SweepOptions(sizes, chosen, file)
+        traces, passes = _sweep(swept, place, options, Terms(Settings(), timeout, registry.root), as_json=json)
     if passes and not dry_run:
         _finish(registry, tunables, place, traces)
     return 0 if passes else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,8 +56,7 @@ def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = Non
     Closing the iterator ends every process of the run. A `zygote` that was started earlier has imported torch
     meanwhile. Raises InputError before anything is evaluated.
     """
-    output = OutputFile(options.output) if options.output else None
-    with zygote or Zygote() as source:
+    with OutputFile(options.output) if options.output else nullcontext() as output, zygote or Zygote() as source:
         yield from complete(registry)
         devices = choose_devices(options.device)
         plan = make_plan(registry, options.selection, devices[0])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.store import append_line, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
@@ -15,24 +15,23 @@ from fib_rmsnorm.schema import Definition, Solution, Trace
 class OutputFile:
     """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
 
-    The file is replaced at the first Trace, and is whole and readable after each.
+    The file is replaced at the first Trace, and is whole and readable after each. No other run may write it until this
+    is closed. Raises InputError, before hours of evaluations, for what cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         if path.suffix not in (".json", ".jsonl"):
             raise InputError(f"--output {path}: the name must end in .json or .jsonl")
-        if not path.resolve().parent.is_dir():
-            raise InputError(f"--output {path}: no such folder: {path.resolve().parent}")
-        if path.is_dir():
-            raise InputError(f"--output {path}: is a folder")
-        try:
-            # What `add` will do, tried before hours of evaluations rather than after the first.
-            with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=f".{path.name}."):
-                pass
-        except OSError as error:
-            raise InputError(f"--output {path}: {error.strerror}") from None
+        check_output(path)
+        self._lock = OutputLock(path)
         self.path = path
         self._records: list[str] = []
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
     def add(self, trace: Trace) -> None:
         """Add a Trace; it is on the disk when this returns."""

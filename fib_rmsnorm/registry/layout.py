@@ -14,6 +14,8 @@ from fib_rmsnorm.errors import InputError
 
 ROOT_VARIABLE = "FIB_RMSNORM_ROOT"
 FOLDERS = ("definitions", "solutions", "workloads", "traces")
+TUNING = "tuning"
+"""Beside the dataset, whose loaders do not look there."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -72,13 +74,13 @@ class Layout:
         return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
 
     def tuning_file(self, author: str, op_type: str, definition: str, name: str) -> Path:
-        """Path of the Traces of what `tune` tried: beside the dataset, whose loaders do not look there."""
-        folder = self._by_author(self.root / "tuning", author, op_type, definition)
+        """Path of the Traces of what `tune` tried."""
+        folder = self._by_author(self.root / TUNING, author, op_type, definition)
         return folder / f"{check_name(name, 'solution')}.jsonl"
 
     def tuning_files(self, author: str, name: str) -> list[Path]:
         """Those that there are, each in a folder named for its Definition."""
-        return sorted(self.root.glob(f"tuning/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
+        return sorted(self.root.glob(f"{TUNING}/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
 
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
         return (

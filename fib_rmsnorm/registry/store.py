@@ -17,8 +17,17 @@ from fib_rmsnorm.errors import InputError
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def follow_links(path: Path) -> Path:
+    """What `path` means in the end; unlike Path.resolve it raises nothing for links in a circle."""
+    return Path(os.path.realpath(path))
+
+
 def write_atomic(path: Path, text: str) -> None:
-    """Replace `path` with `text`: a reader, or a crash at any moment, sees the old file or the new, whole."""
+    """Replace `path` with `text`: a reader, or a crash at any moment, sees the old file or the new, whole.
+
+    Of a link it is the target that is replaced.
+    """
+    path = follow_links(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,0 +1,130 @@
+"""`--output`: what it may replace, and that two runs never share a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment, run_cli
+
+from fib_rmsnorm.registry.output import OutputLock
+
+WAITS = """\
+    import os, time
+
+    while not os.path.exists({flag!r}):
+        time.sleep(0.01)
+    x_fp32"""
+COMMANDS = {
+    "bench": ("bench", "--device", "cpu"),
+    "tune": ("tune", "solution_v1", "--device", "cpu"),
+    "report": ("report", "--format", "json"),
+    "analyze": ("analyze",),
+    "profile": ("profile", "solution_v1"),
+}
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def assert_refused(outcome, said: str) -> None:
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_registry_is_no_place_for_an_output(fib, stocked, command):
+    before = contents(stocked.root)
+    files = [path for path in before if path.suffix in (".json", ".jsonl")]
+    assert {path.relative_to(stocked.root).parts[0] for path in files} >= {"definitions", "solutions", "workloads"}
+    for path in (*files, "traces", "traces/new.json", "tuning/new.json", "docs/../definitions/new.json"):
+        assert_refused(fib(*COMMANDS[command], "--output", path), "among the registry's own files")
+    assert contents(stocked.root) == before
+
+
+def test_a_link_into_the_registry_is_no_way_around(fib, stocked, tmp_path):
+    (definition,) = stocked.layout.definitions.rglob("*.json")
+    link = tmp_path / "link.json"
+    link.symlink_to(definition)
+    before = contents(stocked.root)
+    assert_refused(fib("report", "-o", link), "among the registry's own files")
+    stocked.layout.traces.rename(tmp_path / "elsewhere")
+    stocked.layout.traces.symlink_to(tmp_path / "elsewhere")
+    assert_refused(fib("report", "-o", "traces/new.json"), "among the registry's own files")
+    stocked.layout.traces.unlink()
+    (tmp_path / "elsewhere").rename(stocked.layout.traces)
+    assert contents(stocked.root) == before
+
+
+def test_beside_the_folders_is_a_place_for_outputs(fib, stocked):
+    assert fib("report", "-o", "traces.json").code == 0
+    assert json.loads(Path("traces.json").read_text())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_not_a_file_is_refused_before_anything_runs(fib, stocked, tmp_path, command):
+    fifo, folder = tmp_path / "fifo.json", tmp_path / "folder.json"
+    os.mkfifo(fifo)
+    folder.mkdir()
+    circle = tmp_path / "circle.json"
+    circle.symlink_to(circle)
+    for path, said in (
+        ("-", "leave --output out"),
+        (fifo, "not a file of its own"),
+        ("/dev/stdout", "not a file of its own"),
+        (folder, "is a folder"),
+        (circle, "symbolic links"),
+        (tmp_path / "missing/new.json", f"no such folder: {tmp_path / 'missing'}"),
+    ):
+        assert_refused(fib(*COMMANDS[command], "-o", path), said)
+    assert fifo.is_fifo()
+
+
+def test_the_target_of_a_link_is_replaced(fib, stocked, tmp_path):
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    for _ in range(2):  # a link to what is not there, and to a file
+        assert fib("report", "-o", link).code == 0
+        assert link.is_symlink()
+        assert not target.is_symlink()
+        assert json.loads(target.read_text())
+        target.write_text("old")
+    add_kernel(stocked, "right_v1")
+    assert fib("bench", *QUICK_OPTIONS, "--solutions", "right_v1", "-o", link).code == 0
+    assert link.is_symlink()
+    assert {trace["solution"] for trace in json.loads(target.read_text())} == {"right_v1"}
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
+    flag = tmp_path / "flag"
+    add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))
+    output = tmp_path / f"both.{suffix}"
+    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--output", output)
+    first = subprocess.Popen(command, env=cli_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first.stderr.readline()  # it has started
+    second = run_cli(*command[3:])
+    flag.touch()
+    assert second.returncode == 2
+    assert (
+        second.stderr == f"fib-rmsnorm: --output {output}: another run writes it; wait for that, or name another file\n"
+    )
+    _, errors = first.communicate(timeout=100)
+    assert first.returncode == 0, errors
+    text = output.read_text()
+    assert len(json.loads(text) if suffix == "json" else text.splitlines()) == 2
+    assert list(tmp_path.glob(".*")) == []
+    assert run_cli(*command[3:]).returncode == 0
+
+
+def test_a_lock_that_a_killed_run_left_holds_nobody_up(tmp_path):
+    output = tmp_path / "traces.json"
+    (tmp_path / ".traces.json.lock").touch()
+    OutputLock(output).release()
+    assert list(tmp_path.iterdir()) == []
