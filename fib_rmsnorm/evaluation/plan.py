@@ -8,8 +8,9 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose
-from fib_rmsnorm.schema import Definition, Solution, Workload
+from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
 # bytes of its tensors.
@@ -66,7 +67,8 @@ class Plan:
 def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
     """Choose what to evaluate on devices like `device`.
 
-    Raises InputError if a filter matches nothing: a mistyped name must not look like success.
+    Raises InputError if a filter matches nothing, or nothing that can be evaluated: neither a mistyped name nor a
+    machine without the GPU must look like success.
     """
     definitions = choose("definition", registry.definitions().values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
@@ -85,7 +87,18 @@ def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         _plan_definition(plan, definition, registry.workloads(definition.name), mine, selection, device)
+    if not plan.evaluations and selection != Selection():
+        raise InputError(f"nothing to evaluate: {_why_nothing(plan)}")
     return plan
+
+
+def _why_nothing(plan: Plan) -> str:
+    if not plan.skips:
+        return "no Solution for what was chosen, or no Workload; see: fib-rmsnorm list"
+    first = plan.skips[0]
+    at = f" at {axes_name(Trace(definition=first.definition, workload=first.workload))}" if first.workload else ""
+    more = f" (and {len(plan.skips) - 1} more for such reasons)" if len(plan.skips) > 1 else ""
+    return f"{first.solution or first.definition}{at}: {first.reason}{more}"
 
 
 def _plan_definition(

@@ -57,6 +57,15 @@ def test_a_missing_library_skips_the_solution(fib, registry, site):
     assert not registry.traces()
 
 
+@pytest.mark.parametrize("chosen", [("--solutions", "rmsnorm_python_*"), ("--languages", "python")])
+def test_nothing_of_what_was_chosen_is_no_success(fib, registry, site, chosen):
+    depend(registry, "fastnorm >= 2")
+    outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root, *chosen, "--batch-sizes", "1")
+    assert outcome.code == 2 and outcome.out == ""
+    reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
+    assert outcome.err == f"fib-rmsnorm: nothing to evaluate: {NAME}: {reason}\n"
+
+
 def test_every_command_gives_the_reason(fib, registry, site):
     depend(registry, "fastnorm >= 2")
     reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
