@@ -105,7 +105,8 @@ def readiness(solution: Solution, device: Device) -> Capability:
     if not found.runs:
         return found
     if not _targets(solution, device):
-        return Capability("no", f"made for {', '.join(solution.spec.target_hardware)}, not for {device.kind}")
+        targets = ", ".join(solution.spec.target_hardware)
+        return Capability("no", f"made for {targets}, not for {device.kind} (target_hardware in its solution.toml)")
     missing = missing_dependency(solution)
     return Capability("no", missing) if missing else found
 

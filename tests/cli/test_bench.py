@@ -13,7 +13,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, WRONG, add_kernel, cli_command, cli_environment, keys, run_cli
+from registries import (
+    QUICK_OPTIONS,
+    RIGHT,
+    WRONG,
+    add_kernel,
+    add_sources,
+    cli_command,
+    cli_environment,
+    keys,
+    python_manifest,
+    run_cli,
+)
 
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
@@ -138,6 +149,14 @@ def test_bad_input_is_one_line_and_exit_code_2(registry, bench, name):
     assert len(found.stderr.splitlines()) == 1
     assert found.stdout == ""
     assert sorted(registry.root.rglob("*")) == before
+
+
+def test_a_kernel_that_does_not_name_the_device_is_told_where_to(registry, bench):
+    manifest = python_manifest("right_v1").replace('["cpu"]', '["cuda"]')
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
+    found = bench(*QUICK_OPTIONS, "--solutions", "right_v1")
+    assert found.returncode == 2
+    assert "right_v1: made for cuda, not for cpu (target_hardware in its solution.toml)" in found.stderr
 
 
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
