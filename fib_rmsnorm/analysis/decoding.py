@@ -77,11 +77,11 @@ def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) 
         return _flatten(_decode_trace(data), path, line, author)
     except msgspec.ValidationError as error:
         raise NotATraceError(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         strict = _as_strict_json(bytes(data), error)
     try:
         return _flatten(_decode_trace(strict), path, line, author)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotATraceError(str(error)) from None
 
 

@@ -110,7 +110,7 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[Record]:
                 records.append(record)
     except OSError as error:
         faults.append(f"{path}: {error.strerror}")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         faults.append(f"{path}: not a JSON array: {error}")
     if faults:
         more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""

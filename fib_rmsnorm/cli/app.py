@@ -39,9 +39,13 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        typer.echo(f"fib-rmsnorm {version('fib-rmsnorm')}")
+        try:
+            found = version("fib-rmsnorm")
+        except PackageNotFoundError:
+            found = "unknown (not installed)"
+        typer.echo(f"fib-rmsnorm {found}")
         raise typer.Exit
 
 

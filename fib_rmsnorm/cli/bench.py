@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.interrupts import importing
+from fib_rmsnorm.cli.interrupts import hinting, importing
 from fib_rmsnorm.cli.options import (
     L2,
     BatchSizes,
@@ -24,6 +24,9 @@ from fib_rmsnorm.cli.options import (
 if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.evaluation.process import Zygote
+
+
+_HINT = "; what is finished is kept: --resume goes on from there"
 
 
 def command(
@@ -55,7 +58,7 @@ def command(
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails."""
     from fib_rmsnorm.evaluation.process import Zygote
 
-    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+    with hinting(_HINT), Zygote() as zygote:  # before our own imports: it imports torch meanwhile
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection

@@ -14,13 +14,22 @@ from fib_rmsnorm.collector import collector_off
 INTERRUPTED = 130
 
 
-def end_interrupted() -> NoReturn:
+def end_interrupted(hint: str = "") -> NoReturn:
     """Say so and end the process."""
-    print("fib-rmsnorm: interrupted", file=sys.stderr)  # noqa: T201
+    print(f"fib-rmsnorm: interrupted{hint}", file=sys.stderr)  # noqa: T201
     with suppress(OSError):
         sys.stdout.flush()
     # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
     os._exit(INTERRUPTED)
+
+
+@contextmanager
+def hinting(hint: str) -> Iterator[None]:
+    """For what Ctrl-C does not undo: it still ends the process, which says what can be done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        end_interrupted(hint)
 
 
 @contextmanager

@@ -91,10 +91,7 @@ def _draft_folder(path: Path, definition: Definition, entry: str | None) -> Solu
 
 
 def _python_spec(path: Path, text: str, definition: Definition, entry: str) -> BuildSpec:
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
+    tree = _parse(path, text)
     imported = {name.split(".")[0] for name in _imported_modules(tree)}
     language = next(
         (known for known in (SupportedLanguages.TILELANG, SupportedLanguages.TRITON) if known.value in imported),
@@ -114,6 +111,15 @@ def _python_spec(path: Path, text: str, definition: Definition, entry: str) -> B
         entry_point=f"{path.name}::{entry}",
         destination_passing_style=style,
     )
+
+
+def _parse(path: Path, text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # which of them depends on the version
+        raise InputError(f"{path}: too deeply nested for Python") from None
 
 
 def _calling_style(path: Path, entry: str, required: int, most: int, definition: Definition) -> bool:
@@ -149,11 +155,7 @@ def _with_siblings(path: Path, text: str) -> list[SourceFile]:
         if file.name in found:
             continue
         found[file.name] = SourceFile(path=file.name, content=content)
-        try:
-            names = _imported_modules(ast.parse(content))
-        except SyntaxError as error:
-            raise InputError(f"{file}:{error.lineno}: {error.msg}") from None
-        for name in names:
+        for name in _imported_modules(_parse(file, content)):
             sibling = path.parent / f"{name.split('.')[0]}.py"
             if sibling.is_file():
                 waiting.append((sibling, read_text(sibling)))

@@ -103,5 +103,5 @@ def parse_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises ValidationError with everything that is wrong in it, InputError if it is no TOML."""
     try:
         return Manifest.model_validate(tomllib.loads(read_text(path)))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None

@@ -1,0 +1,107 @@
+"""What is printed when nobody reads on, when there is no room for it, and when the terminal lacks characters."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import IO
+
+import pytest
+from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment
+
+BENCH = ("bench", *QUICK_OPTIONS)
+
+
+def run_into(stdout: IO[str] | int, root: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        cli_command(*command),
+        cwd=root,
+        env=cli_environment(),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def full(tmp_path) -> Path:
+    """A device without room, which is nobody else's."""
+    path = tmp_path / "full"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 7))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    return path
+
+
+@pytest.mark.parametrize("command", [BENCH, ("list", "solutions"), ("list", "--json"), ("--help",)])
+def test_a_reader_that_goes_is_told_nothing(registry, command):
+    add_kernel(registry, "right_v1")
+    reading, writing = os.pipe()
+    os.close(reading)
+    found = run_into(writing, registry.root, *command)
+    os.close(writing)
+    assert found.returncode == 141
+    assert not [line for line in found.stderr.splitlines() if not line.startswith(("2 evaluations", "Made "))]
+    assert len(registry.traces()) <= 2
+
+
+@pytest.mark.parametrize("command", [BENCH, ("list", "solutions"), ("list", "--json"), ("--help",)])
+def test_no_room_is_one_line(registry, full, command):
+    add_kernel(registry, "right_v1")
+    with full.open("w") as stdout:
+        found = run_into(stdout, registry.root, *command)
+    assert found.returncode == 2
+    assert found.stderr.splitlines()[-1] == "fib-rmsnorm: cannot write: No space left on device"
+    assert "Traceback" not in found.stderr and "Exception" not in found.stderr
+
+
+def test_a_terminal_without_a_character_gets_another(registry):
+    add_kernel(registry, "right_v1", f"# 1 ± 2\n{RIGHT}")
+    found = subprocess.run(
+        cli_command("show", "right_v1"),
+        cwd=registry.root,
+        env={**cli_environment(), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert b"# 1 ? 2" in found.stdout
+
+
+def test_a_tree_that_is_not_installed_has_a_version_too(fib, monkeypatch):
+    def fail(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", fail)
+    outcome = fib("--version")
+    assert (outcome.code, outcome.out) == (0, "fib-rmsnorm unknown (not installed)\n")
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+@pytest.mark.parametrize("text", ["[" * 1200, "[" * 5000 + "]" * 5000, '{"definition": "a", "workload": ' + "[" * 9000])
+def test_what_is_nested_without_end_is_no_trace(fib, tmp_path, monkeypatch, suffix, text):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / f"deep.{suffix}"
+    path.write_text(f"{text}\n")
+    for command in ("report", "best", "analyze"):
+        outcome = fib(command, path)
+        assert outcome.code == 2
+        assert [line.partition(":")[0] for line in outcome.err.splitlines()] == ["fib-rmsnorm"] * 2
+
+
+def test_sources_nested_without_end_are_one_line(fib, registry, tmp_path):
+    kernel = tmp_path / "kernel.py"
+    for text in ("(" * 5000 + "x" + ")" * 5000, "-" * 200000 + "x"):
+        kernel.write_text(f"def run(x, weight, eps):\n    return {text}\n")
+        outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--root", registry.root, "--device", "cpu")
+        assert outcome.code == 2 and "nested" in outcome.err and len(outcome.err.splitlines()) == 1
+    folder = registry.layout.solutions / "a/norm/rmsnorm_d128/b"
+    folder.mkdir(parents=True)
+    (folder / "solution.toml").write_text("a = " + "[" * 5000)
+    outcome = fib("solve", "--root", registry.root)
+    assert outcome.code == 2 and "solution.toml" in outcome.err and len(outcome.err.splitlines()) == 1
