@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Names, Root, split_batch_sizes, split_names
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DeviceName,
+    Json,
+    Names,
+    Root,
+    refuse_empty,
+    split_batch_sizes,
+    split_names,
+)
 from fib_rmsnorm.cli.reading import read_traces
 from fib_rmsnorm.errors import InputError
 
@@ -25,7 +34,9 @@ def command(
     ] = 0.0,
     allow: Annotated[
         str | None,
-        typer.Option(metavar="WHAT,...", help="Compare even if these differ: device, timer, clock, cache."),
+        typer.Option(
+            metavar="WHAT,...", callback=refuse_empty, help="Compare even if these differ: device, timer, clock, cache."
+        ),
     ] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, interleaved.")] = False,
     rounds: Annotated[int, typer.Option(min=1, help="With --measure: how often, in new processes each time.")] = 3,

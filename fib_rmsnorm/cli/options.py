@@ -10,6 +10,14 @@ import typer
 
 from fib_rmsnorm.errors import InputError
 
+
+def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
+    """The callback of every option whose absence means all: a shell's unset variable must not mean it too."""
+    if value is not None and not split_names(value):
+        raise InputError(f"{option.opts[0]} is empty: give it a value, or leave it out")
+    return value
+
+
 Root = Annotated[
     Path | None,
     typer.Option(
@@ -20,13 +28,18 @@ Root = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 BatchSizes = Annotated[
-    str | None, typer.Option("--batch-sizes", metavar="1,8,...", help="Batch sizes, separated by commas.")
+    str | None,
+    typer.Option("--batch-sizes", metavar="1,8,...", callback=refuse_empty, help="Batch sizes, separated by commas."),
 ]
 Languages = Annotated[
     str | None,
-    typer.Option("--languages", metavar="LANG,...", help="Languages, separated by commas; default all."),
+    typer.Option(
+        "--languages", metavar="LANG,...", callback=refuse_empty, help="Languages, separated by commas; default all."
+    ),
 ]
-Names = Annotated[str | None, typer.Option(metavar="NAME,...", help="Names or globs, separated by commas.")]
+Names = Annotated[
+    str | None, typer.Option(metavar="NAME,...", callback=refuse_empty, help="Names or globs, separated by commas.")
+]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
 
 

@@ -82,6 +82,12 @@ def test_every_command_and_option_has_help(name):
         (["bench", "--output"], "--output"),
         (["define", "--hidden", "x"], "--hidden"),
         (["workload", "--eps", "small"], "--eps"),
+        (["bench", "--solutions", ""], "--solutions is empty"),
+        (["bench", "--batch-sizes", " , "], "--batch-sizes is empty"),
+        (["report", "--definitions", ""], "--definitions is empty"),
+        (["solve", "--languages", ""], "--languages is empty"),
+        (["list", "--authors", ""], "--authors is empty"),
+        (["compare", "a", "b", "--allow", ""], "--allow is empty"),
     ],
 )
 def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said):
