@@ -22,6 +22,9 @@ DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
 SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 """What they are called for short."""
 
+MOST_HIDDEN = 1 << 20
+"""Far beyond any model's; a mistyped one would ask for gigabytes a row."""
+
 REFERENCE = '''\
 import torch
 
@@ -74,15 +77,17 @@ class RmsNorm:
 
         The dtype may be short: fp16, bf16, fp32.
 
-        Raises InputError for a hidden size that is not a positive multiple of 128, or an unknown dtype.
+        Raises InputError for a hidden size that is not a positive multiple of 128 up to 2^20, or an unknown dtype.
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
         if hidden <= 0 or hidden % 128:
             raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
+        if hidden > MOST_HIDDEN:
+            raise InputError(f"hidden must be at most {MOST_HIDDEN}, not {hidden}")
         dtype = SHORT_DTYPES.get(dtype, dtype)
         if dtype not in DTYPES:
-            raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join(DTYPES)}")
+            raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join([*DTYPES, *SHORT_DTYPES])}")
 
         def tensor(shape: list[str] | None, dtype: str, description: str) -> TensorSpec:
             return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": description})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import uuid
 from collections.abc import Iterable
 
@@ -11,6 +12,8 @@ from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Scalar
 
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 DEFAULT_EPS = 1e-6
+MOST_ROWS = 2**31 - 1
+"""As many as a CUDA grid has blocks, one a row."""
 
 # Any fixed value serves; changing it would rename every Workload ever generated.
 _NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
@@ -23,19 +26,29 @@ def generate_workloads(
 
     A scalar that a Workload leaves out is drawn at random by upstream, a negative eps included.
     Raises InputError for a Definition whose variable axes are not just `batch`, for a scalar input other than
-    `eps`, for a batch size that is not positive, and for eps that is negative or not finite.
+    `eps`, for a batch size that is not positive or beyond 2^31 - 1, and for eps that is negative, or neither zero nor
+    finite as the float32 it is passed as.
     """
     if definition.var_axes != ["batch"]:
         raise InputError(
             f"{definition.name}: its variable axes are {definition.var_axes}; only `batch` can be generated"
         )
-    if not 0 <= eps < float("inf"):
-        raise InputError(f"eps must be a finite number of at least 0, not {eps}")
+    if not (eps == 0 or 0 < _as_float32(eps) < float("inf")):
+        raise InputError(f"eps must be 0, or positive and finite as a float32, not {eps}")
     sizes = list(dict.fromkeys(batch_sizes))
     for size in sizes:
         if size <= 0:
             raise InputError(f"batch sizes must be positive, not {size}")
+        if size > MOST_ROWS:
+            raise InputError(f"batch sizes must be at most {MOST_ROWS}, not {size}")
     return [_make_workload(definition, size, eps) for size in sizes]
+
+
+def _as_float32(value: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return float("inf")
 
 
 def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from stock import DEFINITION
 
 
@@ -22,6 +23,23 @@ def test_more_can_be_added(fib, stocked):
     assert batches(stocked) == [1, 4, 8]
     assert [each for each in stocked.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl, beside 1 that it held" in outcome.lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("workload", "--batch-sizes", "99999999999"), "batch sizes must be at most 2147483647"),
+        (("workload", "--eps", "1e300"), "eps must be 0, or positive and finite as a float32"),
+        (("workload", "--eps", "1e-50"), "eps must be 0, or positive and finite as a float32"),
+        (("define", "--hidden", "128000000000"), "hidden must be at most 1048576"),
+        (("define", "--dtype", "FP16"), "float16, bfloat16, float32, fp16, bf16, fp32"),
+    ],
+)
+def test_what_cannot_be_is_refused(fib, stocked, arguments, said):
+    before = {path: path.read_bytes() for path in stocked.root.rglob("*.json*")}
+    outcome = fib(*arguments, *(["--definition", DEFINITION] if arguments[0] == "workload" else []))
+    assert outcome.code == 2 and said in outcome.err and len(outcome.err.splitlines()) == 1
+    assert {path: path.read_bytes() for path in stocked.root.rglob("*.json*")} == before
 
 
 def test_json_has_what_was_made(fib, stocked):

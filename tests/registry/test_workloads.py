@@ -46,7 +46,7 @@ def test_a_batch_that_is_not_positive_is_refused(batch):
         generate_workloads(DEFINITION, [8, batch])
 
 
-@pytest.mark.parametrize("eps", [-1e-6, float("nan"), float("inf")])
+@pytest.mark.parametrize("eps", [-1e-6, float("nan"), float("inf"), 1e300, 1e-50])
 def test_a_meaningless_eps_is_refused(eps):
     with pytest.raises(InputError, match="eps must be"):
         generate_workloads(DEFINITION, eps=eps)
