@@ -62,6 +62,8 @@ def draft_solution(path: Path, definition: Definition, entry: str | None = None)
     """
     if path.is_dir():
         return _draft_folder(path, definition, entry)
+    if not path.is_file():  # a FIFO would be waited for
+        raise InputError(f"{path}: neither a regular file nor a folder")
     text = read_text(path)
     if path.suffix == ".py":
         spec = _python_spec(path, text, definition, entry or DEFAULT_ENTRY)

@@ -103,6 +103,8 @@ def find_root(given: Path | None = None) -> Path:
     """
     named = given or (Path(value) if (value := os.environ.get(ROOT_VARIABLE)) else None)
     if named is not None:
+        if named.exists() and not named.is_dir():
+            raise InputError(f"{named} is no folder, and so no registry")
         if not named.is_dir():
             raise InputError(f"no such folder: {named} (make a registry with: fib-rmsnorm init {named})")
         if not is_registry(named):

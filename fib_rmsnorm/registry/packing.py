@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.manifest import MANIFEST, Manifest, read_manifest
-from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, SupportedLanguages
 
@@ -35,10 +35,12 @@ def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solut
     chosen = check_languages(languages)
     definitions = registry.definitions()
     packed: dict[str, Solution] = {}
+    places: dict[str, Path] = {}
     for manifest_path in sorted(registry.layout.solutions.rglob(MANIFEST)):
         for solution in pack_folder(registry, manifest_path.parent, definitions):
             if solution.name in packed:
-                raise InputError(f"{manifest_path}: a Solution named {solution.name!r} exists already")
+                raise name_used_twice("Solution", solution.name, places[solution.name], manifest_path)
+            places[solution.name] = manifest_path
             packed[solution.name] = solution
     return [solution for solution in packed.values() if solution.spec.language.value in chosen]
 

@@ -44,10 +44,12 @@ class Registry:
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
         found: dict[str, Definition] = {}
+        places: dict[str, Path] = {}
         for path in sorted(self.layout.definitions.rglob("*.json")):
             definition = read_json(path, Definition)
             if definition.name in found:
-                raise InputError(f"{path}: a Definition named {definition.name!r} exists already")
+                raise name_used_twice("Definition", definition.name, places[definition.name], path)
+            places[definition.name] = path
             found[definition.name] = definition
         return found
 
@@ -62,12 +64,14 @@ class Registry:
     def solutions(self) -> dict[str, Solution]:
         """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
         found: dict[str, Solution] = {}
+        places: dict[str, Path] = {}
         for path in sorted(self.layout.solutions.rglob("*.json")):
             if is_source(path, self.layout.solutions):
                 continue
             solution = read_json(path, Solution)
             if solution.name in found:
-                raise InputError(f"{path}: a Solution named {solution.name!r} exists already")
+                raise name_used_twice("Solution", solution.name, places[solution.name], path)
+            places[solution.name] = path
             found[solution.name] = solution
         return found
 
@@ -108,6 +112,11 @@ class Registry:
         path = self.layout.trace_file(author, op_type, trace.definition)
         append_line(path, trace.model_dump_json())
         return path
+
+
+def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:
+    """Names both files: which of them is at fault only their author knows."""
+    return InputError(f"{one} and {other} both hold a {what} named {name!r}; rename one of them")
 
 
 def is_source(path: Path, solutions: Path) -> bool:

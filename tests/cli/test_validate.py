@@ -487,7 +487,11 @@ def test_json(fib, stocked):
 
 @pytest.mark.parametrize(
     ("folder", "said"),
-    [("nowhere", "no such folder: nowhere"), ("definitions/norm", "definitions/norm is no dataset")],
+    [
+        ("nowhere", "no such folder: nowhere"),
+        (DEFINITION_FILE, f"{DEFINITION_FILE} is no folder"),
+        ("definitions/norm", "definitions/norm is no dataset"),
+    ],
 )
 def test_what_is_no_dataset_is_a_mistake_of_the_user(fib, stocked, folder, said):
     outcome = fib("validate", folder)

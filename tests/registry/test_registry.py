@@ -44,7 +44,7 @@ def test_a_name_used_twice_is_named_with_its_file(registry, kind):
     root = registry.layout.definitions if kind == "definition" else registry.layout.solutions
     path = next(root.rglob("*.json"))
     shutil.copy(path, path.with_name("other.json"))
-    with pytest.raises(InputError, match=f"a {kind.capitalize()} named '.*' exists already"):
+    with pytest.raises(InputError, match=rf"/other\.json .*both hold a {kind.capitalize()} named"):
         registry.definitions() if kind == "definition" else registry.solutions()
 
 

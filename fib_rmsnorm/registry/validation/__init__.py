@@ -38,7 +38,7 @@ def validate(root: Path) -> Validation:
     What refers to a folder that is missing is not checked. Raises InputError if `root` is no dataset at all.
     """
     if not root.is_dir():
-        raise InputError(f"no such folder: {root}")
+        raise InputError(f"{root} is no folder" if root.exists() else f"no such folder: {root}")
     missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
     if len(missing) == len(FOLDERS):
         raise InputError(f"{root} is no dataset: it has none of {', '.join(f'{name}/' for name in FOLDERS)}")

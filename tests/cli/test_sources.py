@@ -1,0 +1,28 @@
+"""Sources that cannot be packed or tried: told in one line, which names the files."""
+
+from __future__ import annotations
+
+import os
+
+from registries import RIGHT, add_sources, python_manifest
+
+
+def test_two_folders_of_one_name_are_both_named(fib, registry):
+    one = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    other = add_sources(registry, "a_copy", {"kernel.py": RIGHT}, python_manifest("one_v1"))
+    outcome = fib("solve", "--root", registry.root)
+    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
+    assert f"{one / 'solution.toml'}" in outcome.err and f"{other / 'solution.toml'}" in outcome.err
+
+
+def test_a_fifo_is_not_waited_for(fib, registry, tmp_path):
+    kernel = tmp_path / "kernel.cpp"
+    os.mkfifo(kernel)
+    outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
+    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {kernel}: neither a regular file nor a folder\n")
+
+
+def test_a_file_is_no_registry(fib, registry):
+    (path,) = registry.layout.definitions.rglob("*.json")
+    outcome = fib("list", "--root", path)
+    assert outcome.code == 2 and f"{path} is no folder" in outcome.err
