@@ -51,6 +51,8 @@ class Comparisons:
     drift: Drift
     confidence: float
     """Of each interval; all of them hold together at 95%."""
+    missing: int
+    """How many Solutions and Workloads of the old are not among the new."""
     notes: tuple[str, ...]
 
     def regressions(self, max_slowdown: float) -> list[Comparison]:
@@ -65,6 +67,8 @@ class Comparisons:
 
 ASPECTS = ("device", "timer", "clock", "cache")
 """What must agree for two numbers to compare."""
+MISSING = "missing"
+"""What else may be allowed: that NEW has less than OLD."""
 
 
 def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str] = ()) -> Comparisons:
@@ -94,6 +98,7 @@ def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str]
         tuple(_judge(*pair, drift, confidence) for pair in pairs),
         drift,
         confidence,
+        len(old_runs.keys() - new_runs.keys()),
         tuple(_notes(old_runs, new_runs, refused)),
     )
 

@@ -27,6 +27,8 @@ class TraceSet:
     solutions: dict[str, SolutionFacts] = field(default_factory=dict)
     roots: list[Path] = field(default_factory=list)
     """The registries, where Definitions can be found."""
+    faults: list[str] = field(default_factory=list)
+    """A line for each file that could not be read whole."""
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[Record]:
@@ -45,6 +47,11 @@ def _warn(message: str) -> None:
 def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
     """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
     found = TraceSet()
+
+    def note(fault: str) -> None:
+        found.faults.append(fault)
+        warn(fault)
+
     files = [file for source in sources or [_near(find_root(root))] for file in _trace_files(source)]
     found.roots = _roots_of(files, sources, root)
     for dataset in found.roots:
@@ -52,7 +59,7 @@ def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable
             found.solutions.setdefault(name, solution)
     with collector_off():  # records hold no cycles
         for file in files:
-            found.records += _read_file(file, warn)
+            found.records += _read_file(file, note)
     for record in found.records:
         if facts := found.solutions.get(record.solution):
             record.author, record.language = facts.author, facts.language

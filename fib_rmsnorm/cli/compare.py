@@ -21,6 +21,7 @@ from fib_rmsnorm.cli.reading import read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.comparison import Comparisons
     from fib_rmsnorm.analysis.record import Record
 
 _Sides = tuple["list[Record]", "list[Record]"]
@@ -30,12 +31,18 @@ def command(
     old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure a Solution, or a kernel's file.")],
     new: Annotated[str, typer.Argument(help="The same, to be judged against OLD.")],
     max_slowdown: Annotated[
-        float, typer.Option(min=0, help="Exit with 1 only for what is slower by more: 0.05 for 5%.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            min=0,
+            help="A gate: exit with 1 only for what is slower by more (0.05 for 5%), with 2 if NEW lacks any of OLD.",
+        ),
+    ] = None,
     allow: Annotated[
         str | None,
         typer.Option(
-            metavar="WHAT,...", callback=refuse_empty, help="Compare even if these differ: device, timer, clock, cache."
+            metavar="WHAT,...",
+            callback=refuse_empty,
+            help="Compare even if these differ: device, timer, clock, cache. Or missing: NEW may lack some.",
         ),
     ] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, interleaved.")] = False,
@@ -48,35 +55,45 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare: faster, slower or no different? Exit code 1 if anything became slower, or fails now."""
-    from fib_rmsnorm.analysis.comparison import ASPECTS, compare
+    from fib_rmsnorm.analysis.comparison import ASPECTS, MISSING, compare
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.document import print_parts
 
     allowed = split_names(allow)
-    if unknown := set(allowed) - set(ASPECTS):
-        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join(ASPECTS)}")
+    if unknown := set(allowed) - {*ASPECTS, MISSING}:
+        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join((*ASPECTS, MISSING))}")
     if measure:
         if definitions or solutions:
             raise InputError("--measure takes its two Solutions as OLD and NEW, not --definitions or --solutions")
+        faults: list[str] = []
         sides = _measure(old, new, root, split_batch_sizes(batch_sizes), device, rounds)
     else:
         if batch_sizes:
             raise InputError("--batch-sizes goes with --measure; Traces are chosen by --definitions and --solutions")
-        sides = (
-            read_traces([Path(old)], root, definitions, solutions).records,
-            read_traces([Path(new)], root, definitions, solutions).records,
-        )
+        before, after = (read_traces([Path(side)], root, definitions, solutions) for side in (old, new))
+        sides = before.records, after.records
+        faults = [*before.faults, *after.faults]
     found = compare(*sides, allowed)
+    limit = max_slowdown or 0.0
     if json:
-        typer.echo(comparisons_json(found, max_slowdown), nl=False)
+        typer.echo(comparisons_json(found, limit), nl=False)
     else:
-        print_parts(describe_comparisons(found, max_slowdown), stdout())
-    if found.regressions(max_slowdown):
+        print_parts(describe_comparisons(found, limit), stdout())
+    if found.regressions(limit):
         return 1
-    if all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be judged: every number is SUSPECT")  # a gate must not take that for a pass
+    _check_gate(found, faults if max_slowdown is not None and MISSING not in allowed else None)
     return 0
+
+
+def _check_gate(found: Comparisons, faults: list[str] | None) -> None:
+    """Raise InputError for what is no regression but no pass either; without `faults` nothing that is missing is."""
+    if all(each.verdict == "suspect" for each in found.comparisons):
+        raise InputError("nothing could be judged: every number is SUSPECT")
+    if faults is not None and (found.missing or faults):
+        lacking = [f"NEW lacks {found.missing} of what OLD has"] if found.missing else []
+        lacking += ["a file could not be read whole"] if faults else []
+        raise InputError(f"the gate is not passed: {', and '.join(lacking)}; if that is meant: --allow missing")
 
 
 def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.draft import draft_solution
+from fib_rmsnorm.evaluation.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
@@ -34,17 +34,17 @@ class Duel:
 def plan_duel(registry: Registry, old: str, new: str, batch_sizes: tuple[int, ...], device: Device) -> Duel:
     """Find the two, each a registered Solution or the file or folder of a kernel, and their Workloads.
 
-    Raises InputError if one is unknown or cannot run natively on the device, or if they serve two Definitions.
+    Two files are taken to compute the default Definition. Raises InputError if one is unknown or cannot run natively
+    on the device, or if they serve two Definitions.
     """
     known = registry.solutions()
+    for name in (old, new):
+        if name not in known and not Path(name).exists():
+            raise InputError(f"{name!r} is no Solution of {registry.root} and no file; see: fib-rmsnorm list solutions")
     names = {known[name].definition for name in (old, new) if name in known}
-    if not names:
-        raise InputError(
-            f"neither {old!r} nor {new!r} is a Solution of {registry.root}; see: fib-rmsnorm list solutions"
-        )
     if len(names) > 1:
         raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
-    definition = registry.definition(names.pop())
+    definition = registry.definition(names.pop() if names else DEFAULT_DEFINITION)
     first, second = (_find(known, name, definition) for name in (old, new))
     for rival in (first, second):
         if reason := reason_to_skip(rival, device):
@@ -57,11 +57,7 @@ def plan_duel(registry: Registry, old: str, new: str, batch_sizes: tuple[int, ..
 
 
 def _find(known: dict[str, Solution], name: str, definition: Definition) -> Solution:
-    if name in known:
-        return known[name]
-    if Path(name).exists():
-        return draft_solution(Path(name), definition)
-    raise InputError(f"{name!r} is no Solution of this registry and no file; see: fib-rmsnorm list solutions")
+    return known[name] if name in known else draft_solution(Path(name), definition)
 
 
 def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from registries import RIGHT
 from stock import DEFINITION, PYTHON
 from trace_json import lines, trace
 
@@ -77,6 +78,27 @@ def test_a_gate_does_not_take_suspect_numbers_for_a_pass(fib, file):
     assert "1 compared: 1 suspect." in outcome.lines
 
 
+def test_a_gate_is_not_passed_by_what_is_missing(fib, file):
+    """Without --max-slowdown it is a comparison of what there is."""
+    slow = trace(solution="slow_v1", latency_ms=0.003)
+    old, new = file("old.jsonl", trace(), slow), file("new.jsonl", trace())
+    assert fib("compare", old, new).code == 0
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert "NEW lacks 1 of what OLD has; if that is meant: --allow missing" in outcome.err
+    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
+    assert fib("compare", old, new, "--max-slowdown", "0.05", "--solutions", "fast_v1").code == 0
+    assert fib("compare", new, old, "--max-slowdown", "0.05").code == 0
+
+
+def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):
+    old, new = file("old.jsonl", trace()), file("new.jsonl", trace())
+    new.write_text('{"definition": 1}\n' + new.read_text())
+    assert fib("compare", old, new).code == 0
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 2 and "a file could not be read whole" in outcome.err
+
+
 def test_another_device_is_refused_unless_allowed(fib, file):
     old, new = file("old.jsonl", trace()), file("new.jsonl", trace(hardware="NVIDIA A100", timer="cuda_events"))
     outcome = fib("compare", old, new)
@@ -90,7 +112,7 @@ def test_another_device_is_refused_unless_allowed(fib, file):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache"),
+        (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache, missing"),
         (["--batch-sizes", "8"], "--batch-sizes goes with --measure"),
         (["--measure", "--solutions", "x"], "--measure takes its two Solutions as OLD and NEW"),
     ],
@@ -114,6 +136,19 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, stocked, tmp_pat
     assert outcome.err.count("PASSED") == 4
 
 
+def test_two_files_can_be_measured(fib, tmp_path):
+    kernels = [tmp_path / "a.py", tmp_path / "b.py"]
+    for kernel in kernels:
+        kernel.write_text(RIGHT)
+    outcome = fib(
+        *("compare", "--measure", *kernels, "--root", ROOT, "--device", "cpu", "--batch-sizes", "1"),
+        *("--rounds", "1", "--allow", "clock", "--json", "--max-slowdown", "9"),
+    )
+    assert outcome.code == 0 or "nothing could be judged" in outcome.err, outcome.err
+    (found,) = json.loads(outcome.out)["comparisons"]
+    assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
+
+
 def test_measured_now_unknown_names_are_told(fib, stocked):
     outcome = fib("compare", "--measure", "zz", PYTHON, "--root", stocked.root, "--device", "cpu")
-    assert outcome.code == 2 and "'zz' is no Solution of this registry and no file" in outcome.err
+    assert outcome.code == 2 and "'zz' is no Solution of" in outcome.err and "and no file" in outcome.err
