@@ -23,4 +23,4 @@ def command(json: Json = False) -> None:
     from fib_rmsnorm.reports.environment import describe_environment
 
     for part in describe_environment(record):
-        stdout().print(part, soft_wrap=isinstance(part, str))
+        stdout().print(part)

@@ -49,8 +49,6 @@ def command(
 def _print(record: dict[str, object], *, as_json: bool) -> None:
     from json import dumps
 
-    from rich.table import Table
-
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.explanation import describe_explanation
 
@@ -58,4 +56,4 @@ def _print(record: dict[str, object], *, as_json: bool) -> None:
         typer.echo(dumps(record, indent=2))
         return
     for part in describe_explanation(record):
-        stdout().print(part, soft_wrap=not isinstance(part, Table))
+        stdout().print(part)

@@ -95,7 +95,7 @@ def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
         "workloads": listing.workloads_table,
         "traces": listing.each_trace_table if each else listing.traces_table,
     }
-    stdout().print(tables[kind](rows), soft_wrap=False)
+    stdout().print(tables[kind](rows))
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -105,7 +105,7 @@ def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[dict[
     console = stdout()
     console.print(f"Registry: {root}")
     console.print()
-    console.print(listing.overview_table(catalogue), soft_wrap=False)
+    console.print(listing.overview_table(catalogue))
     console.print()
     console.print(listing.here_line(rows["solutions"]))
     console.print(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")

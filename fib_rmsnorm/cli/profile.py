@@ -60,8 +60,6 @@ def command(
 def _print(record: dict[str, object], kernels: list[dict[str, object]], batch: int, *, as_json: bool) -> None:
     from json import dumps
 
-    from rich.table import Table
-
     from fib_rmsnorm.reports.console import stderr, stdout
     from fib_rmsnorm.reports.profile import describe_profile
 
@@ -70,5 +68,5 @@ def _print(record: dict[str, object], kernels: list[dict[str, object]], batch: i
         return
     stdout().print(f"{record['solution']} for {record['definition']} at batch={batch} on {record['hardware']}")
     for part in describe_profile(kernels, batch):
-        stdout().print(part, soft_wrap=not isinstance(part, Table))
+        stdout().print(part)
     stderr().print(f"\nWrote {record['report']}; open it with: ncu-ui")

@@ -91,7 +91,7 @@ class BenchPrinter:
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print(title, style="italic")  # not the table's, which would wrap it at its own width
-            stdout().print(results_table(mine), soft_wrap=False)
+            stdout().print(results_table(mine))
             if footnote := results_footnote(mine):
                 stdout().print(footnote, style="yellow")
 

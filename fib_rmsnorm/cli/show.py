@@ -41,7 +41,7 @@ def command(
         return
     console = stdout()
     for part in _describe(record, catalogue, console):
-        console.print(part, soft_wrap=not _is_table(part))
+        console.print(part)
 
 
 def _describe(
@@ -61,9 +61,3 @@ def _describe(
     if record.evaluation is None:
         return describe_workload(record, catalogue)
     return describe_trace(record, catalogue)
-
-
-def _is_table(part: RenderableType) -> bool:
-    from rich.table import Table
-
-    return isinstance(part, Table)

@@ -163,10 +163,10 @@ def _print_results(
         stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
         return
     stdout().print(f"\n{tunable.definition.name}: median latency (* the best at a batch)")
-    stdout().print(results.table(), soft_wrap=False)
+    stdout().print(results.table())
     if figures:
         stdout().print(f"\nAt batch={results.batches[-1]}, as compiled for {figures[0]['arch']}")
-        stdout().print(figures_table(figures, results), soft_wrap=False)
+        stdout().print(figures_table(figures, results))
     if results.failures or results.doubts:
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
 

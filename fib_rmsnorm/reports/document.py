@@ -92,7 +92,7 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
             console.print()
         before = part
         if isinstance(part, Grid):
-            console.print(part.as_table(), soft_wrap=False)
+            console.print(part.as_table())
         elif isinstance(part, Heading):
             console.print(part.text, style="bold underline" if part.level == 1 else "bold")
         elif isinstance(part, Doubt):

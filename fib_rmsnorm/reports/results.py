@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import shorten
 
-from rich.table import Table
 from rich.text import Text
 
+from fib_rmsnorm.reports.tables import WordTable, plain_table
 from fib_rmsnorm.reports.units import format_bandwidth, format_latency, format_percent, format_ratio
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
 
@@ -65,19 +65,18 @@ def _append_doubt(line: Text, reason: str) -> None:
         line.append(f" {shorten(reason, room, placeholder=' …')}")
 
 
-def results_table(traces: Sequence[Trace]) -> Table:
+def results_table(traces: Sequence[Trace]) -> WordTable:
     """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
     columns = list(dict.fromkeys(axes_text(trace) for trace in traces))
     rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
     cells = {(trace.solution or "", axes_text(trace)): _cell(trace) for trace in traces}
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
-    for column in columns:
-        table.add_column(column, justify="right")
-    table.add_row("reference", *[_reference_cell(traces, column) for column in columns])
-    for row in rows:
-        table.add_row(row, *[cells.get((row, column), "") for column in columns])
-    return table
+    return plain_table(
+        ("", *(f">{column}" for column in columns)),
+        [
+            ("reference", *(_reference_cell(traces, column) for column in columns)),
+            *((row, *(cells.get((row, column), "") for column in columns)) for row in rows),
+        ],
+    )
 
 
 def _reference_cell(traces: Sequence[Trace], column: str) -> str:

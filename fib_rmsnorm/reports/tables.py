@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -17,15 +18,45 @@ _STYLES = {
     "slower": "bold red",
     "now fails": "bold red",
 }
+_PROSE_SPACES = 3
+"""A cell with as many may be folded; names, and numbers with their units, may not."""
+_GAP = 2
+_ANY_WIDTH = 10_000
 
 
-def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> Table:
+class WordTable(Table):
+    """Folds between the words of its prose. Where there is no room for that, its lines are as long as they are.
+
+    The terminal breaks such a line at its edge, all of them in the same place; a table of parts of words nobody reads.
+    To be printed without cropping.
+    """
+
+    least_width = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.least_width > options.max_width:
+            options = options.update(width=_ANY_WIDTH)
+        yield from super().__rich_console__(console, options)
+
+
+def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> WordTable:
     """A table of `rows`; a column whose name begins with `>` is aligned to the right. Verdicts have their colours."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False)
-    for column in columns:
+    table = WordTable(
+        title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False
+    )
+    cells = list(rows)
+    for index, column in enumerate(columns):
         is_right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if is_right else "left", overflow="fold")
-    for row in rows:
+        name = column.removeprefix(">")
+        texts = [name, *(row[index] for row in cells)]
+        is_prose = not is_right and any(text.count(" ") >= _PROSE_SPACES for text in texts)
+        words = [word for text in texts for word in (text.split() if is_prose else [text])]
+        least = max(map(len, words), default=0)
+        table.least_width += least + (_GAP if index else 0)
+        table.add_column(
+            name, justify="right" if is_right else "left", overflow="fold", no_wrap=not is_prose, min_width=least
+        )
+    for row in cells:
         table.add_row(*(Text(cell, _STYLES[cell]) if cell in _STYLES else cell for cell in row))
     return table
 
@@ -44,7 +75,7 @@ class Grid:
         self.columns = [self.columns[index] for index in kept]
         self.rows = [[row[index] for index in kept] for row in self.rows]
 
-    def as_table(self) -> Table:
+    def as_table(self) -> WordTable:
         """For a terminal, whose width it respects."""
         return plain_table(self.columns, self.rows, title=self.title or None)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
+import re
 import stat
+import struct
 import subprocess
+import termios
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import pytest
 from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment
+from stock import CUDA, PYTHON
 
 BENCH = ("bench", *QUICK_OPTIONS)
 
@@ -58,6 +64,23 @@ def test_no_room_is_one_line(registry, full, command):
     assert found.returncode == 2
     assert found.stderr.splitlines()[-1] == "fib-rmsnorm: cannot write: No space left on device"
     assert "Traceback" not in found.stderr and "Exception" not in found.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_narrow_terminal_breaks_no_name(stocked, columns):
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**cli_environment(), "TERM": "xterm"}
+    printed = b""
+    with subprocess.Popen(cli_command("report"), cwd=stocked.root, env=environment, stdout=theirs) as process:
+        os.close(theirs)
+        with suppress(OSError):  # what Linux raises when the other side is closed
+            while found := os.read(ours, 1 << 16):
+                printed += found
+    os.close(ours)
+    assert process.returncode == 0
+    words = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).split()
+    assert {PYTHON, CUDA, "solution", "language", "bandwidth"} <= {*words}
 
 
 def test_a_terminal_without_a_character_gets_another(registry):
