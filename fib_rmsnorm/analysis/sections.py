@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fib_rmsnorm.analysis.record import Record
 
@@ -11,7 +12,16 @@ from fib_rmsnorm.analysis.record import Record
 _GPU_CLOCK_GAP = 0.02
 _CPU_CLOCK_GAP = 0.10
 
-Settings = tuple[object, ...]
+
+class Settings(NamedTuple):
+    """How it was asked to judge and time; tolerances of None are those of the dtype."""
+
+    warmup_runs: int | None = None
+    iterations: int | None = None
+    num_trials: int | None = None
+    l2: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
 
 
 @dataclass(frozen=True)
@@ -27,11 +37,15 @@ class Conditions:
 
     @property
     def text(self) -> str:
-        """`NVIDIA H200, cupti, 1980 MHz, cold L2`."""
+        """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype."""
         cache = {True: ["cold L2"], False: ["warm L2"], None: []}[self.cold_l2]
-        return ", ".join(
-            [self.hardware or "unknown device", self.timer or "timer not recorded", _clock_text(self.clock), *cache]
-        )
+        measured = [self.hardware or "unknown device", self.timer or "timer not recorded", _clock_text(self.clock)]
+        judged = [
+            f"judged by {name} {value:g}"
+            for name, value in (("rtol", self.settings.rtol), ("atol", self.settings.atol))
+            if value is not None
+        ]
+        return ", ".join([*measured, *cache, *judged])
 
 
 @dataclass(frozen=True)
@@ -146,7 +160,7 @@ def _keep_newest(kept: dict[tuple[str, ...], Record], record: Record) -> None:
 
 
 def _settings(record: Record) -> Settings:
-    return (record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol)
+    return Settings(record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol)
 
 
 def _conditions(record: Record, clusters: ClockClusters) -> Conditions:

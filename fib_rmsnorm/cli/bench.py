@@ -10,13 +10,16 @@ import typer
 from fib_rmsnorm.cli.interrupts import hinting, importing
 from fib_rmsnorm.cli.options import (
     L2,
+    Atol,
     BatchSizes,
     DeviceName,
     Json,
     Languages,
     Names,
     Root,
+    Rtol,
     check_output,
+    make_settings,
     split_batch_sizes,
     split_names,
 )
@@ -48,8 +51,8 @@ def command(
     ] = None,
     num_trials: Annotated[int, typer.Option(min=1, help="Trials, at the least.")] = 4,
     l2: Annotated[L2, typer.Option("--l2", help="A GPU's L2 cache before each timed call.")] = L2.COLD,
-    rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
-    atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
     resume: Annotated[bool, typer.Option("--resume", help="Skip what has passed already; retry failures.")] = False,
     root: Root = None,
@@ -63,7 +66,6 @@ def command(
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry.packing import check_languages
-            from fib_rmsnorm.schema import Settings
 
         options = BenchOptions(
             selection=Selection(
@@ -73,7 +75,7 @@ def command(
                 authors=split_names(authors),
                 batch_sizes=split_batch_sizes(batch_sizes),
             ),
-            settings=Settings(
+            settings=make_settings(
                 rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value
             ),
             device=device,

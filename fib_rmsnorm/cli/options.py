@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
         raise InputError(f"{option.opts[0]} is empty: give it a value, or leave it out")
     return value
 
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Settings
 
 Root = Annotated[
     Path | None,
@@ -52,6 +55,16 @@ def check_output(value: Path | None) -> Path | None:
     return value
 
 
+Rtol = Annotated[
+    float | None,
+    typer.Option("--rtol", help="Relative tolerance, 0 or more; default: the dtype's."),
+]
+Atol = Annotated[
+    float | None,
+    typer.Option("--atol", help="Absolute tolerance, 0 or more; default: the dtype's."),
+]
+
+
 class L2(str, Enum):
     """State of a GPU's L2 cache before each timed call."""
 
@@ -73,3 +86,17 @@ def split_batch_sizes(value: str | None) -> tuple[int, ...]:
             raise InputError(f"--batch-sizes: {part!r} is no positive whole number")
         sizes.append(int(part))
     return tuple(sizes)
+
+
+def make_settings(**given: Any) -> Settings:
+    """The settings that options ask for. Raises InputError for a value that is none, such as an infinite tolerance."""
+    from pydantic import ValidationError
+
+    from fib_rmsnorm.schema import Settings
+
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = "-".join(map(str, first["loc"])).replace("_", "-")
+        raise InputError(f"--{option} {first['input']}: {first['msg'].replace('Input should', 'it must')}") from None

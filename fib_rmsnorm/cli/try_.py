@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.interrupts import importing
-from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
+from fib_rmsnorm.cli.options import Atol, BatchSizes, DeviceName, Json, Root, Rtol, make_settings, split_batch_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,8 @@ def command(
     entry: Annotated[str | None, typer.Option(help="The entry point; default: run.")] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
-    rtol: Annotated[float | None, typer.Option(min=0, help="Relative tolerance; default: the dtype's.")] = None,
-    atol: Annotated[float | None, typer.Option(min=0, help="Absolute tolerance; default: the dtype's.")] = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 60.0,
     root: Root = None,
     json: Json = False,
@@ -47,13 +47,12 @@ def command(
             from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
             from fib_rmsnorm.evaluation.workers import Terms
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
         draft = draft_solution(kernel, wanted, entry)
         trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])
-        terms = Terms(Settings(rtol=rtol, atol=atol), timeout, registry.root)
+        terms = Terms(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
         with closing(run_trial(zygote, trial, terms)) as events:
             return _report(trial, events, as_json=json)
 

@@ -55,8 +55,9 @@ def compare(
 ) -> Comparison:
     """Compare an output with what was expected, both of one shape and dtype, block by block.
 
-    A NaN or infinity matches only its like. `max_absolute_error` and `max_relative_error` are upstream's:
-    the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for what float32 cannot hold.
+    A NaN or infinity matches only its like, whatever the tolerances. `max_absolute_error` and
+    `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
+    what float32 cannot hold.
     """
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
@@ -104,6 +105,6 @@ def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple
     error = (a - e).abs()
     same = (a == e) | (a.isnan() & e.isnan())
     error = torch.where(same, 0.0, torch.where(a.isfinite() & e.isfinite(), error, infinity))
-    # An infinite bound would let anything pass where the expected value is infinite.
-    bound = torch.where(e.isfinite(), rtol * e.abs() + atol, 0.0)
+    # No bound is infinite, where the expected value or the tolerance is: an infinite error is beyond any.
+    bound = torch.where(e.isfinite(), rtol * e.abs() + atol, 0.0).nan_to_num(nan=0.0)
     return error, torch.where(error > bound, error - bound, 0.0)

@@ -31,7 +31,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
                 " (on the Workload's own inputs)"
             ),
             **{
-                f"Tolerance of {name}": f"|error| <= {bound['rtol']:g} * |expected| + {bound['atol']:.2g}"
+                f"Tolerance of {name}": _bound_text(bound.get("rtol"), bound.get("atol"))
                 for name, bound in tolerances.items()
             },
             **{name: json.dumps(value) for name, value in extra.items()},
@@ -47,6 +47,13 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     for output in _measured_outputs(cases):
         yield ""
         yield _ulp_table(groups, output)
+
+
+def _bound_text(rtol: float | None, atol: float | None) -> str:
+    """An infinite tolerance, which early versions accepted, is null in the Trace."""
+    if rtol is None or atol is None:
+        return "not recorded, so anything may have passed"
+    return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
 def _cases_table(groups: dict[str, list[_Case]]) -> Table:

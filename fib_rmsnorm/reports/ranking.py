@@ -69,6 +69,8 @@ def _record(ranking: Ranking) -> dict[str, Any]:
         "timer": conditions.timer,
         "clock_mhz": conditions.clock,
         "cold_l2": conditions.cold_l2,
+        "rtol": conditions.settings.rtol,
+        "atol": conditions.settings.atol,
         "workloads": [
             {
                 "workload": contest.workload.workload,

@@ -6,7 +6,7 @@ they do not know, so traces written here load there.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from flashinfer_bench.data import Correctness
 from flashinfer_bench.data import Evaluation as UpstreamEvaluation
@@ -15,6 +15,9 @@ from flashinfer_bench.data import Trace as UpstreamTrace
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "Performance", "Settings", "Trace"]
+
+# Outputs are compared in float32, which has no numbers beyond.
+_Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
@@ -26,8 +29,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    rtol: float | None = Field(default=None, ge=0)
-    atol: float | None = Field(default=None, ge=0)
+    rtol: _Tolerance | None = None
+    atol: _Tolerance | None = None
     warmup_runs: int = Field(default=10, ge=0)
     iterations: int | None = Field(default=None, ge=1)
     """Timed calls of a trial; None takes as many as it needs to know the median within 1%, or a budget allows."""

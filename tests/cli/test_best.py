@@ -30,6 +30,19 @@ def test_the_winner_and_those_tied_with_it(fib, tmp_path):
     assert board == {"slow": (1, 2), "fast": (1, 1), "as_fast": (1, 1)}
 
 
+def test_who_was_judged_by_a_given_tolerance_wins_apart(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(trace("right", latency_ms=0.003), trace("loose", latency_ms=0.001, settings={"rtol": 0.5})))
+    outcome = fib("best", path)
+    headings = [line for line in outcome.lines if line.startswith("rmsnorm_d4096 on")]
+    assert [line.endswith("judged by rtol 0.5") for line in headings] == [False, True]
+    right, loose = json.loads(fib("best", path, "--json").out)
+    assert [(each["rtol"], each["workloads"][0]["winner"]) for each in (right, loose)] == [
+        (None, "right"),
+        (0.5, "loose"),
+    ]
+
+
 def test_nobody_wins_with_wrong_results_alone(fib, tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(lines(trace(latency_ms=None)))

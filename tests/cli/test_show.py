@@ -179,6 +179,16 @@ def test_an_interpreted_time_is_no_speedup(fib, stocked, workloads):
     assert "as fast" not in outcome.out and "GB/s" not in outcome.out
 
 
+@pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
+def test_a_trace_without_its_tolerances(fib, stocked, workloads, bound):
+    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+    trace.evaluation.correctness.extra["tolerance"] = {"out": bound}
+    stocked.append_trace(trace, "baseline", "norm")
+    outcome = fib("show", trace_id(trace))
+    assert outcome.code == 0
+    assert "not recorded, so anything may have passed" in outcome.row("Tolerance")
+
+
 def test_a_trace_that_others_wrote(fib, stocked, workloads):
     trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
     record = json.loads(trace.model_dump_json())

@@ -111,6 +111,19 @@ def test_tolerances_given_replace_the_dtypes_own_and_are_reported():
     assert compare(actual, expected, rtol=0, atol=0).mismatched == 1
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("tolerance", [1e30, 3.4e38, 1e300, INFINITY, NAN])
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+def test_no_tolerance_lets_what_is_not_finite_pass(dtype, name, tolerance):
+    finite = torch.tensor([[0.0, 1.0, -torch.finfo(dtype).max]], dtype=dtype)
+    for value in (NAN, INFINITY, -INFINITY):
+        other = torch.full_like(finite, value)
+        assert compare(other, finite, **{name: tolerance}).mismatched == 3
+        assert compare(finite, other, **{name: tolerance}).mismatched == 3
+        assert compare(other, other.clone(), **{name: tolerance}).mismatched == 0
+    assert compare(one(NAN, dtype), one(INFINITY, dtype), **{name: tolerance}).mismatched == 1
+
+
 def test_names_the_worst_element_and_the_kinds_of_its_rows():
     expected = torch.ones(6, 4, dtype=torch.float16)
     actual = expected.clone()
