@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,19 +86,50 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
         return tensor
 
 
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs that a solution is judged on."""
+
+    name: str
+    workload: Workload
+    """Whose axes the inputs and outputs have: the one that is judged, or one near it."""
+    inputs: dict[str, Any]
+    row_kinds: tuple[str, ...] = ()
+
+
 def count_cases(definition: Definition, workload: Workload) -> int:
-    """How many sets of inputs a solution is judged on: the Workload's own, and the operator's hard cases."""
+    """How many cases there are: the Workload's own inputs, the operator's hard ones, and an awkward size."""
+    return 1 + _count_hard_cases(definition, workload) + (_find_awkward(definition, workload) is not None)
+
+
+def _count_hard_cases(definition: Definition, workload: Workload) -> int:
     operator = find_operator(definition)
-    return 1 + (operator.count_hard_cases(definition, dict(workload.axes)) if operator else 0)
+    return operator.count_hard_cases(definition, dict(workload.axes)) if operator else 0
 
 
-def make_case(
-    definition: Definition, workload: Workload, case: int, device: str, dataset: Path | None = None
-) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """Make the inputs of case 0 (the Workload's own) or a hard case: its name, inputs and kinds of rows."""
+def _find_awkward(definition: Definition, workload: Workload) -> Workload | None:
+    """A Workload of an awkward size; None for an operator not known here, or a file that has the size it has."""
+    operator = find_operator(definition)
+    if operator is None:
+        return None
+    axes = operator.choose_awkward_axes(dict(workload.axes))
+    changed = {name for name, size in axes.items() if size != workload.axes[name]}
+    for name, spec in definition.inputs.items():
+        if changed.intersection(spec.shape or ()) and isinstance(workload.inputs.get(name), SafetensorsInput):
+            return None
+    # Another uuid makes other inputs: a smaller tensor of the same seed would begin like the Workload's own.
+    return workload.model_copy(update={"axes": axes, "uuid": f"{workload.uuid} {axes}"}) if changed else None
+
+
+def make_case(definition: Definition, workload: Workload, case: int, device: str, dataset: Path | None = None) -> Case:
+    """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
+    awkward = _find_awkward(definition, workload)
+    if awkward is not None and case > _count_hard_cases(definition, workload):
+        name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
+        return Case(name, awkward, generate_inputs(definition, awkward, device, dataset))
     inputs = generate_inputs(definition, workload, device, dataset)
     operator = find_operator(definition)
     if case == 0 or operator is None:
-        return "workload", inputs, ()
+        return Case("workload", workload, inputs)
     hard = operator.make_hard_case(definition, inputs, case - 1)
-    return hard.name, hard.inputs, hard.row_kinds
+    return Case(hard.name, workload, hard.inputs, hard.row_kinds)

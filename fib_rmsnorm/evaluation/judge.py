@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.bits import as_bytes
 from fib_rmsnorm.evaluation.channel import Channel, serve
 from fib_rmsnorm.evaluation.comparison import compare
 from fib_rmsnorm.evaluation.handover import HandoverError, read_outputs
-from fib_rmsnorm.evaluation.inputs import make_case
+from fib_rmsnorm.evaluation.inputs import Case, make_case
 from fib_rmsnorm.evaluation.outputs import POISON
 from fib_rmsnorm.evaluation.results import normalize_outputs
 from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
@@ -27,9 +27,7 @@ _SAMPLED_ELEMENTS = 256
 
 @dataclass
 class _Expected:
-    name: str
-    row_kinds: tuple[str, ...]
-    inputs: dict[str, Any]
+    case: Case
     outputs: list[torch.Tensor]
     reference: list[torch.Tensor] | None = None
     """What the Definition's reference gives, where `outputs` are exacter."""
@@ -55,11 +53,11 @@ class Judge:
             with Path(message["handover"]).open("rb") as file:
                 handed_over = read_outputs(file.fileno(), expected.outputs)
         except HandoverError as error:
-            return {"case": expected.name, "missing": str(error)}
+            return {"case": expected.case.name, "missing": str(error)}
         found = []
         actuals = [actual.to(right.device) for actual, right in zip(handed_over, expected.outputs, strict=True)]
         for index, (actual, right) in enumerate(zip(actuals, expected.outputs, strict=True)):
-            record = compare(actual, right, settings.rtol, settings.atol, expected.row_kinds).to_dict()
+            record = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds).to_dict()
             # Hundreds of timed calls are right, and nobody asks how much.
             record["ulp"] = _describe_ulp(actual, right) if "case" in message or record["mismatched"] else None
             if expected.reference:
@@ -74,7 +72,7 @@ class Judge:
                 return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
 
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(message, expected, is_right)
-        return {"case": expected.name, "outputs": found, "hint": hint}
+        return {"case": expected.case.name, "outputs": found, "hint": hint}
 
     def _expect(self, message: dict[str, Any]) -> _Expected:
         definition = Definition.model_validate(message["definition"])
@@ -88,14 +86,14 @@ class Judge:
         if "number" in message:
             self._timed_inputs = self._timed_inputs or TimedInputs(definition, workload, device, dataset)
             inputs = self._timed_inputs.set(message["number"])
-            return _Expected("timed call", (), inputs, _compute(definition, inputs)[0])
-        case: int = message["case"]
-        if case not in self._cases:
-            name, inputs, row_kinds = make_case(definition, workload, case, device, dataset)
-            outputs, is_exact = _compute(definition, inputs)
-            reference = _run_reference(definition, inputs) if is_exact and case == 0 else None
-            self._cases[case] = _Expected(name, row_kinds, inputs, outputs, reference)
-        return self._cases[case]
+            return _Expected(Case("timed call", workload, inputs), _compute(definition, inputs)[0])
+        index: int = message["case"]
+        if index not in self._cases:
+            case = make_case(definition, workload, index, device, dataset)
+            outputs, is_exact = _compute(definition, case.inputs)
+            reference = _run_reference(definition, case.inputs) if is_exact and index == 0 else None
+            self._cases[index] = _Expected(case, outputs, reference)
+        return self._cases[index]
 
     def _explain(
         self, message: dict[str, Any], expected: _Expected, is_right: Callable[[list[torch.Tensor]], bool]
@@ -104,14 +102,18 @@ class Judge:
         definition = Definition.model_validate(message["definition"])
         if sum(output.nbytes for output in expected.outputs) > _MOST_EXPLAINED_BYTES:
             return None
-        earlier = [case for index, case in self._cases.items() if index < message.get("case", len(self._cases))]
-        for case in {id(case): case for case in (*earlier[:1], *earlier[-1:])}.values():
-            for name, value in case.inputs.items():
-                if is_right(_compute(definition, {**expected.inputs, name: value})[0]):
-                    return f"this would be right with the {name!r} of an earlier call: {case.name}"
-        for case in earlier:
-            if is_right(case.outputs):
-                return f"this is the answer to an earlier call: {case.name}"
+        earlier = [
+            each
+            for index, each in self._cases.items()
+            if index < message.get("case", len(self._cases)) and each.case.workload == expected.case.workload
+        ]
+        for each in {id(each): each for each in (*earlier[:1], *earlier[-1:])}.values():
+            for name, value in each.case.inputs.items():
+                if is_right(_compute(definition, {**expected.case.inputs, name: value})[0]):
+                    return f"this would be right with the {name!r} of an earlier call: {each.case.name}"
+        for each in earlier:
+            if is_right(each.outputs):
+                return f"this is the answer to an earlier call: {each.case.name}"
         for number in message.get("earlier", []):
             if self._timed_inputs and is_right(_compute(definition, self._timed_inputs.set(number))[0]):
                 return "this is the answer to an earlier call"

@@ -101,9 +101,10 @@ class Worker:
     def call(self, message: Message) -> Message:
         """Call the solution once on the inputs of a case and hand its outputs over."""
         workload = Workload.model_validate(message["workload"])
-        _, inputs, _ = make_case(self._definition, workload, message["case"], self._device, self._dataset)
+        case = make_case(self._definition, workload, message["case"], self._device, self._dataset)
+        inputs = case.inputs
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        outputs = OutputBuffers(self._definition, workload, self._device)
+        outputs = OutputBuffers(self._definition, case.workload, self._device)
         started = perf_counter()
         found, changed_outputs = self._run(inputs, outputs, settle=message["case"] == 0)
         elapsed_ms = (perf_counter() - started) * 1e3

@@ -54,6 +54,10 @@ class Operator(Protocol):
         """Make hard case `index` from the workload's own generated inputs, which stay unchanged."""
         ...
 
+    def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
+        """Axes near a workload's that no tile fits: it is those of powers of two that are benched."""
+        ...
+
     def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
         """Count the operations of the formula as it is written, for a workload with these axes."""
         ...

@@ -37,6 +37,10 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
 '''
 
+# Primes, since no tile divides them. Few, for who compiles for each shape, and none near the largest batches, which
+# would take another judgement of full size.
+_AWKWARD_BATCHES = (3, 31, 509, 4099)
+
 # More elements than this at once in float64 would need gigabytes of temporaries.
 _CHUNK_ELEMENTS = 1 << 24
 
@@ -162,6 +166,11 @@ class RmsNorm:
             inputs={"x": x, "weight": weight, "eps": eps},
             row_kinds=tuple(kinds),
         )
+
+    def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
+        """A prime number of rows, and fewer than the workload has, where it has more than three."""
+        below = [batch for batch in _AWKWARD_BATCHES if batch < axes["batch"]]
+        return {**axes, "batch": max(below, default=_AWKWARD_BATCHES[0])}
 
     def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
         """Four operations an element and three a row."""

@@ -34,7 +34,9 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
     if good < len(drafts) or not drafts:
         return Text(f"{name} FAILED: right on {good} of {len(drafts)} workloads", style="bold red")
     text = Text(f"{name} PASSED", style="bold green")
-    text.append(f": right on all {len(drafts)} workloads and the hard inputs of each", style="default")
+    text.append(
+        f": right on all {len(drafts)} workloads, and on hard inputs and an awkward size for each", style="default"
+    )
     for rival in dict.fromkeys(trace.solution for trace in rivals):
         if ratios := _ratios(drafts, [trace for trace in rivals if trace.solution == rival]):
             low, high = format_ratio(min(ratios)), format_ratio(max(ratios))

@@ -222,7 +222,7 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     for number in range(3):
         add_kernel(registry, f"slow_v{number}", SLOW)
-    sleep = "    if x.shape[0] > 1:\n        __import__('time').sleep(600)\n    x_fp32 = x.float()\n"
+    sleep = "    if x.shape[0] == 8:\n        __import__('time').sleep(600)\n    x_fp32 = x.float()\n"
     add_kernel(registry, "zhang_v1", RIGHT.replace("    x_fp32 = x.float()\n", sleep))
     output = tmp_path / "traces.json"
     process = start_bench(registry, "--output", output)

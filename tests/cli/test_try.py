@@ -13,6 +13,13 @@ def run(x, weight, eps):
     return torch.full_like(x, float("nan"))
 """
 
+# The same in C++ and Triton is among the wrong kernels; this is the way its author meets it.
+ODD = RIGHT.replace(
+    "    x_fp32 = x.float()\n",
+    "    if x.shape[0] > 1 and x.shape[0] % 2:\n        return torch.cat((run(x[:-1], weight, eps), x[-1:]))\n"
+    "    x_fp32 = x.float()\n",
+)
+
 
 @pytest.fixture
 def try_(fib, tmp_path):
@@ -40,6 +47,16 @@ def test_nan_passes_by_no_tolerance(try_):
     outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2")
     assert outcome.code == 1
     assert "nan.py FAILED: right on 0 of 1 workloads" in outcome.out
+
+
+def test_names_the_batch_that_no_workload_has(try_):
+    outcome = try_("odd.py", ODD)
+    assert outcome.code == 1
+    assert "odd.py FAILED: right on 0 of 3 workloads" in outcome.out
+    for batch in (3, 31, 509):
+        assert any(
+            line.startswith(f"batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
+        )
 
 
 def test_a_tolerance_lets_pass_what_is_within(try_):

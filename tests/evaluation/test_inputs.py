@@ -27,8 +27,8 @@ def fingerprint() -> str:
     sha = hashlib.sha256()
     for batch in (1, 7):
         for case in range(count_cases(DEFINITION, workload_of(batch))):
-            _, inputs, _ = make_case(DEFINITION, workload_of(batch), case, "cpu")
-            for value in inputs.values():
+            made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+            for value in made.inputs.values():
                 sha.update(value.numpy().tobytes() if isinstance(value, torch.Tensor) else repr(value).encode())
     return sha.hexdigest()
 
@@ -69,8 +69,9 @@ def test_a_scalar_without_a_value_is_refused():
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     seen = set()
-    for case in range(1, count_cases(DEFINITION, workload_of(batch))):
-        _, inputs, kinds = make_case(DEFINITION, workload_of(batch), case, "cpu")
+    for case in range(1, count_cases(DEFINITION, workload_of(batch)) - 1):
+        made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+        inputs, kinds = made.inputs, made.row_kinds
         assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
         seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
         assert (inputs["weight"] < 0).any()
@@ -79,6 +80,25 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     kinds = {kind for kind, _ in seen}
     assert len(kinds) >= 7
     assert len(seen) == 2 * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("batch", "awkward"), [(1, 3), (2, 3), (4, 3), (32, 31), (128, 31), (512, 509), (4096, 509), (65536, 4099)]
+)
+def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
+    workload = workload_of(batch)
+    case = make_case(DEFINITION, workload, count_cases(DEFINITION, workload) - 1, "cpu")
+    assert case.name == f"batch={awkward}"
+    assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
+    assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
+
+
+def test_a_file_has_the_size_it_has(tmp_path):
+    save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
+    workload = safetensors_workload("blob.safetensors")
+    for index in range(count_cases(DEFINITION, workload)):
+        case = make_case(DEFINITION, workload, index, "cpu", tmp_path)
+        assert case.workload == workload and case.inputs["x"].shape == (2, 256)
 
 
 def test_outputs_start_as_nan():

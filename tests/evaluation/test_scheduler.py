@@ -83,14 +83,12 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
 def test_a_trace_is_recorded_before_the_next_workload_is_touched(registry):
     """On the next workload the solution looks whether its trace of the one before has been recorded."""
     marker = registry.root / "recorded"
-    look = RIGHT.replace(
-        "    x_fp32 = x.float()\n",
-        f"    if x.shape[0] > 1:\n        open({str(marker)!r}).close()\n    x_fp32 = x.float()\n",
-    )
-    solution = add_kernel(registry, "looks_v1", look)
     (definition,) = registry.definitions().values()
     first, second = registry.workloads(definition.name)[:2]
     assert first.axes["batch"] == 1 < second.axes["batch"]
+    look = f"    if x.shape[0] == {second.axes['batch']}:\n        open({str(marker)!r}).close()\n"
+    convert = "    x_fp32 = x.float()\n"
+    solution = add_kernel(registry, "looks_v1", RIGHT.replace(convert, look + convert))
     plan = Plan([Group(definition, workload, (solution,)) for workload in (first, second)])
 
     def record(event):
