@@ -123,8 +123,7 @@ def _plan_definition(
         return
     for workload in workloads:
         moved = bytes_moved(definition, workload)
-        if not fits(definition, workload, device):
-            reason = f"needs about {moved * _MEMORY_FACTOR / 1e9:.1f} GB of {device.memory_bytes / 1e9:.1f} GB"
+        if reason := reason_not_to_fit(definition, workload, device):
             plan.skips.append(Skip(definition.name, None, reason, workload))
             continue
         fitting = []
@@ -140,4 +139,12 @@ def _plan_definition(
 
 def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     """Whether a device has the memory to judge and time a Workload."""
-    return bytes_moved(definition, workload) * _MEMORY_FACTOR <= device.memory_bytes
+    return reason_not_to_fit(definition, workload, device) is None
+
+
+def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:
+    """What a Workload needs beyond the memory that a device has; None if it fits."""
+    needed = bytes_moved(definition, workload) * _MEMORY_FACTOR
+    if needed <= device.memory_bytes:
+        return None
+    return f"needs about {needed / 1e9:.1f} GB of {device.memory_bytes / 1e9:.1f} GB"

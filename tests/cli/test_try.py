@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from registries import RIGHT, make_registry
 
@@ -63,3 +65,12 @@ def test_a_tolerance_lets_pass_what_is_within(try_):
     off = RIGHT.replace("* weight.float()", "* weight.float() * 1.05")
     assert try_("off.py", off, "--batch-sizes", "2").code == 1
     assert try_("off.py", off, "--batch-sizes", "2", "--rtol", "0.1").code == 0
+
+
+def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
+    outcome = try_("right.py", RIGHT, "--batch-sizes", "1,99999999999")
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert re.fullmatch(
+        r"fib-rmsnorm: --batch-sizes 99999999999: needs about 409600\.0 GB of \d+\.\d GB\n", outcome.err
+    )
