@@ -32,12 +32,13 @@ def command(
     from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 
     registry = Registry.find(root)
+    target = _check_arch(arch) if arch else None
     definitions = registry.definitions()
     solutions = pack(registry, split_names(languages) or LANGUAGES)
     for solution in solutions:
         registry.write_solution(solution, definitions[solution.definition].op_type)
     if build or arch:
-        return _build(registry, solutions, arch, timeout, as_json=json)
+        return _build(registry, solutions, target, timeout, as_json=json)
     if json:
         typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
         return 0
@@ -48,10 +49,15 @@ def command(
     return 0
 
 
+def _check_arch(arch: str) -> str:
+    from fib_rmsnorm.evaluation.building.compilation import check_arch
+
+    return check_arch(arch)
+
+
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> int:
     from contextlib import closing
 
-    from fib_rmsnorm.evaluation.building.compilation import check_arch
     from fib_rmsnorm.evaluation.compiler import compile_solutions
     from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
     from fib_rmsnorm.evaluation.process import Zygote
@@ -59,13 +65,12 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
     from fib_rmsnorm.schema import Settings
 
     definitions = registry.definitions()
-    target = check_arch(arch) if arch else None
     failed = False
     with Zygote() as zygote:
         device = choose_devices()[0]
         jobs = [(definitions[solution.definition], solution) for solution in solutions]
         terms = Terms(Settings(), timeout)
-        with closing(compile_solutions(zygote, jobs, target or gpu_arch(device), terms)) as compilations:
+        with closing(compile_solutions(zygote, jobs, arch or gpu_arch(device), terms)) as compilations:
             for compilation in compilations:
                 failed |= compilation.outcome == "failed"
                 _print(compilation, as_json=as_json)

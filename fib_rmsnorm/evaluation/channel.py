@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from fib_rmsnorm.evaluation.complaints import describe_exception, is_of_solution
+
 MAX_MESSAGE_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")
 _CHUNK = 1 << 20
@@ -99,11 +101,9 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
             check()
         except RefusalError as refusal:
             answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
-        except BaseException:  # SystemExit included: a solution must not end its process in silence
-            answer = {
-                "ok": False,
-                "status": "RUNTIME_ERROR",
-                "message": traceback.format_exc(),
-                "fatal": True,
-            }
+        except BaseException as error:  # SystemExit included: a solution must not end its process in silence
+            message = describe_exception(error)
+            if not is_of_solution(error):
+                message += f"\n{traceback.format_exc()}"  # a bug of ours
+            answer = {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}
         channel.send(answer)

@@ -12,6 +12,7 @@ import torch
 from fib_rmsnorm.evaluation.bits import same_bits
 from fib_rmsnorm.evaluation.building import BuildError, build_entry, is_compile_error, prepare_build
 from fib_rmsnorm.evaluation.channel import Channel, Handler, Message, RefusalError, serve
+from fib_rmsnorm.evaluation.complaints import describe_exception
 from fib_rmsnorm.evaluation.handover import write_outputs
 from fib_rmsnorm.evaluation.inputs import make_case
 from fib_rmsnorm.evaluation.keepsakes import Keepsakes
@@ -131,7 +132,7 @@ class Worker:
         except Exception as error:
             if is_compile_error(error):
                 raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
-            raise
+            raise RefusalError("RUNTIME_ERROR", describe_exception(error), fatal=True) from None
 
     def _check_form(self, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         for name, actual, expected in zip(self._definition.outputs, found, outputs, strict=True):

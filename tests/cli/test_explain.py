@@ -192,3 +192,12 @@ def test_a_missing_compiler_is_named(fib, stocked, monkeypatch, tmp_path):
     assert outcome.err == (
         f"fib-rmsnorm: {CUDA} cannot be compiled here: nvcc is missing; install a CUDA toolkit and set CUDA_HOME\n"
     )
+
+
+@pytest.mark.parametrize("arch", ["sm_999", "sm_13", "hopper"])
+@pytest.mark.parametrize("command", [("explain", CUDA), ("solve", "--build")])
+def test_an_unknown_architecture_is_refused_before_anything_is_compiled(fib, shipped, command, arch):
+    outcome = fib(*command, "--arch", arch, "--root", shipped.root)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith(f"fib-rmsnorm: {arch!r} is no GPU architecture") and outcome.err.count("\n") == 1

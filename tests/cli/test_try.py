@@ -74,3 +74,43 @@ def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
     assert re.fullmatch(
         r"fib-rmsnorm: --batch-sizes 99999999999: needs about 409600\.0 GB of \d+\.\d GB\n", outcome.err
     )
+
+
+RAISES = """\
+def run(x, weight, eps):
+    return check(x)
+
+
+def check(x):
+    raise ValueError("boo")
+"""
+THROWS = """\
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+using tvm::ffi::TensorView;
+void Run(TensorView x, TensorView weight, double eps, TensorView out) { TVM_FFI_THROW(ValueError) << "boo"; }
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)
+"""
+MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "says"),
+    [
+        ("raises.py", RAISES, "RUNTIME_ERROR  calling: ValueError: boo (raises.py:6)"),
+        ("throws.cpp", THROWS, "RUNTIME_ERROR  calling: ValueError: boo (throws.cpp:5)"),
+        ("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit("), "calling: SystemExit: boo (exits.py:6)"),
+        (
+            "imports.py",
+            f"import nonesuch\n{RAISES}",
+            "building: ModuleNotFoundError: No module named 'nonesuch' (imports",
+        ),
+        ("misspelt.cpp", MISSPELT, "COMPILE_ERROR  building: misspelt.cpp:5:86: error: "),
+    ],
+)
+def test_says_in_its_line_what_is_wrong_and_where(try_, name, source, says):
+    outcome = try_(name, source, "--batch-sizes", "1")
+    assert outcome.code == 1
+    assert says in outcome.lines[0]
+    assert "fib_rmsnorm" not in outcome.out

@@ -60,6 +60,9 @@ _KNOWN = (
     Architecture((12, 1), "GB10", 48, 1536, 24, 100 * _KIB, 24 << 20),
 )
 _BY_CAPABILITY = {each.capability: each for each in _KNOWN}
+NEWEST_KNOWN = _KNOWN[-1].capability
+OLDEST_COMPILED = (7, 0)
+"""Compilers of today know none before it, if they know it."""
 DEFAULT_ARCH = "sm_90"
 """What to compile for where there is no GPU and none is named."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.building.architectures import NEWEST_KNOWN, OLDEST_COMPILED
 from fib_rmsnorm.evaluation.building.cuda_launches import record_launches
 from fib_rmsnorm.evaluation.building.disassembly import Code
 from fib_rmsnorm.evaluation.building.launches import AotSession, Launch
@@ -42,6 +43,10 @@ def check_arch(arch: str) -> str:
     match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)(a?)", arch.strip().lower())
     if not match:
         raise InputError(f"{arch!r} is no GPU architecture: write it like sm_90")
+    capability = int(match[1]), int(match[2])
+    if not OLDEST_COMPILED <= capability <= NEWEST_KNOWN:
+        oldest, newest = ("sm_{}{}".format(*each) for each in (OLDEST_COMPILED, NEWEST_KNOWN))
+        raise InputError(f"{arch!r} is no GPU architecture known here: they go from {oldest} to {newest}")
     return f"sm_{match[1]}{match[2]}{match[3]}"
 
 

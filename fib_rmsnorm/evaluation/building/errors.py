@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 
 
 class BuildError(Exception):
     """A Solution does not compile, load or import; the message is the compiler's or the interpreter's."""
+
+
+_SAYS_WHAT_IS_WRONG = re.compile(r"\b(error|fatal)\b.*:|undefined reference|undefined symbol", re.IGNORECASE)
+
+
+def lead_with_error(output: str) -> str:
+    """A compiler's output behind the first line of it that says what is wrong, for who reads only one line."""
+    lines = output.splitlines()
+    found = next((line for line in lines if _SAYS_WHAT_IS_WRONG.search(line)), None)
+    return output if found is None or found == lines[0] else f"{found}\n{output}"
 
 
 # Kernels in Python DSLs compile at their first call, so what fails there may be the compilation.

@@ -15,7 +15,7 @@ from functools import cache as memoize
 from pathlib import Path
 from typing import Any
 
-from fib_rmsnorm.evaluation.building.errors import BuildError
+from fib_rmsnorm.evaluation.building.errors import BuildError, lead_with_error
 from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
 from fib_rmsnorm.schema import Solution
 
@@ -95,7 +95,7 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
                 **_FLAGS,
             )
     except Exception as error:
-        raise BuildError(_tidy(str(error).replace(f"{sources}/", ""))) from None
+        raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
     if Path(library).name != _LIBRARY:
         Path(library).rename(build / _LIBRARY)
     return _tidy("\n".join(output.lines))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.evaluation.building.errors import BuildError
 from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
+from fib_rmsnorm.evaluation.complaints import describe_exception
 from fib_rmsnorm.schema import Solution
 
 
@@ -32,8 +32,8 @@ def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
     module_name = ".".join([package, *entry_path.with_suffix("").parts])
     try:
         module = importlib.import_module(module_name)
-    except BaseException:  # a module may raise SystemExit too
-        raise BuildError(traceback.format_exc()) from None
+    except BaseException as error:  # a module may raise SystemExit too
+        raise BuildError(describe_exception(error)) from None
     symbol = solution.get_entry_symbol()
     entry = getattr(module, symbol, None)
     if not callable(entry):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fib_rmsnorm.evaluation.building.errors import BuildError
+from fib_rmsnorm.evaluation.building.errors import BuildError, lead_with_error
 from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
 from fib_rmsnorm.schema import Solution
 
@@ -34,7 +34,7 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
             build_directory=str(folder),
         )
     except Exception as error:
-        raise BuildError(str(error).replace(f"{sources}/", "")) from None
+        raise BuildError(lead_with_error(str(error).replace(f"{sources}/", ""))) from None
     symbol = solution.get_entry_symbol()
     entry = getattr(module, symbol, None)
     if not callable(entry):
