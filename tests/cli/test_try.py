@@ -99,6 +99,7 @@ MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
     ("name", "source", "says"),
     [
         ("raises.py", RAISES, "RUNTIME_ERROR  calling: ValueError: boo (raises.py:6)"),
+        ("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"),
         ("throws.cpp", THROWS, "RUNTIME_ERROR  calling: ValueError: boo (throws.cpp:5)"),
         ("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit("), "calling: SystemExit: boo (exits.py:6)"),
         (

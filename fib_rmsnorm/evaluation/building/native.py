@@ -88,8 +88,8 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
         with output:
             library = tvm_ffi.cpp.build(
                 name="solution",
-                cpp_files=[str(path) for path in files if path.suffix in _CPP_SUFFIXES],
-                cuda_files=[str(path) for path in files if path.suffix == ".cu"],
+                cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
+                cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
                 extra_include_paths=[str(sources)],
                 build_directory=str(build),
                 **_FLAGS,
@@ -99,6 +99,11 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
     if Path(library).name != _LIBRARY:
         Path(library).rename(build / _LIBRARY)
     return _tidy("\n".join(output.lines))
+
+
+def _for_ninja(path: Path) -> str:
+    """A path as a build file names it; of what ninja takes for its own, tvm-ffi escapes only the colon."""
+    return str(path).replace("$", "$$").replace(" ", "$ ")
 
 
 def _prepare_environment(arch: str | None) -> None:
