@@ -10,6 +10,9 @@ import typer
 
 from fib_rmsnorm.errors import InputError
 
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Settings
+
 
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
     """The callback of every option whose absence means all: a shell's unset variable must not mean it too."""
@@ -17,9 +20,6 @@ def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
         raise InputError(f"{option.opts[0]} is empty: give it a value, or leave it out")
     return value
 
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Settings
 
 Root = Annotated[
     Path | None,

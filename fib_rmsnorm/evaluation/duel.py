@@ -10,7 +10,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.draft import DEFAULT_DEFINITION, draft_solution
-from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.plan import Group, Plan, require_fit
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.evaluation.workers import Terms
@@ -35,7 +35,7 @@ def plan_duel(registry: Registry, old: str, new: str, batch_sizes: tuple[int, ..
     """Find the two, each a registered Solution or the file or folder of a kernel, and their Workloads.
 
     Two files are taken to compute the default Definition. Raises InputError if one is unknown or cannot run natively
-    on the device, or if they serve two Definitions.
+    on the device, if they serve two Definitions, or if a batch size that was asked for does not fit the device.
     """
     known = registry.solutions()
     for name in (old, new):
@@ -53,7 +53,10 @@ def plan_duel(registry: Registry, old: str, new: str, batch_sizes: tuple[int, ..
             raise InputError(f"{rival.name}: {device.hardware} would interpret it, which is no measure of the kernel")
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
-    return Duel(definition, first, second, _choose_workloads(registry, definition, batch_sizes), device)
+    workloads = _choose_workloads(registry, definition, batch_sizes)
+    if batch_sizes:
+        require_fit(definition, workloads, device)
+    return Duel(definition, first, second, workloads, device)
 
 
 def _find(known: dict[str, Solution], name: str, definition: Definition) -> Solution:

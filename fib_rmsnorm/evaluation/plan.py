@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fib_rmsnorm.errors import InputError
@@ -140,6 +141,13 @@ def _plan_definition(
 def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     """Whether a device has the memory to judge and time a Workload."""
     return reason_not_to_fit(definition, workload, device) is None
+
+
+def require_fit(definition: Definition, workloads: Iterable[Workload], device: Device) -> None:
+    """Raise InputError for the first Workload that somebody asked for and the device has no memory for."""
+    for workload in workloads:
+        if reason := reason_not_to_fit(definition, workload, device):
+            raise InputError(f"--batch-sizes {workload.axes['batch']}: {reason}")
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:

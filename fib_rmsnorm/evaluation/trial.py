@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, fits, reason_not_to_fit
+from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, fits, require_fit
 from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
 from fib_rmsnorm.evaluation.workers import Terms
@@ -44,9 +44,8 @@ def plan_trial(
         workloads = generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES)
     else:
         workloads = registry.workloads(definition.name)
-    for workload in workloads:
-        if batch_sizes and (reason := reason_not_to_fit(definition, workload, device)):
-            raise InputError(f"--batch-sizes {workload.axes['batch']}: {reason}")
+    if batch_sizes:
+        require_fit(definition, workloads, device)
     workloads = [workload for workload in workloads if fits(definition, workload, device)]
     if capability(draft.spec.language.value, device).ability == "interpret":
         workloads = [w for w in workloads if bytes_moved(definition, w) <= MOST_INTERPRETED_BYTES]

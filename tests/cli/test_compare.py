@@ -152,3 +152,10 @@ def test_two_files_can_be_measured(fib, tmp_path):
 def test_measured_now_unknown_names_are_told(fib, stocked):
     outcome = fib("compare", "--measure", "zz", PYTHON, "--root", stocked.root, "--device", "cpu")
     assert outcome.code == 2 and "'zz' is no Solution of" in outcome.err and "and no file" in outcome.err
+
+
+def test_measured_now_a_batch_too_large_for_the_device_is_refused(fib, stocked):
+    options = ("--root", stocked.root, "--device", "cpu", "--batch-sizes", "2147483647")
+    outcome = fib("compare", "--measure", PYTHON, PYTHON, *options)
+    assert outcome.code == 2
+    assert outcome.err.startswith("fib-rmsnorm: --batch-sizes 2147483647: needs about")
