@@ -96,10 +96,12 @@ def test_in_every_row_the_next_call_differs_at_two_places():
     number = inputs.number_after(None)
     before = tensors(inputs.set(number))
     for _ in range(100):
-        number = inputs.number_after(number)
+        earlier, number = number, inputs.number_after(number)
         now = tensors(inputs.set(number))
         for name, value in now.items():
-            assert ((value != before[name]).sum(dim=-1) == 2).all()
+            places = (value != before[name]).sum(dim=-1)
+            # A new secret may begin in a row with the place where the one before it ended, but not with the value.
+            assert (places == 2).all() or (number != earlier + 1 and ((places == 1) | (places == 2)).all())
         before = now
 
 
