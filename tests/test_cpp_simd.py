@@ -33,7 +33,7 @@ EPS = 1e-6
 
 def load():
     (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == SIMD]
-    return load_native(build_native(solution, cache_folder()).library, "run")
+    return load_native(build_native(solution, cache_folder()).binary, "run")
 
 
 def ordinals(values: torch.Tensor) -> torch.Tensor:

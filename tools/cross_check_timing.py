@@ -145,17 +145,6 @@ def empty_kernel() -> None:
     torch.cuda._sleep(0)
 
 
-def measure_by_cupti(call: Call, calls: int) -> float:
-    """Median in microseconds, with a cold cache, by our timer."""
-    from fib_rmsnorm.evaluation.statistics import middle
-    from fib_rmsnorm.evaluation.timing.cupti import Cupti
-
-    timer = Cupti("cuda:0")
-    timer.measure(lambda _: call, 10, cold=True, budget_s=60)
-    samples = timer.measure(lambda _: call, calls, cold=True, budget_s=60)
-    return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
-
-
 def reference_rows(batch: int) -> int:
     """Blocks of the kernel of known length that a batch is corrected by."""
     return min(batch, probe_clocks.MOST_SPINNING_ROWS)
@@ -184,7 +173,7 @@ def run_ncu(library: Path, solutions: list[str], figures: Figures, *, evict: boo
     durations = under_ncu.read_durations(__file__, *options, kernels=len(references) + len(rows), evict=evict)
     medians = [median(times) for times in durations]
     adds = {
-        blocks: reading - measure_by_cupti(call, REFERENCE_CALLS)
+        blocks: reading - probe_clocks.measure_by_cupti(call, REFERENCE_CALLS)
         for (blocks, call), reading in zip(references.items(), medians, strict=False)
     }
     for (solution, batch), reading in zip(rows, medians[len(references) :], strict=True):
@@ -230,7 +219,7 @@ def run_graphs(library: Path, solutions: list[str], figures: Figures, empty_us: 
             sets = max(FEWEST_SETS, ROTATED_BYTES // bytes_moved(definition, workload))
             if solution == COPY:
                 calls = make_copies(library, definition, batch, sets)
-                figures[key(COPY, batch)] = {"ours": [round(measure_by_cupti(calls[0], COPY_CALLS), 3)]}
+                figures[key(COPY, batch)] = {"ours": [round(probe_clocks.measure_by_cupti(calls[0], COPY_CALLS), 3)]}
             else:
                 calls = make_calls(entry, definition, batch, sets)
                 calls[0]()  # compiles outside of the graph
@@ -285,7 +274,7 @@ def run_stamps(figures: Figures, empty_us: float) -> None:
             spans.append(stamped.take_span())
         row = figures[key(STAMPED, batch)]
         row["stamps"] = round(median(spans) + empty_us, 3)
-        row["stamped"] = round(measure_by_cupti(call, STAMP_CALLS), 3)
+        row["stamped"] = round(probe_clocks.measure_by_cupti(call, STAMP_CALLS), 3)
 
 
 def run_stamps_below_ncu(folder: Path, figures: Figures, empty_us: float) -> None:

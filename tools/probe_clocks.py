@@ -114,22 +114,28 @@ def profiled_child(library: Path, spans: Path, *, evict: bool) -> None:
     spans.write_text(json.dumps(found))
 
 
-def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> float | None:
-    """Time every probe by our timer; returns the multiprocessors' clock behind it."""
-    from fib_rmsnorm.evaluation.clocks import read_clocks
+def measure_by_cupti(call: Callable[[], Any], calls: int) -> float:
+    """Median in microseconds, with a cold cache, by our timer."""
     from fib_rmsnorm.evaluation.statistics import middle
     from fib_rmsnorm.evaluation.timing.cupti import Cupti
 
-    probes, timer = Probes(library), Cupti("cuda:0")
+    timer = Cupti("cuda:0")
+    timer.measure(lambda _: call, 10, cold=True, budget_s=60)
+    samples = timer.measure(lambda _: call, calls, cold=True, budget_s=60)
+    return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
+
+
+def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> float | None:
+    """Time every probe by our timer; returns the multiprocessors' clock behind it."""
+    from fib_rmsnorm.evaluation.clocks import read_clocks
+
+    probes = Probes(library)
     for kind, rows, stamped in each_probe():
-        call = probes.call(kind, rows, stamped=stamped)
-        timer.measure(lambda _, call=call: call, 10, cold=True, budget_s=60)
-        samples = timer.measure(lambda _, call=call: call, CUPTI_CALLS, cold=True, budget_s=60)
+        found = measure_by_cupti(probes.call(kind, rows, stamped=stamped), CUPTI_CALLS)
         row = figures.setdefault(f"{kind}@{rows}", {})
-        found = 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
         row["stamped_cupti" if stamped else "cupti"] = round(found, 3)
         if stamped:
-            row["stamps_cupti"] = round(median(probes.read_spans(rows, len(samples))), 3)
+            row["stamps_cupti"] = round(median(probes.read_spans(rows, CUPTI_CALLS)), 3)
     return read_clocks("cuda:0").clock_mhz
 
 

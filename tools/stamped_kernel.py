@@ -73,7 +73,7 @@ class Stamped:
         from fib_rmsnorm.evaluation.building.cache import cache_folder
         from fib_rmsnorm.evaluation.building.native import build_native, load_native
 
-        library = build_native(stamp(solution), cache_folder()).library
+        library = build_native(stamp(solution), cache_folder()).binary
         self.entry = load_native(library, "run")
         self._reader = ctypes.CDLL(str(library)).read_stamps
         self._stamps = torch.zeros(1 << 23, dtype=torch.int64)

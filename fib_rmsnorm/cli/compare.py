@@ -82,17 +82,18 @@ def command(
         print_parts(describe_comparisons(found, limit), stdout())
     if found.regressions(limit):
         return 1
-    _check_gate(found, faults if max_slowdown is not None and MISSING not in allowed else None)
+    if all(each.verdict == "suspect" for each in found.comparisons):
+        raise InputError("nothing could be judged: every number is SUSPECT")  # a gate must not take that for a pass
+    if max_slowdown is not None and MISSING not in allowed:
+        _require_all(found, faults)
     return 0
 
 
-def _check_gate(found: Comparisons, faults: list[str] | None) -> None:
-    """Raise InputError for what is no regression but no pass either; without `faults` nothing that is missing is."""
-    if all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be judged: every number is SUSPECT")
-    if faults is not None and (found.missing or faults):
-        lacking = [f"NEW lacks {found.missing} of what OLD has"] if found.missing else []
-        lacking += ["a file could not be read whole"] if faults else []
+def _require_all(found: Comparisons, faults: list[str]) -> None:
+    """Raise InputError if the new lacks any of the old: that is no regression, but nothing that a gate may pass."""
+    lacking = [f"NEW lacks {found.missing} of what OLD has"] if found.missing else []
+    lacking += ["a file could not be read whole"] if faults else []
+    if lacking:
         raise InputError(f"the gate is not passed: {', and '.join(lacking)}; if that is meant: --allow missing")
 
 

@@ -96,6 +96,11 @@ def is_registry(folder: Path) -> bool:
     return (folder / "definitions").is_dir() and (folder / "solutions").is_dir()
 
 
+def follow_links(path: Path) -> Path:
+    """What `path` means in the end; unlike Path.resolve it raises nothing for links in a circle."""
+    return Path(os.path.realpath(path))
+
+
 def find_root(given: Path | None = None) -> Path:
     """Find the registry's root: `given`, else $FIB_RMSNORM_ROOT, else from the working folder upward, like git.
 

@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import FOLDERS, TUNING, is_registry
-from fib_rmsnorm.registry.store import follow_links
+from fib_rmsnorm.registry.layout import FOLDERS, TUNING, follow_links, is_registry
 
 
 def check_output(path: Path) -> None:

@@ -13,13 +13,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import follow_links
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-def follow_links(path: Path) -> Path:
-    """What `path` means in the end; unlike Path.resolve it raises nothing for links in a circle."""
-    return Path(os.path.realpath(path))
 
 
 def write_atomic(path: Path, text: str) -> None:

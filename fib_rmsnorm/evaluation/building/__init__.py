@@ -64,4 +64,4 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
         return build_torch_binding(solution, cache)
     from fib_rmsnorm.evaluation.building.native import build_native, load_native
 
-    return load_native(build_native(solution, cache).library, solution.get_entry_symbol())
+    return load_native(build_native(solution, cache).binary, solution.get_entry_symbol())

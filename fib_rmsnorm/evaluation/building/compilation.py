@@ -33,7 +33,7 @@ class Compiled:
     launches: list[list[Launch]]
     """For each Workload, in their order."""
     notes: list[str] = field(default_factory=list)
-    library: Path | None = None
+    binary: Path | None = None
     ptx: list[str] = field(default_factory=list)
     """Of each kernel, where the compiler gives it."""
 
@@ -72,17 +72,17 @@ def compile_launches(
     if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
         return _compile_python(solution, definition, workloads, arch, cache)
     compiled = _compile_native(solution, arch, cache)
-    if compiled.library and compiled.kernels:
-        _record_launches(compiled, compiled.library, solution, definition, workloads, cache)
+    if compiled.binary and compiled.kernels:
+        _record_launches(compiled, compiled.binary, solution, definition, workloads, cache)
     return compiled
 
 
 def read_codes(compiled: Compiled) -> list[Code | None]:
     """The code of each kernel, in their order: machine code, else PTX; None where there is neither."""
-    if compiled.library is not None:
-        codes = read_code(compiled.library)
+    if compiled.binary is not None:
+        codes = read_code(compiled.binary)
         if compiled.kernels and not codes:
-            codes = parse_ptx(compile_ptx(compiled.library.parent / "sources", compiled.kernels[0].arch))
+            codes = parse_ptx(compile_ptx(compiled.binary.parent / "sources", compiled.kernels[0].arch))
         by_name = {_without_hashes(name): code for name, code in codes.items()}
         return [by_name.get(_without_hashes(kernel.kernel)) for kernel in compiled.kernels]
     texts = compiled.ptx or [""] * len(compiled.kernels)
@@ -103,7 +103,7 @@ def _compile_native(solution: Solution, arch: str, cache: Path) -> Compiled:
     built = build_native(solution, cache, f"{arch[3:-1]}.{arch[-1]}")
     # The log has the files in the order in which their compilers, which run side by side, have ended.
     kernels = sorted(parse_ptxas_report(built.log), key=lambda kernel: _without_hashes(kernel.kernel))
-    return Compiled(kernels, [], library=built.library)
+    return Compiled(kernels, [], binary=built.binary)
 
 
 def _record_launches(

@@ -28,8 +28,8 @@ def inspect_solution(
     if not compiled.kernels and solution.spec.language is not SupportedLanguages.CPP:
         notes.append("the binary holds no kernels")
     functions = None
-    if solution.spec.language is SupportedLanguages.CPP and compiled.library is not None:
-        functions = read_functions(compiled.library)
+    if solution.spec.language is SupportedLanguages.CPP and compiled.binary is not None:
+        functions = read_functions(compiled.binary)
         if functions is None:
             notes.append("no objdump to read the machine code with: apt-get install binutils")
     return {

@@ -33,7 +33,7 @@ _FLAGS: dict[str, list[str]] = {
 class NativeBuild:
     """A shared library and what its compiler said."""
 
-    library: Path
+    binary: Path
     log: str
 
 

@@ -33,5 +33,5 @@ def copy_solution(paths: Sequence[str]) -> Solution:
 
 def load_copy(paths: Sequence[str], cache: Path) -> Callable[[str], Callable[..., Any]]:
     """Build a copy from its sources and return what finds its functions by name. Raises BuildError."""
-    library = build_native(copy_solution(paths), cache).library
+    library = build_native(copy_solution(paths), cache).binary
     return lambda symbol: load_native(library, symbol)

@@ -18,11 +18,11 @@ def kernels(tmp_path_factory):
 def test_an_equal_build_is_taken_from_the_cache(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)
-    written = built.library.stat().st_mtime_ns
+    written = built.binary.stat().st_mtime_ns
     assert build_native(solution, tmp_path) == built
-    assert built.library.stat().st_mtime_ns == written
-    assert callable(load_native(built.library, "run"))
-    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.library.parent.name]
+    assert built.binary.stat().st_mtime_ns == written
+    assert callable(load_native(built.binary, "run"))
+    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
 
 
 def test_other_sources_are_another_build(kernels, tmp_path):
@@ -37,7 +37,7 @@ def test_other_sources_are_another_build(kernels, tmp_path):
             ]
         }
     )
-    assert build_native(edited, tmp_path).library != built.library
+    assert build_native(edited, tmp_path).binary != built.binary
 
 
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):
@@ -51,7 +51,7 @@ def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, 
 def test_a_library_without_the_function_says_how_to_export_it(kernels, tmp_path):
     built = build_native(kernels["cpp_exports_nothing"], tmp_path)
     with pytest.raises(BuildError, match=r"exports no function 'run': add TVM_FFI_DLL_EXPORT_TYPED_FUNC\(run"):
-        load_native(built.library, "run")
+        load_native(built.binary, "run")
 
 
 @needs_nvcc

@@ -1,0 +1,156 @@
+"""The watch finds what a solution replaces of what it is measured with, and nothing else."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import sys
+import time
+from functools import partial
+from types import MethodType, SimpleNamespace
+
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.runner import Runner
+from fib_rmsnorm.evaluation.tampering import Watch
+from fib_rmsnorm.evaluation.timing.attribution import Piece
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+
+
+def holder(**attributes: object) -> OutputBuffers:
+    """An object of the evaluator that holds this."""
+    held = OutputBuffers.__new__(OutputBuffers)
+    vars(held).update(attributes)
+    return held
+
+
+def solutions_work(*_: object) -> None:
+    """Of a module that was not there when the watch was armed."""
+
+
+solutions_work.__module__ = "solution"
+
+
+def armed(*objects: object) -> Watch:
+    watch = Watch()
+    watch.arm(*objects)
+    return watch
+
+
+class TestWatch:
+    def test_nothing_is_found_where_nothing_is_replaced(self, monkeypatch):
+        watch = armed()
+        monkeypatch.setattr(torch.Tensor, "rms", lambda x: x, raising=False)
+        monkeypatch.setattr(builtins, "print", lambda *_: None)
+        assert watch.replaced() == []
+
+    def test_replaced_functions_are_found_by_name(self, monkeypatch):
+        watch = armed()
+        monkeypatch.setattr(torch, "equal", lambda *_: True)
+        monkeypatch.setattr(Runner, "bind", lambda *_: None)
+        found = watch.replaced()
+        assert "torch.equal" in found
+        assert "fib_rmsnorm.evaluation.runner.Runner.bind" in found
+
+    def test_what_was_added_and_hides_a_builtin_is_found(self, monkeypatch):
+        watch = armed()
+        monkeypatch.setattr("fib_rmsnorm.evaluation.runner.zip", lambda *_, **__: [], raising=False)
+        assert watch.replaced() == ["fib_rmsnorm.evaluation.runner.zip"]
+
+    def test_another_class_is_found_in_what_an_object_holds(self):
+        class Mine(OutputBuffers):
+            pass
+
+        watch = armed()
+        definition = RmsNorm().define(128)
+        buffers = OutputBuffers(definition, generate_workloads(definition, [2])[0], "cpu")
+        buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
+        watch.arm(buffers)
+        assert watch.replaced() == ["the class of an object by Mine"]
+
+    @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
+    def test_a_hook_is_found(self, hook):
+        watch = armed()
+        before = getattr(sys, hook.replace("set", "get"))()
+        getattr(sys, hook)(lambda *_: None)
+        try:
+            found = watch.replaced()
+        finally:
+            getattr(sys, hook)(before)
+        assert found == [f"sys.{hook}"]
+
+    def test_a_method_of_an_objects_own_is_found(self):
+        other = armed()
+        watch = armed(other)
+        other.replaced = list
+        assert watch.replaced() == ["Watch.replaced"]
+
+    @pytest.mark.parametrize(
+        "other",
+        [int, partial(int, 0), [].append, ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0), SimpleNamespace(), None],
+        ids=["builtin", "partial", "bound method", "C callback", "namespace", "nothing"],
+    )
+    def test_what_an_object_works_with_is_found_if_it_is_another(self, other):
+        timer = holder(clock=time.perf_counter, inner=holder(handlers={"call": len}), bound=self.holds)
+        watch = armed(timer)
+        assert watch.replaced() == []
+        timer.clock = timer.bound = timer.inner.handlers["call"] = other
+        names = ["OutputBuffers.inner.handlers.call", "OutputBuffers.bound", "OutputBuffers.clock"]
+        assert sorted(watch.replaced()) == sorted(names)
+
+    def holds(self):
+        """A method that is bound once."""
+
+    def test_what_an_object_works_with_is_found_by_its_code(self):
+        def call():
+            return 0
+
+        watch = armed(holder(call=call))
+        call.__code__ = (lambda: 1).__code__
+        assert watch.replaced() == ["OutputBuffers.call"]
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])],
+    )
+    def test_what_ctypes_runs_with_a_c_function_is_found(self, key, value):
+        function = ctypes.CDLL(None).getpid
+        watch = armed(holder(read=function))
+        assert watch.replaced() == []
+        setattr(function, key, value)
+        assert watch.replaced() == [f"OutputBuffers.read.{key}"]
+
+    def test_a_c_function_that_leads_elsewhere_is_found(self):
+        library = ctypes.CDLL(None)
+        watch = armed(holder(read=library.getpid))
+        pointer, other = (ctypes.c_void_p.from_buffer(one) for one in (library.getpid, library.getppid))
+        pointer.value = other.value
+        assert watch.replaced() == ["OutputBuffers.read"]
+
+    @pytest.mark.parametrize(
+        "stand_in",
+        [partial(solutions_work), MethodType(solutions_work, 0), SimpleNamespace(set=solutions_work)],
+        ids=["partial", "bound method", "namespace"],
+    )
+    def test_a_function_is_found_behind_what_only_calls_it(self, stand_in):
+        stage = holder(inputs=None)
+        watch = armed(stage)
+        stage.inputs = stand_in
+        assert watch.replaced() == ["something by solutions_work"]
+
+    def test_a_container_with_code_of_its_own_is_found(self):
+        stage = holder(ring={})
+        watch = armed(stage)
+        stage.ring = type("Ring", (dict,), {"__module__": "solution"})()
+        assert watch.replaced() == ["the class of an object by Ring"]
+
+    def test_state_may_change(self):
+        recorder = holder(pieces=[Piece(1, 2, 3)], stage=None, buffers={1: (ctypes.c_int * 4)()}, marks=set())
+        watch = armed(recorder)
+        recorder.pieces, recorder.stage, recorder.marks = [], holder(pieces=[Piece(4, 5, 6)], call=len), {1}
+        recorder.buffers[1] = (ctypes.c_int * 4)()
+        recorder.buffers[2] = recorder.buffers[1]
+        assert watch.replaced() == []
