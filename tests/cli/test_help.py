@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import pytest
 from registries import cli_environment, run_cli
@@ -25,9 +26,10 @@ main()
 """
 
 
-def run_and_list_modules(*arguments: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+def run_and_list_modules(*arguments: str, cwd: Path | None = None) -> tuple[subprocess.CompletedProcess[str], set[str]]:
     found = subprocess.run(
         [sys.executable, "-c", IMPORTED, *arguments],
+        cwd=cwd,
         env=cli_environment(),
         capture_output=True,
         text=True,
@@ -90,8 +92,8 @@ def test_every_command_and_option_has_help(name):
         (["compare", "a", "b", "--allow", ""], "--allow is empty"),
     ],
 )
-def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said):
-    found, modules = run_and_list_modules(*arguments)
+def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said, tmp_path):
+    found, modules = run_and_list_modules(*arguments, cwd=tmp_path)  # no registry there for what is not refused
     assert found.returncode == 2
     assert found.stdout == ""
     assert len(found.stderr.splitlines()) == 1

@@ -106,7 +106,7 @@ def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
     flag = tmp_path / "flag"
     add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))
     output = tmp_path / f"both.{suffix}"
-    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--output", output)
+    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", "30", "--output", output)
     first = subprocess.Popen(command, env=cli_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first.stderr.readline()  # it has started
     second = run_cli(*command[3:])
