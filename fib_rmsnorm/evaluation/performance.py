@@ -52,8 +52,9 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
         library_calls=entrant.library_calls,
     )
     if entrant.costs:
-        performance.host_overhead_us = entrant.costs.host_overhead_us
-        performance.peak_memory_bytes = entrant.costs.peak_memory_bytes
+        host_us = [costs.host_overhead_us for costs in entrant.costs if costs.host_overhead_us is not None]
+        performance.host_overhead_us = min(host_us, default=None)
+        performance.peak_memory_bytes = entrant.costs[-1].peak_memory_bytes
     return performance
 
 

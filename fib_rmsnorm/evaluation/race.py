@@ -52,7 +52,8 @@ class Entrant:
     repeated: list[str] = field(default_factory=list)
     """What went wrong with trials that were measured again."""
     hot_ms: list[float] = field(default_factory=list)
-    costs: Costs | None = None
+    costs: list[Costs] = field(default_factory=list)
+    """What else its calls cost, before its trials and after them."""
     library_calls: list[str] | None = None
     judged_trials: int = 0
     """Trials whose calls have been judged, that is, one of them."""
@@ -88,6 +89,8 @@ class Race:
         """Time every entrant; `unjudged` is the reference, whose outputs nobody checks."""
         everyone = [unjudged, *entrants]
         self._attempt_all(everyone, self._set_stage)
+        for entrant in entrants:
+            self._attempt(entrant, self._count_costs)
         judged = self._choose_judged_trials()
         trial = 0
         while running := [e for e in entrants if e.failure is None and not self._is_done(e)]:
@@ -103,6 +106,8 @@ class Race:
         for entrant in entrants:
             if entrant.judged_trials < len(entrant.trials):
                 self._attempt(entrant, self._judge)
+            if self._settings.l2 == "both":
+                self._attempt(entrant, self._time_hot)
             self._attempt(entrant, self._count_costs)
         self._attempt_all(everyone, self._strike_stage)
 
@@ -182,10 +187,11 @@ class Race:
         self._court.judge_timed_call(self._definition, self._workload, entrant.worker, entrant.allowance)
         entrant.judged_trials = len(entrant.trials)
 
+    def _time_hot(self, entrant: Entrant) -> None:
+        entrant.hot_ms = self._time(entrant, _HOT_CALLS, hot=True).span_ms
+
     def _count_costs(self, entrant: Entrant) -> None:
-        if self._settings.l2 == "both":
-            entrant.hot_ms = self._time(entrant, _HOT_CALLS, hot=True).span_ms
-        entrant.costs = entrant.worker.ask({"do": "count_costs"}, Costs, entrant.allowance)
+        entrant.costs.append(entrant.worker.ask({"do": "count_costs"}, Costs, entrant.allowance))
 
     def _strike_stage(self, entrant: Entrant) -> None:
         entrant.worker.ask({"do": "strike_stage"}, Done, entrant.allowance)

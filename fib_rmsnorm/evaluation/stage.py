@@ -158,7 +158,7 @@ class Stage:
         return sorted(self._overrun.union(*(buffers.overrun() for buffers in self._ring)))
 
     def host_overhead_us(self) -> float | None:
-        """Host microseconds to issue a call without waiting for it; None on CPU, where a call is its work."""
+        """Host microseconds to issue a call, at this moment; None on CPU, where a call is its work."""
         return None if self._device == "cpu" else host_overhead_us(self.prepare())
 
     def peak_memory_bytes(self) -> int | None:

@@ -212,6 +212,7 @@ class Worker:
     def count_costs(self, _: Message) -> Message:
         """What else a call costs: the host's time to issue it, and extra device memory."""
         stage = self._require_stage()
+        self._timer.rest()
         return {"host_overhead_us": stage.host_overhead_us(), "peak_memory_bytes": stage.peak_memory_bytes()}
 
     def strike_stage(self, _: Message) -> Message:

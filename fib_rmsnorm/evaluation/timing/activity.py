@@ -53,20 +53,28 @@ _Completed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_v
 
 
 class ActivityRecorder:
-    """Records kernels, copies and fills while it is on. A process has one at a time: the last one made."""
+    """Records kernels, copies and fills while it is on. A process has one open at a time: the last one opened."""
 
     def __init__(self) -> None:
         library = _loaded_library()
         self._enable, self._disable = library.cuptiActivityEnable, library.cuptiActivityDisable
         self._flush, self._next = library.cuptiActivityFlushAll, library.cuptiActivityGetNextRecord
         self._count_dropped = library.cuptiActivityGetNumDroppedRecords
+        self._register, self._finalize = library.cuptiActivityRegisterCallbacks, library.cuptiFinalize
         self._next.argtypes = [ctypes.c_void_p, ctypes.c_size_t, _Pointers]
         self._pieces: list[Piece] = []
         self._buffers: dict[int, ctypes.Array[ctypes.c_uint64]] = {}
         """By address, those that CUPTI has."""
         self._spare: list[ctypes.Array[ctypes.c_uint64]] = []
         self._callbacks = _Requested(self._give_buffer), _Completed(self._take_buffer)  # kept for CUPTI's sake
-        _require(library.cuptiActivityRegisterCallbacks(*self._callbacks), "registering its buffers")
+
+    def open(self) -> None:
+        """Make ready to be switched on. Raises MeasurementError if CUPTI cannot be used, now or here."""
+        _require(self._register(*self._callbacks), "registering its buffers")
+
+    def close(self) -> None:
+        """Detach CUPTI from the process, until this is opened again; the device must be idle."""
+        _require(self._finalize(), "detaching it")
 
     def _give_buffer(self, buffer: Any, size: Any, most_records: Any) -> None:
         memory = self._spare.pop() if self._spare else (ctypes.c_uint64 * (_BUFFER_BYTES // 8))()

@@ -33,3 +33,6 @@ class CpuClock:
             after()
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples
+
+    def rest(self) -> None:
+        """Nothing of it is in anyone's way."""

@@ -41,6 +41,9 @@ class CudaEvents:
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples
 
+    def rest(self) -> None:
+        """Nothing of it is in anyone's way."""
+
 
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

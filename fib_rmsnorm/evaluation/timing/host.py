@@ -9,11 +9,15 @@ import torch
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 _CALLS = 50  # far fewer than a stream can hold, or issuing would wait for the GPU
-_TRIALS = 10
+_TRIALS = 5
 
 
 def host_overhead_us(call: Call) -> float:
-    """Microseconds to issue a call without waiting for it: the least of several means."""
+    """Microseconds to issue a call without waiting for it: the least of several means.
+
+    No timer may be awake. Whatever else the host does adds to it, for seconds at times: the least of several moments
+    is nearer the truth than any.
+    """
     best_s = float("inf")
     for _ in range(_TRIALS):
         torch.cuda.synchronize()

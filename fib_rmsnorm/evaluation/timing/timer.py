@@ -65,6 +65,10 @@ class Timer(Protocol):
         """
         ...
 
+    def rest(self) -> None:
+        """Be in nobody's way until the next measurement: what is not timed by it must cost what it always does."""
+        ...
+
 
 def repeat(times: int, budget_s: float) -> Iterator[int]:
     """Count to `times`, stopping early once the budget is spent."""
