@@ -143,7 +143,7 @@ def processes_of_run(run: str) -> list[psutil.Process]:
 def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
     assert evaluation.status.value == expected.status, evaluation.log
     for part in expected.log_contains:
-        assert part in evaluation.log
+        assert part in evaluation.log, evaluation.log
     assert len(evaluation.log) < 200_000
     assert evaluation.performance is None
     assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")
