@@ -14,19 +14,36 @@ MAX_ROW_BYTES = 65536
 LOOP_BLOCK = 8192
 
 
-@triton.jit
-def arrive_with(x, weight, batch):
-    """x, for which the weight must have been requested as well.
+# Left alone, the compiler mostly requests the weight when x has arrived, to save registers: one trip to memory after
+# the other. No order of loads, barrier or hint keeps it from that. So x is tied to what comes after the request.
+UNTIED = tl.constexpr(0)
+TO_WEIGHT = tl.constexpr(1)
+TO_BARRIER = tl.constexpr(2)
+# Where it was seen to request the weight early unasked: for rows of float16, in Triton up to 3.7.
+IS_EARLY_UNTIED = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)
+FEW_ROWS = 8
 
-    Left alone, the compiler mostly requests the weight when x has arrived, to save registers: one trip to memory after
-    the other. No order of loads, barrier or hint keeps it from that. Bits of the weight that are always zeroed, though
-    the compiler cannot know it, do. But then x waits for the weight to arrive, which takes longer where only one row
-    fetches it; so where the compiler was seen to request it early unasked, the table of choices can leave x untied.
-    """
+
+@triton.jit
+def tie_to_weight(x, weight, batch):
+    """x, which needs the weight to have arrived. Where only one row fetches it, that takes longer than x takes."""
     BITS: tl.constexpr = tl.int32 if x.dtype.primitive_bitwidth == 32 else tl.int16
-    none = (batch >> 31).to(BITS)  # the sign of a number that has none
+    none = (batch >> 31).to(BITS)  # the sign of a number that has none, which the compiler cannot know
     bits = x.to(BITS, bitcast=True) | (weight.to(BITS, bitcast=True) & none)
     return bits.to(x.dtype, bitcast=True)
+
+
+@triton.jit
+def tie_to_barrier(x, batch, WARPS: tl.constexpr, VECTOR: tl.constexpr):
+    """x, times a one that another warp leaves in shared memory: loads from memory do not move across that barrier.
+
+    It is over before x arrives, and x times one is x, bit for bit. But it is more to do, which shows with many rows.
+    """
+    THREADS: tl.constexpr = WARPS * 32
+    threads = tl.arange(0, THREADS)
+    one = tl.gather(threads & (batch >> 31), (threads + 32) % THREADS, axis=0) + 1
+    vectors = tl.reshape(x, (x.shape[0], x.shape[1] // (THREADS * VECTOR), THREADS, VECTOR))
+    return tl.reshape(vectors * one.to(x.dtype)[None, None, :, None], x.shape)
 
 
 @triton.jit
@@ -70,14 +87,14 @@ def rmsnorm_rows(
 
     x = tl.load(x_ptr + rows * HIDDEN + cols, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
-    if TIED:
-        x = arrive_with(x, weight, batch)
+    DIVIDES: tl.constexpr = WARPS > 1 and WARPS * 32 * VECTOR <= BLOCK  # each thread has vectors of each row
+    if TIED == TO_BARRIER and DIVIDES:
+        x = tie_to_barrier(x, batch, WARPS, VECTOR)
+    elif TIED != UNTIED:
+        x = tie_to_weight(x, weight, batch)
     x = x.to(tl.float32)
     weight = weight.to(tl.float32)
-    if WARPS > 1 and WARPS * 32 * VECTOR <= BLOCK:  # each thread has vectors of each row
-        sums = sum_rows(x * x, WARPS, VECTOR)
-    else:
-        sums = tl.sum(x * x, axis=1, keep_dims=True)
+    sums = sum_rows(x * x, WARPS, VECTOR) if DIVIDES else tl.sum(x * x, axis=1, keep_dims=True)
     rstd = tl.rsqrt(sums / HIDDEN + eps)
     tl.store(out_ptr + rows * HIDDEN + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
@@ -108,7 +125,14 @@ class Launch(NamedTuple):
     block: int
     rows: int  # of a program; 0: one is too long for its registers
     warps: int  # of a program
-    tied: bool  # whether x waits for the weight: see arrive_with
+    tied: int  # what x is tied to
+
+
+def tie(tuned, batch, dtype):
+    """What x is tied to: as tuned, but untied only where the compiler was seen to do without."""
+    if tuned is None or (tuned == UNTIED.value and not (IS_EARLY_UNTIED and dtype is torch.float16)):
+        return (TO_BARRIER if batch < FEW_ROWS else TO_WEIGHT).value
+    return tuned
 
 
 @functools.lru_cache(maxsize=1024)
@@ -120,13 +144,12 @@ def plan(batch, hidden, dtype):
     """
     block = triton.next_power_of_2(hidden)
     if block * dtype.itemsize > MAX_ROW_BYTES:
-        return Launch(LOOP_BLOCK, 0, 16, False)
+        return Launch(LOOP_BLOCK, 0, 16, UNTIED.value)
     choice = find_choice(batch, hidden, dtype.itemsize)
     if choice is not None:
-        tied = bool(choice["tied"]) or dtype is not torch.float16  # what was tuned is float16
-        return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tied)
+        return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tie(choice["tied"], batch, dtype))
     rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
-    return Launch(block, rows, rows * min(max(1, min(8, block // 512), block // 2048), 16), True)
+    return Launch(block, rows, rows * min(max(1, min(8, block // 512), block // 2048), 16), tie(None, batch, dtype))
 
 
 def launch(x, weight, eps, out):
