@@ -58,7 +58,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails."""
+    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
     from fib_rmsnorm.evaluation.process import Zygote
 
     with hinting(_HINT), Zygote() as zygote:  # before our own imports: it imports torch meanwhile

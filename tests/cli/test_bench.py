@@ -159,6 +159,28 @@ def test_a_kernel_that_does_not_name_the_device_is_told_where_to(registry, bench
     assert "right_v1: made for cuda, not for cpu (target_hardware in its solution.toml)" in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("solutions", "said"),
+    [
+        ((), "{root} has no Solution of rmsnorm_d128; see: fib-rmsnorm list"),
+        (("cuda_v1",), "cuda_v1: "),
+        (("cuda_v1", "cuda_v2"), "(and 1 more; see: fib-rmsnorm list solutions)"),
+    ],
+)
+def test_if_nothing_can_be_evaluated_it_says_so_and_writes_nothing(registry, bench, tmp_path, solutions, said):
+    for name in solutions:
+        manifest = python_manifest(name).replace('"python"', '"cuda"').replace("kernel.py", "kernel.cu")
+        add_sources(registry, name, {"kernel.cu": "// no GPU runs this here"}, manifest)
+    before = sorted(tmp_path.rglob("*"))
+    found = bench(*QUICK_OPTIONS, "--output", tmp_path / "traces.json")
+    assert found.returncode == 2
+    assert found.stdout == ""
+    (line,) = found.stderr.splitlines()
+    assert line.startswith("fib-rmsnorm: nothing to evaluate on cpu: ")
+    assert said.format(root=registry.root) in line
+    assert sorted(tmp_path.rglob("*")) == before  # what would have been packed is not either
+
+
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
     folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/unsteady_v1"
