@@ -1,9 +1,12 @@
-"""Traces as JSON, in the form of this tool and in that of flashinfer-bench."""
+"""Traces as JSON, in the form of this tool and in that of flashinfer-bench, and as the analysis reads them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from fib_rmsnorm.analysis.decoding import decode
+from fib_rmsnorm.analysis.record import Record
 
 GPU = "NVIDIA H200"
 
@@ -94,3 +97,13 @@ def upstream_trace(solution: str | None = "fast_v1", batch: int = 8) -> dict[str
 def lines(*traces: dict[str, Any]) -> str:
     """As a .jsonl file."""
     return "".join(f"{json.dumps(each)}\n" for each in traces)
+
+
+def records(*traces: dict[str, Any]) -> list[Record]:
+    """As the analysis reads them."""
+    return [decode(json.dumps(each).encode(), "t.jsonl", line, None) for line, each in enumerate(traces, 1)]
+
+
+def record(*arguments: Any, **changes: Any) -> Record:
+    """A Trace of this tool as the analysis reads it."""
+    return records(trace(*arguments, **changes))[0]
