@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.stock import Stock
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose
+from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
@@ -75,9 +75,7 @@ def make_plan(stock: Stock, selection: Selection, device: Device) -> Plan:
     definitions = choose("definition", stock.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in stock.solutions.values() if s.definition in chosen_names]
-    solutions = choose("solution", candidates, lambda s: s.name, selection.solutions)
-    solutions = choose("language", solutions, lambda s: s.spec.language.value, selection.languages)
-    solutions = choose("author", solutions, lambda s: s.author, selection.authors)
+    solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan = Plan()
     runnable = []
     for solution in solutions:

@@ -56,6 +56,19 @@ def assert_gone(processes: list[psutil.Process]) -> None:
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
+def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Press Ctrl-C: it ends within two seconds, and nothing of it goes on. Returns what it printed since."""
+    below = processes_below(process)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=20)
+    assert time.monotonic() - started < 2
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert_gone(below)
+    return rest, errors
+
+
 @pytest.mark.parametrize("evaluated", [0, 1, 3])
 def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     for number in range(3):
@@ -67,13 +80,7 @@ def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp
     lines = read_until_evaluated(process, evaluated) if evaluated else process.stderr.readline()
     if evaluated == 3:
         time.sleep(0.5)  # the next one sleeps for ever
-    below = processes_below(process)
-    started = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=20)
-    assert time.monotonic() - started < 2
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
+    rest, errors = interrupt(process)
     last = errors.splitlines()[-1]
     assert last == "fib-rmsnorm: interrupted; what is finished is kept: --resume goes on from there"
     seen = printed(lines + rest)
@@ -81,7 +88,6 @@ def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp
     assert len(seen) >= evaluated
     if seen:
         assert set(seen) <= set(keys(read_output(output)))
-    assert_gone(below)
 
 
 def test_ctrl_c_while_the_workers_start(registry):
@@ -90,14 +96,7 @@ def test_ctrl_c_while_the_workers_start(registry):
     for delay in (0.3, 1.0, 1.7):
         process = start_bench(registry)
         time.sleep(delay)
-        below = processes_below(process)
-        started = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
-        assert time.monotonic() - started < 2
-        assert process.returncode == 130, errors
-        assert "Traceback" not in errors
-        assert_gone(below)
+        interrupt(process)
 
 
 def bench_until_killed(registry: Registry, output: Path, moments: random.Random, kills: int) -> None:
