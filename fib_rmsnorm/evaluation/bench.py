@@ -9,9 +9,9 @@ from pathlib import Path
 
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.stock import take_stock
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import Registry
