@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.packing import pack
+from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Settings, Solution, Trace
 
 REPOSITORY = Path(__file__).parents[1]
@@ -120,6 +126,34 @@ def run_cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Compl
     )
 
 
+def run_on_terminal(*arguments: str | Path, cwd: Path, columns: int = 80) -> str:
+    """What the command prints where its output is a terminal of that width."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**cli_environment(), "TERM": "xterm-256color"}
+    printed = b""
+    with subprocess.Popen(cli_command(*arguments), cwd=cwd, env=environment, stdout=theirs) as process:
+        os.close(theirs)
+        with suppress(OSError):  # what Linux raises when the other side is closed
+            while found := os.read(ours, 1 << 16):
+                printed += found
+    os.close(ours)
+    assert process.returncode == 0
+    return printed.decode()
+
+
 def keys(traces: Sequence[Trace]) -> list[tuple[str | None, int]]:
     """(solution, batch) of each Trace."""
     return [(trace.solution, trace.workload.axes["batch"]) for trace in traces]
+
+
+def printed(output: str) -> list[tuple[str, int]]:
+    """(solution, batch) of each line that tells of an evaluation."""
+    words = [line.split() for line in output.splitlines() if line.startswith("batch=")]
+    return [(found[1], int(found[0].removeprefix("batch="))) for found in words]
+
+
+def read_output(path: Path) -> list[Trace]:
+    if path.suffix == ".jsonl":
+        return read_jsonl(path, Trace)
+    return [Trace.model_validate(record) for record in json.loads(path.read_text())]

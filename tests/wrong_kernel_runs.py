@@ -20,8 +20,8 @@ from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
 
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 

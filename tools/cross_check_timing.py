@@ -26,8 +26,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,18 +33,16 @@ from typing import Any
 import probe_clocks
 import stamped_kernel
 import under_ncu
+from graph_slope import empty_kernel, graph_slope
+from kernel_calls import DEFINITION, Call, load, make_calls, make_copies, reference_calls, reference_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-DEFINITION = "rmsnorm_d4096"
 STAMPED = "rmsnorm_cuda_vec16_v1"
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 RUNS = 3
-REFERENCE = "spin 1000"
 REFERENCE_CALLS = 100
-GRAPH_CALLS = 64
-GRAPH_REPLAYS = 7
 STAMP_CALLS = 60
 COPY_CALLS = 200
 ROTATED_BYTES = 192 << 20  # several times any L2
@@ -54,7 +50,6 @@ FEWEST_SETS = 2
 COPY = "copy"
 
 Figures = dict[str, dict[str, Any]]
-Call = Callable[[], Any]
 
 
 def key(solution: str, batch: int) -> str:
@@ -102,63 +97,9 @@ def run_upstream(registry: Path, figures: Figures) -> None:
                 figures[row]["upstream"] = round(performance["latency_ms"] * 1e3, 3)
 
 
-def load(solution: str) -> tuple[Call, Any]:
-    """The entry point of a registered Solution, and its Definition."""
-    from fib_rmsnorm.evaluation.building import build_entry
-    from fib_rmsnorm.evaluation.building.cache import cache_folder
-    from fib_rmsnorm.registry import Registry
-
-    registry = Registry(ROOT)
-    found = registry.solutions()[solution]
-    return build_entry(found, "cuda:0", cache_folder()), registry.definition(DEFINITION)
-
-
-def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call]:
-    """Calls on as many sets of inputs and outputs of their own."""
-    import torch
-
-    from fib_rmsnorm.evaluation.inputs import generate_inputs
-    from fib_rmsnorm.registry import generate_workloads
-
-    (workload,) = generate_workloads(definition, [batch])
-    calls = []
-    for _ in range(sets):
-        inputs = generate_inputs(definition, workload, "cuda:0")
-        calls.append(partial(entry, *inputs.values(), torch.empty_like(inputs["x"])))
-    return calls
-
-
-def make_copies(library: Path, definition: Any, batch: int, sets: int) -> list[Call]:
-    """Copies of x, as `make_calls` makes calls. (Not torch's: in a graph those are no kernels.)"""
-    import torch
-
-    launch = probe_clocks.Launcher(library)
-    shape = (batch, definition.const_axes["hidden"])
-    sources = [torch.randn(shape, dtype=torch.float16, device="cuda:0") for _ in range(sets)]
-    return [partial(launch, "copy", batch, source, torch.empty_like(source)) for source in sources]
-
-
-def empty_kernel() -> None:
-    """Launch a kernel that does nothing, on the current stream."""
-    import torch
-
-    torch.cuda._sleep(0)
-
-
-def reference_rows(batch: int) -> int:
-    """Blocks of the kernel of known length that a batch is corrected by."""
-    return min(batch, probe_clocks.MOST_SPINNING_ROWS)
-
-
-def reference_calls(library: Path) -> dict[int, Call]:
-    """The kernels of known length, by their blocks."""
-    probes = probe_clocks.Probes(library)
-    return {rows: probes.call(REFERENCE, rows, stamped=False) for rows in sorted({*map(reference_rows, BATCHES)})}
-
-
 def profiled_child(library: Path, solutions: list[str], *, evict: bool) -> None:
     """What runs below ncu."""
-    calls = list(reference_calls(library).values())
+    calls = list(reference_calls(library, BATCHES).values())
     for solution in solutions:
         entry, definition = load(solution)
         calls += [make_calls(entry, definition, batch, 1)[0] for batch in BATCHES]
@@ -167,7 +108,7 @@ def profiled_child(library: Path, solutions: list[str], *, evict: bool) -> None:
 
 def run_ncu(library: Path, solutions: list[str], figures: Figures, *, evict: bool) -> dict[int, float]:
     """Profile all solutions in one process; returns what ncu adds to kernels of known length, by their blocks."""
-    references = reference_calls(library)
+    references = reference_calls(library, BATCHES)
     options = ["--probes", str(library), "--profiled", ",".join(solutions), *(["--evict"] if evict else [])]
     rows = [(solution, batch) for solution in solutions for batch in BATCHES]
     durations = under_ncu.read_durations(__file__, *options, kernels=len(references) + len(rows), evict=evict)
@@ -180,29 +121,6 @@ def run_ncu(library: Path, solutions: list[str], figures: Figures, *, evict: boo
         offset = adds[reference_rows(batch)]
         figures[key(solution, batch)]["ncu_evicted" if evict else "ncu"] = round(reading - offset, 3)
     return adds
-
-
-def graph_slope(calls: list[Call]) -> float:
-    """Microseconds that one more call adds to a graph."""
-    import torch
-
-    lengths = [factor * max(GRAPH_CALLS, len(calls)) for factor in (1, 3)]
-    times = []
-    for length in lengths:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for index in range(length):
-                calls[index % len(calls)]()
-        samples = []
-        for _ in range(GRAPH_REPLAYS):
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            samples.append(begin.elapsed_time(end) * 1e3)
-        times.append(median(samples))
-    return (times[1] - times[0]) / (lengths[1] - lengths[0])
 
 
 def run_graphs(library: Path, solutions: list[str], figures: Figures, empty_us: float) -> float:
@@ -285,8 +203,43 @@ def run_stamps_below_ncu(folder: Path, figures: Figures, empty_us: float) -> Non
         figures[key(STAMPED, int(batch))]["stamps_ncu"] = round(median(spans) + empty_us, 3)
 
 
+def make_registry(folder: Path, solutions: list[str]) -> Path:
+    """A copy of the registry with these Solutions alone."""
+    for name in ("definitions", "solutions"):
+        shutil.copytree(ROOT / name, folder / name)
+    for packed in folder.glob("solutions/*/*/*/*.json"):
+        if packed.stem not in solutions:
+            packed.unlink()
+            shutil.rmtree(packed.with_suffix(""), ignore_errors=True)
+    return folder
+
+
+def run_everything(solutions: list[str]) -> dict[str, Any]:
+    """What goes into the file."""
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        registry = make_registry(Path(temporary), solutions)
+        empty_us = run_ours(registry, solutions, figures)
+        run_upstream(registry, figures)
+        library = probe_clocks.build(registry)
+        run_ncu(library, solutions, figures, evict=False)
+        adds = run_ncu(library, solutions, figures, evict=True)
+        run_stamps_below_ncu(registry, figures, empty_us)
+        slope = run_graphs(library, solutions, figures, empty_us)
+    run_stamps(figures, empty_us)
+    import torch
+
+    return {
+        "hardware": torch.cuda.get_device_name(),
+        "empty_kernel_us": round(empty_us, 3),
+        "ncu_adds_us": {str(blocks): round(added, 3) for blocks, added in adds.items()},
+        "graph_slope_of_empty_kernels_us": round(slope, 3),
+        "rows": figures,
+    }
+
+
 def main() -> None:
-    """Run everything and write the file."""
+    """Run everything and write the file; or, below ncu, what it profiles."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--output", type=Path)
     parser.add_argument("--solutions", default=f"{STAMPED},rmsnorm_triton_row_v1,rmsnorm_tilelang_row_v1")
@@ -297,38 +250,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.profiled:
         profiled_child(options.probes, options.profiled.split(","), evict=options.evict)
-        return
-    if options.stamped:
+    elif options.stamped:
         stamped_child(options.stamped)
-        return
-    solutions = options.solutions.split(",")
-    figures: Figures = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        registry = Path(temporary)
-        for folder in ("definitions", "solutions"):
-            shutil.copytree(ROOT / folder, registry / folder)
-        for packed in registry.glob("solutions/*/*/*/*.json"):
-            if packed.stem not in solutions:
-                packed.unlink()
-                shutil.rmtree(packed.with_suffix(""), ignore_errors=True)
-        empty_us = run_ours(registry, solutions, figures)
-        run_upstream(registry, figures)
-        library = probe_clocks.build(Path(temporary))
-        run_ncu(library, solutions, figures, evict=False)
-        adds = run_ncu(library, solutions, figures, evict=True)
-        run_stamps_below_ncu(Path(temporary), figures, empty_us)
-        slope = run_graphs(library, solutions, figures, empty_us)
-    run_stamps(figures, empty_us)
-    import torch
-
-    result = {
-        "hardware": torch.cuda.get_device_name(),
-        "empty_kernel_us": round(empty_us, 3),
-        "ncu_adds_us": {str(blocks): round(added, 3) for blocks, added in adds.items()},
-        "graph_slope_of_empty_kernels_us": round(slope, 3),
-        "rows": figures,
-    }
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    else:
+        result = run_everything(options.solutions.split(","))
+        options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

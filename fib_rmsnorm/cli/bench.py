@@ -26,7 +26,7 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions
-    from fib_rmsnorm.evaluation.process import Zygote
+    from fib_rmsnorm.evaluation.spawning import Zygote
 
 
 _HINT = "; what is finished is kept: --resume goes on from there"
@@ -58,8 +58,8 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails."""
-    from fib_rmsnorm.evaluation.process import Zygote
+    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
+    from fib_rmsnorm.evaluation.spawning import Zygote
 
     with hinting(_HINT), Zygote() as zygote:  # before our own imports: it imports torch meanwhile
         with importing():

@@ -55,14 +55,9 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare: faster, slower or no different? Exit code 1 if anything became slower, or fails now."""
-    from fib_rmsnorm.analysis.comparison import ASPECTS, MISSING, compare
-    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.document import print_parts
+    from fib_rmsnorm.analysis.comparison import MISSING, compare
 
-    allowed = split_names(allow)
-    if unknown := set(allowed) - {*ASPECTS, MISSING}:
-        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join((*ASPECTS, MISSING))}")
+    allowed = _split_allowed(allow)
     if measure:
         if definitions or solutions:
             raise InputError("--measure takes its two Solutions as OLD and NEW, not --definitions or --solutions")
@@ -76,10 +71,7 @@ def command(
         faults = [*before.faults, *after.faults]
     found = compare(*sides, allowed)
     limit = max_slowdown or 0.0
-    if json:
-        typer.echo(comparisons_json(found, limit), nl=False)
-    else:
-        print_parts(describe_comparisons(found, limit), stdout())
+    _print(found, limit, as_json=json)
     if found.regressions(limit):
         return 1
     if all(each.verdict == "suspect" for each in found.comparisons):
@@ -87,6 +79,26 @@ def command(
     if max_slowdown is not None and MISSING not in allowed:
         _require_all(found, faults)
     return 0
+
+
+def _split_allowed(allow: str | None) -> tuple[str, ...]:
+    from fib_rmsnorm.analysis.comparison import ASPECTS, MISSING
+
+    allowed = split_names(allow)
+    if unknown := set(allowed) - {*ASPECTS, MISSING}:
+        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join((*ASPECTS, MISSING))}")
+    return allowed
+
+
+def _print(found: Comparisons, limit: float, *, as_json: bool) -> None:
+    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
+    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.document import print_parts
+
+    if as_json:
+        typer.echo(comparisons_json(found, limit), nl=False)
+    else:
+        print_parts(describe_comparisons(found, limit), stdout())
 
 
 def _require_all(found: Comparisons, faults: list[str]) -> None:

@@ -23,7 +23,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Explain a Solution by its compiled code: registers, memory accesses, occupancy, waves. No GPU is needed."""
-    from fib_rmsnorm.evaluation.process import Zygote
+    from fib_rmsnorm.evaluation.spawning import Zygote
 
     sizes = split_batch_sizes(batch_sizes)
     with Zygote() as zygote:  # before our own imports: it imports torch meanwhile

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Names, Root, split_names
+from fib_rmsnorm.cli.options import Json, Languages, Names, Root
+from fib_rmsnorm.cli.reading import read_catalogue
 
 
 def command(
@@ -23,19 +24,12 @@ def command(
     from json import dumps
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.export import export, find_blobs
-    from fib_rmsnorm.registry.packing import check_languages
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.exchange import count_records, counts_text
 
     registry = Registry.find(root)
-    chosen = Catalogue.read(registry).select(
-        definitions=split_names(definitions),
-        solutions=split_names(solutions),
-        languages=check_languages(split_names(languages)),
-        authors=split_names(authors),
-    )
+    chosen = read_catalogue(registry, definitions, solutions, languages, authors)
     if solutions or languages or authors:
         chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
     export(chosen, find_blobs(registry, chosen.workloads), folder)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Names, Root, split_names
+from fib_rmsnorm.cli.options import Json, Languages, Names, Root
+from fib_rmsnorm.cli.reading import read_catalogue
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,16 +33,9 @@ def command(
     """List what the registry holds, and what of it can run on this machine."""
     _check(kind, each=each, by_solution=bool(solutions or languages or authors))
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.packing import check_languages
 
     registry = Registry.find(root)
-    catalogue = Catalogue.read(registry).select(
-        definitions=split_names(definitions),
-        solutions=split_names(solutions),
-        languages=check_languages(split_names(languages)),
-        authors=split_names(authors),
-    )
+    catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
     rows = _make_rows(catalogue, kind, each=each)
     if json:
         from json import dumps

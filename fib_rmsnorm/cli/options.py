@@ -17,14 +17,26 @@ if TYPE_CHECKING:
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
     """The callback of every option whose absence means all: a shell's unset variable must not mean it too."""
     if value is not None and not split_names(value):
-        raise InputError(f"{option.opts[0]} is empty: give it a value, or leave it out")
+        raise _empty(option.opts[0])
     return value
+
+
+def _parse_root(value: str) -> Path:
+    """A Path made of nothing would be the working folder."""
+    if not value:
+        raise _empty("--root")
+    return Path(value)
+
+
+def _empty(option: str) -> InputError:
+    return InputError(f"{option} is empty: give it a value, or leave it out")
 
 
 Root = Annotated[
     Path | None,
     typer.Option(
         "--root",
+        parser=_parse_root,
         metavar="DIR",
         help="The registry; default: $FIB_RMSNORM_ROOT, or the one around the working folder.",
     ),

@@ -1,4 +1,4 @@
-"""How the commands that read Traces find and choose them."""
+"""How the commands that read Traces, or whole registries, find and choose records."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
 
 Traces = Annotated[
     list[Path] | None,
@@ -42,6 +44,21 @@ def read_traces(
     found.records = choose("Trace's Solution", found.records, lambda r: r.solution, split_names(solutions))
     count_bytes(found.records, found.roots)
     return found
+
+
+def read_catalogue(
+    registry: Registry, definitions: str | None, solutions: str | None, languages: str | None, authors: str | None
+) -> Catalogue:
+    """Read a registry and keep what was chosen. Raises InputError for a choice that matches nothing."""
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.packing import check_languages
+
+    return Catalogue.read(registry).select(
+        definitions=split_names(definitions),
+        solutions=split_names(solutions),
+        languages=check_languages(split_names(languages)),
+        authors=split_names(authors),
+    )
 
 
 def write_or_print(text: str, output: Path | None) -> None:

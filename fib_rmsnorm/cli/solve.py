@@ -60,7 +60,7 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
 
     from fib_rmsnorm.evaluation.compiler import compile_solutions
     from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
-    from fib_rmsnorm.evaluation.process import Zygote
+    from fib_rmsnorm.evaluation.spawning import Zygote
     from fib_rmsnorm.evaluation.workers import Terms
     from fib_rmsnorm.schema import Settings
 

@@ -33,7 +33,7 @@ def command(
     """Is this one kernel right and fast? Exit code 0 if it passes, 1 if not; nothing is registered."""
     from contextlib import closing
 
-    from fib_rmsnorm.evaluation.process import Zygote
+    from fib_rmsnorm.evaluation.spawning import Zygote
 
     sizes = split_batch_sizes(batch_sizes)
     if not kernel.exists():

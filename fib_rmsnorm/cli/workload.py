@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition, Workload
 
 
 def command(
@@ -21,20 +24,13 @@ def command(
     """Generate Workloads: by default 1 to 65536 rows, as far as the device's memory goes."""
     import json as json_module
 
-    from fib_rmsnorm.evaluation.devices import choose_devices
-    from fib_rmsnorm.evaluation.plan import fits
-    from fib_rmsnorm.registry import Registry, generate_workloads
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.console import stderr, stdout
     from fib_rmsnorm.reports.units import count
 
     registry = Registry.find(root)
     wanted = registry.definition(definition)
-    sizes = split_batch_sizes(batch_sizes)
-    if sizes:
-        workloads = generate_workloads(wanted, sizes, eps)
-    else:
-        target = choose_devices(device)[0]
-        workloads = [w for w in generate_workloads(wanted, eps=eps) if fits(wanted, w, target)]
+    workloads = _generate(wanted, split_batch_sizes(batch_sizes), eps, device)
     made = {workload.uuid for workload in workloads}
     others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
     kept = others if add else []
@@ -51,3 +47,14 @@ def command(
     console.print(f"Wrote {path.relative_to(registry.root)}{beside}")
     if others and not add:
         stderr().print(f"No longer there: {count(len(others), 'other Workload')}; to keep what is there: --add")
+
+
+def _generate(definition: Definition, sizes: tuple[int, ...], eps: float, device: str) -> list[Workload]:
+    from fib_rmsnorm.evaluation.devices import choose_devices
+    from fib_rmsnorm.evaluation.plan import fits
+    from fib_rmsnorm.registry import generate_workloads
+
+    if sizes:
+        return generate_workloads(definition, sizes, eps)
+    target = choose_devices(device)[0]
+    return [each for each in generate_workloads(definition, eps=eps) if fits(definition, each, target)]

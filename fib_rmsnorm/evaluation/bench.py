@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
+from fib_rmsnorm.evaluation.spawning import Zygote
+from fib_rmsnorm.evaluation.stock import take_stock
 from fib_rmsnorm.evaluation.workers import Terms
-from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
-from fib_rmsnorm.schema import Settings, digest
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import Settings
 
 DEFAULT_TIMEOUT_S = 120.0
-DEFAULT_HIDDEN = 4096
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,14 @@ def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = Non
 
     Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.
     Closing the iterator ends every process of the run. A `zygote` that was started earlier has imported torch
-    meanwhile. Raises InputError before anything is evaluated.
+    meanwhile. Raises InputError before anything is written or evaluated.
     """
     with OutputFile(options.output) if options.output else nullcontext() as output, zygote or Zygote() as source:
-        yield from complete(registry)
+        stock = take_stock(registry)
         devices = choose_devices(options.device)
-        plan = make_plan(registry, options.selection, devices[0])
+        plan = make_plan(stock, options.selection, devices[0])
+        for what, write in stock.unwritten.items():
+            yield Made(what, write())
         yield Started(plan, [device.hardware for device in devices])
         done = {}
         if options.resume:
@@ -72,25 +73,3 @@ def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = Non
             done=done,
         )
         yield from scheduler.run(plan)
-
-
-def complete(registry: Registry) -> Iterator[Made]:
-    """Write what a bench needs and the registry lacks: a Definition, packed Solutions, Workloads.
-
-    Sources that changed since they were packed are packed again: what is benched is what is on the disk.
-    """
-    definitions = registry.definitions()
-    if not definitions:
-        definition = RmsNorm().define(DEFAULT_HIDDEN)
-        definitions[definition.name] = definition
-        yield Made(f"Definition {definition.name}", registry.write_definition(definition))
-    packed = registry.solutions()
-    for solution in pack(registry):
-        before = packed.get(solution.name)
-        if before is None or digest(before) != digest(solution):
-            op_type = definitions[solution.definition].op_type
-            yield Made(f"Solution {solution.name}", registry.write_solution(solution, op_type))
-    for definition in definitions.values():
-        if not registry.workloads(definition.name) and definition.var_axes == ["batch"]:
-            path = registry.write_workloads(definition, generate_workloads(definition))
-            yield Made(f"Workloads of {definition.name}", path)

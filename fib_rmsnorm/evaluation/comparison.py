@@ -85,11 +85,15 @@ def compare(
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if excess.max().item() > worst_excess:
             worst_excess = excess.max().item()
-            row, column = divmod(int(excess.argmax().item()), columns)
-            got, wanted = a[row, column].item(), e[row, column].item()
-            result.worst = f"[{start + row}, {column}]: got {got:g}, expected {wanted:g}"
+            result.worst = _describe_worst(a, e, excess, start)
     result.failing_kinds = sorted(failing)
     return result
+
+
+def _describe_worst(a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, first_row: int) -> str:
+    row, column = divmod(int(excess.argmax().item()), excess.shape[1])
+    got, wanted = a[row, column].item(), e[row, column].item()
+    return f"[{first_row + row}, {column}]: got {got:g}, expected {wanted:g}"
 
 
 def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple[torch.Tensor, torch.Tensor]:

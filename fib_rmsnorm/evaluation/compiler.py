@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.answers import Answer, Compiled, Inspected
 from fib_rmsnorm.evaluation.building.cache import cache_folder
 from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.dependencies import missing_dependency
-from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, ask_process
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload

@@ -11,7 +11,8 @@ from fib_rmsnorm.evaluation.answers import Called, Effects, Revealed
 from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.inputs import count_cases
-from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError, Zygote
+from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Allowance, FailedError, Terms, Worker
 from fib_rmsnorm.schema import Correctness, Definition, Workload
 

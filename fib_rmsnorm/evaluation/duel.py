@@ -11,8 +11,8 @@ from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.evaluation.plan import Group, Plan, require_fit
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload

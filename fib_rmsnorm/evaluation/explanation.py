@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.building.native import find_cuda_home, find_cxx, fin
 from fib_rmsnorm.evaluation.compiler import inspect_solution
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.launch_figures import SECTOR_BYTES, describe_launch
-from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import FailedError, Terms
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes

@@ -13,8 +13,8 @@ from fib_rmsnorm.evaluation.court import Court, ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.environment import identify_session, record_environment
 from fib_rmsnorm.evaluation.performance import describe_performance, find_suspicions
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.race import Entrant, Race
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.surroundings import CeilingGauge, ClockWatch, NoCeilingError
 from fib_rmsnorm.evaluation.workers import MOST_WORKERS, Allowance, FailedError, Terms, WorkerPool
 from fib_rmsnorm.registry import bytes_moved

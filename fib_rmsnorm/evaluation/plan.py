@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.evaluation.stock import Stock
+from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose
+from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
@@ -65,18 +66,16 @@ class Plan:
         return sum(len(group.solutions) for group in self.groups)
 
 
-def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
+def make_plan(stock: Stock, selection: Selection, device: Device) -> Plan:
     """Choose what to evaluate on devices like `device`.
 
-    Raises InputError if a filter matches nothing, or nothing that can be evaluated: neither a mistyped name nor a
+    Raises InputError if a filter matches nothing, or nothing can be evaluated: neither a mistyped name nor a
     machine without the GPU must look like success.
     """
-    definitions = choose("definition", registry.definitions().values(), lambda d: d.name, selection.definitions)
+    definitions = choose("definition", stock.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
-    candidates = [s for s in registry.solutions().values() if s.definition in chosen_names]
-    solutions = choose("solution", candidates, lambda s: s.name, selection.solutions)
-    solutions = choose("language", solutions, lambda s: s.spec.language.value, selection.languages)
-    solutions = choose("author", solutions, lambda s: s.author, selection.authors)
+    candidates = [s for s in stock.solutions.values() if s.definition in chosen_names]
+    solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan = Plan()
     runnable = []
     for solution in solutions:
@@ -87,18 +86,18 @@ def make_plan(registry: Registry, selection: Selection, device: Device) -> Plan:
             runnable.append(solution)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
-        _plan_definition(plan, definition, registry.workloads(definition.name), mine, selection, device)
-    if not plan.evaluations and selection != Selection():
-        raise InputError(f"nothing to evaluate: {_why_nothing(plan)}")
+        _plan_definition(plan, definition, stock.workloads[definition.name], mine, selection, device)
+    if not plan.evaluations:
+        lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
+        why = _describe(plan.skips) if plan.skips else f"{stock.root} has no {lacking}; see: fib-rmsnorm list"
+        raise InputError(f"nothing to evaluate on {device.name}: {why}")
     return plan
 
 
-def _why_nothing(plan: Plan) -> str:
-    if not plan.skips:
-        return "no Solution for what was chosen, or no Workload; see: fib-rmsnorm list"
-    first = plan.skips[0]
+def _describe(skips: list[Skip]) -> str:
+    first, *others = skips
     at = f" at {axes_name(Trace(definition=first.definition, workload=first.workload))}" if first.workload else ""
-    more = f" (and {len(plan.skips) - 1} more for such reasons)" if len(plan.skips) > 1 else ""
+    more = f" (and {len(others)} more; see: fib-rmsnorm list solutions)" if others else ""
     return f"{first.solution or first.definition}{at}: {first.reason}{more}"
 
 

@@ -11,7 +11,8 @@ from fib_rmsnorm.evaluation.court import ReferenceFailedError
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.lane import Lane
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
-from fib_rmsnorm.evaluation.process import StoppedError, Zygote
+from fib_rmsnorm.evaluation.process import StoppedError
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 

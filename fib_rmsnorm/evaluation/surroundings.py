@@ -13,7 +13,8 @@ from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.clocks import ClockMonitor, ClockReading, count_strangers, our_pids, read_clocks
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.nvml import find_gpu
-from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError, Zygote
+from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.schema import Ceiling, Clocks, Definition, Workload

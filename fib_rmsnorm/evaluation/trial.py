@@ -9,8 +9,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, fits, require_fit
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
 from fib_rmsnorm.schema import Definition, EvaluationStatus, Solution, SupportedLanguages, Workload

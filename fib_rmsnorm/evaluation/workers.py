@@ -15,13 +15,8 @@ from fib_rmsnorm.evaluation.building.cache import cache_folder
 from fib_rmsnorm.evaluation.capabilities import capability
 from fib_rmsnorm.evaluation.channel import Message
 from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.process import (
-    Process,
-    ProcessDiedError,
-    ProcessGreedyError,
-    ProcessTimeoutError,
-    Zygote,
-)
+from fib_rmsnorm.evaluation.process import Process, ProcessDiedError, ProcessGreedyError, ProcessTimeoutError
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.strays import find_strays
 from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Settings, Solution, digest
 

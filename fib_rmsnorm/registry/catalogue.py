@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import choose
+from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
 
@@ -42,9 +42,7 @@ class Catalogue:
         kept = choose("definition", self.definitions.values(), lambda d: d.name, definitions)
         names = {definition.name for definition in kept}
         mine = [solution for solution in self.solutions.values() if not definitions or solution.definition in names]
-        mine = choose("solution", mine, lambda s: s.name, solutions)
-        mine = choose("language", mine, lambda s: s.spec.language.value, languages)
-        mine = choose("author", mine, lambda s: s.author, authors)
+        mine = choose_solutions(mine, solutions, languages, authors)
         chosen = {solution.name for solution in mine}
         by_solution = bool(solutions or languages or authors)
         return Catalogue(

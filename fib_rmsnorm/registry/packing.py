@@ -27,13 +27,17 @@ class NoDefinitionError(InputError):
         self.wanted = wanted
 
 
-def pack(registry: Registry, languages: Iterable[str] = LANGUAGES) -> list[Solution]:
+def pack(
+    registry: Registry, languages: Iterable[str] = LANGUAGES, definitions: dict[str, Definition] | None = None
+) -> list[Solution]:
     """Pack every folder of sources whose language is chosen, once for each Definition that it serves.
 
+    The Definitions are the registry's, unless others are given.
     Raises InputError for an unknown language, a faulty manifest, or a name used twice.
     """
     chosen = check_languages(languages)
-    definitions = registry.definitions()
+    if definitions is None:
+        definitions = registry.definitions()
     packed: dict[str, Solution] = {}
     places: dict[str, Path] = {}
     for manifest_path in sorted(registry.layout.solutions.rglob(MANIFEST)):

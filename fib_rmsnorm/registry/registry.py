@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+
+Named = TypeVar("Named", Definition, Solution)
 
 
 class Registry:
@@ -43,15 +47,7 @@ class Registry:
 
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
-        found: dict[str, Definition] = {}
-        places: dict[str, Path] = {}
-        for path in sorted(self.layout.definitions.rglob("*.json")):
-            definition = read_json(path, Definition)
-            if definition.name in found:
-                raise name_used_twice("Definition", definition.name, places[definition.name], path)
-            places[definition.name] = path
-            found[definition.name] = definition
-        return found
+        return _read_by_name(self.layout.definitions.rglob("*.json"), Definition)
 
     def definition(self, name: str) -> Definition:
         """The Definition called `name`. Raises InputError, naming those that exist."""
@@ -63,17 +59,8 @@ class Registry:
 
     def solutions(self) -> dict[str, Solution]:
         """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
-        found: dict[str, Solution] = {}
-        places: dict[str, Path] = {}
-        for path in sorted(self.layout.solutions.rglob("*.json")):
-            if is_source(path, self.layout.solutions):
-                continue
-            solution = read_json(path, Solution)
-            if solution.name in found:
-                raise name_used_twice("Solution", solution.name, places[solution.name], path)
-            places[solution.name] = path
-            found[solution.name] = solution
-        return found
+        paths = self.layout.solutions.rglob("*.json")
+        return _read_by_name((path for path in paths if not is_source(path, self.layout.solutions)), Solution)
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""
@@ -112,6 +99,18 @@ class Registry:
         path = self.layout.trace_file(author, op_type, trace.definition)
         append_line(path, trace.model_dump_json())
         return path
+
+
+def _read_by_name(paths: Iterable[Path], model: type[Named]) -> dict[str, Named]:
+    found: dict[str, Named] = {}
+    places: dict[str, Path] = {}
+    for path in sorted(paths):
+        record = read_json(path, model)
+        if record.name in found:
+            raise name_used_twice(model.__name__, record.name, places[record.name], path)
+        places[record.name] = path
+        found[record.name] = record
+    return found
 
 
 def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatch
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 Item = TypeVar("Item")
 
@@ -24,3 +27,12 @@ def choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], pat
         if not any(fnmatch(name, pattern) for name in names):
             raise InputError(f"no {what} matches {pattern!r} (there: {', '.join(names) or 'none'})")
     return [item for item in found if any(fnmatch(name_of(item), pattern) for pattern in patterns)]
+
+
+def choose_solutions(
+    found: Iterable[Solution], names: Collection[str], languages: Collection[str], authors: Collection[str]
+) -> list[Solution]:
+    """Keep the Solutions that match one glob of each kind. Raises InputError for one that matches none."""
+    chosen = choose("solution", found, lambda s: s.name, names)
+    chosen = choose("language", chosen, lambda s: s.spec.language.value, languages)
+    return choose("author", chosen, lambda s: s.author, authors)

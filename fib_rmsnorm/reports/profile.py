@@ -40,34 +40,7 @@ def describe_profile(kernels: Sequence[Record], rows: int) -> Iterator[Renderabl
     """The counters of each kernel, and why its warps waited; `rows` of the Workload share the transactions."""
     for kernel in kernels:
         yield heading(kernel["kernel"])
-        yield from fields(
-            {
-                "Launch": f"grid {_size(kernel['grid'])}, block {_size(kernel['block'])}",
-                "Duration": _told(
-                    kernel["duration_us"], lambda us: f"{format_latency(us / 1e3)} under ncu, cold clean caches"
-                ),
-                "Bandwidth": joined(
-                    _told(kernel["bandwidth_gb_per_s"], format_bandwidth),
-                    _told(kernel["dram_percent_of_peak"], lambda p: f"{format_percent(p)} of the memory's peak"),
-                ),
-                "Memory": joined(
-                    _told(kernel["dram_bytes_read"], lambda b: f"{format_bytes(b)} read"),
-                    _told(kernel["dram_bytes_written"], lambda b: f"{format_bytes(b)} written"),
-                ),
-                "Hits": joined(
-                    _told(kernel["l1_hit_percent"], lambda p: f"L1 {format_percent(p)}"),
-                    _told(kernel["l2_hit_percent"], lambda p: f"L2 {format_percent(p)}"),
-                ),
-                "Occupancy": joined(
-                    _told(kernel["achieved_occupancy_percent"], lambda p: f"{format_percent(p)} achieved"),
-                    _told(kernel["theoretical_occupancy_percent"], lambda p: f"{format_percent(p)} theoretical"),
-                    _told(kernel["waves"], lambda w: f"{w:.2f} waves"),
-                    _told(kernel["registers"], lambda r: f"{r:.0f} registers"),
-                ),
-                "Loads": _transactions(kernel, "load", rows),
-                "Stores": _transactions(kernel, "store", rows),
-            }
-        )
+        yield from fields(_counters(kernel, rows))
         if kernel["stalls"]:
             yield ""
             yield plain_table(
@@ -78,6 +51,33 @@ def describe_profile(kernels: Sequence[Record], rows: int) -> Iterator[Renderabl
                     if share >= 0.01
                 ),
             )
+
+
+def _counters(kernel: Record, rows: int) -> dict[str, str]:
+    return {
+        "Launch": f"grid {_size(kernel['grid'])}, block {_size(kernel['block'])}",
+        "Duration": _told(kernel["duration_us"], lambda us: f"{format_latency(us / 1e3)} under ncu, cold clean caches"),
+        "Bandwidth": joined(
+            _told(kernel["bandwidth_gb_per_s"], format_bandwidth),
+            _told(kernel["dram_percent_of_peak"], lambda p: f"{format_percent(p)} of the memory's peak"),
+        ),
+        "Memory": joined(
+            _told(kernel["dram_bytes_read"], lambda b: f"{format_bytes(b)} read"),
+            _told(kernel["dram_bytes_written"], lambda b: f"{format_bytes(b)} written"),
+        ),
+        "Hits": joined(
+            _told(kernel["l1_hit_percent"], lambda p: f"L1 {format_percent(p)}"),
+            _told(kernel["l2_hit_percent"], lambda p: f"L2 {format_percent(p)}"),
+        ),
+        "Occupancy": joined(
+            _told(kernel["achieved_occupancy_percent"], lambda p: f"{format_percent(p)} achieved"),
+            _told(kernel["theoretical_occupancy_percent"], lambda p: f"{format_percent(p)} theoretical"),
+            _told(kernel["waves"], lambda w: f"{w:.2f} waves"),
+            _told(kernel["registers"], lambda r: f"{r:.0f} registers"),
+        ),
+        "Loads": _transactions(kernel, "load", rows),
+        "Stores": _transactions(kernel, "store", rows),
+    }
 
 
 def _told(value: float | None, tell: Any) -> str:

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import json
-
 import pytest
-from trace_json import trace
+from trace_json import records, trace
 
-from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.devices import DEVICES, find_device, peak_of
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import make_roofline
@@ -20,8 +17,7 @@ def definition() -> Definition:
 
 
 def roofline(definition, *traces):
-    records = [decode(json.dumps(each).encode(), "t", number, None) for number, each in enumerate(traces)]
-    (section,) = find_results(split(records), {})
+    (section,) = find_results(split(records(*traces)), {})
     return make_roofline(section, definition)
 
 
@@ -87,8 +83,8 @@ def test_devices_are_known_by_the_names_that_drivers_give(hardware, name):
 
 
 def test_the_recorded_peak_comes_before_the_datasheet():
-    (record,) = [decode(json.dumps(trace()).encode(), "t", 1, None)]
-    assert peak_of(record).gb_per_s == 4814.304
-    record.peak_bandwidth_gb_per_s = None
-    assert peak_of(record).source == "datasheet of the H200"
+    (found,) = records(trace())
+    assert peak_of(found).gb_per_s == 4814.304
+    found.peak_bandwidth_gb_per_s = None
+    assert peak_of(found).source == "datasheet of the H200"
     assert len({device.name for device in DEVICES}) == len(DEVICES)

@@ -1,29 +1,26 @@
 from __future__ import annotations
 
-import json
 import random
 from statistics import NormalDist
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_json import trace
+from trace_json import record
 
-from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.scaling import fit
 from fib_rmsnorm.statistics import t_central_probability, t_quantile
 
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 
 
-def records(latency_of, batches=BATCHES, **changes):
-    traces = (trace(batch=batch, latency_ms=latency_of(16384 * batch + 8192), **changes) for batch in batches)
-    return [decode(json.dumps(each).encode(), "t", number, None) for number, each in enumerate(traces)]
+def timed(latency_of, batches=BATCHES, **changes):
+    return [record(batch=batch, latency_ms=latency_of(16384 * batch + 8192), **changes) for batch in batches]
 
 
 @given(st.floats(1e-4, 1e-2), st.floats(50, 8000))
 def test_a_perfect_line_is_found(floor_ms, bandwidth):
-    found = fit(records(lambda moved: floor_ms + moved / bandwidth / 1e6))
+    found = fit(timed(lambda moved: floor_ms + moved / bandwidth / 1e6))
     assert found.floor_ms.value == pytest.approx(floor_ms, rel=1e-6)
     assert found.bandwidth_gb_per_s.value == pytest.approx(bandwidth, rel=1e-6)
     assert found.crossover_bytes.value == pytest.approx(floor_ms * bandwidth * 1e6, rel=1e-6)
@@ -32,7 +29,7 @@ def test_a_perfect_line_is_found(floor_ms, bandwidth):
 
 
 def test_the_crossover_is_told_on_the_axis_that_varies():
-    found = fit(records(lambda moved: 0.002 + moved / 4e9))
+    found = fit(timed(lambda moved: 0.002 + moved / 4e9))
     assert found.axis == "batch"
     assert found.crossover.value == pytest.approx((8e6 - 8192) / 16384, rel=1e-6)
 
@@ -42,7 +39,7 @@ def test_intervals_hold_the_truth_19_times_in_20():
     noise = random.Random(1)
     held = {"floor": 0, "bandwidth": 0, "crossover": 0}
     for _ in range(400):
-        found = fit(records(lambda moved: (0.002 + moved / 4e9) * noise.gauss(1, 0.03)))
+        found = fit(timed(lambda moved: (0.002 + moved / 4e9) * noise.gauss(1, 0.03)))
         held["floor"] += found.floor_ms.low <= 0.002 <= found.floor_ms.high
         held["bandwidth"] += found.bandwidth_gb_per_s.low <= 4000 <= found.bandwidth_gb_per_s.high
         held["crossover"] += found.crossover_bytes.low <= 8e6 <= found.crossover_bytes.high
@@ -50,12 +47,12 @@ def test_intervals_hold_the_truth_19_times_in_20():
 
 
 def test_suspect_and_too_few_points_are_not_fitted():
-    assert fit(records(lambda moved: 0.002 + moved / 4e9, suspect=["doubt"])) is None
-    assert fit(records(lambda moved: 0.002 + moved / 4e9, batches=(1, 8, 32))) is None
+    assert fit(timed(lambda moved: 0.002 + moved / 4e9, suspect=["doubt"])) is None
+    assert fit(timed(lambda moved: 0.002 + moved / 4e9, batches=(1, 8, 32))) is None
 
 
 def test_a_latency_that_falls_with_the_work_has_no_line():
-    assert fit(records(lambda moved: 10 / moved)) is None
+    assert fit(timed(lambda moved: 10 / moved)) is None
 
 
 def test_quantiles_are_those_of_the_tables():

@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_json import trace, upstream_trace
+from trace_json import records, trace, upstream_trace
 
-from fib_rmsnorm.analysis.decoding import decode
-from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
 from fib_rmsnorm.analysis.sources import SolutionFacts, SourceText
 from fib_rmsnorm.errors import InputError
-
-
-def records(*traces) -> list[Record]:
-    return [decode(json.dumps(each).encode(), "t.jsonl", number, None) for number, each in enumerate(traces, 1)]
 
 
 def titles(*traces) -> list[str]:

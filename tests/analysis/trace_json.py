@@ -1,9 +1,12 @@
-"""Traces as JSON, in the form of this tool and in that of flashinfer-bench."""
+"""Traces as JSON, in the form of this tool and in that of flashinfer-bench, and as the analysis reads them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from fib_rmsnorm.analysis.decoding import decode
+from fib_rmsnorm.analysis.record import Record
 
 GPU = "NVIDIA H200"
 
@@ -22,8 +25,24 @@ def trace(
     **performance: Any,
 ) -> dict[str, Any]:
     """A Trace of this tool; without a latency one that failed."""
-    moved = 16384 * batch + 8192
-    timed = latency_ms is not None and {
+    timed = latency_ms and {**_performance(latency_ms, 16384 * batch + 8192, clock), **performance}
+    return {
+        **upstream_trace(solution, batch),
+        "evaluation": {
+            "status": status or ("PASSED" if timed else "RUNTIME_ERROR"),
+            "environment": {"hardware": hardware, "libs": {"torch": "2.99"}},
+            "timestamp": timestamp,
+            "log": "",
+            "correctness": {"max_relative_error": 4e-4, "max_absolute_error": 0.002} if timed else None,
+            "performance": timed or None,
+            "settings": {"warmup_runs": 10, "iterations": None, "num_trials": 4, "l2": "cold", **(settings or {})},
+            "solution_sha256": sha,
+        },
+    }
+
+
+def _performance(latency_ms: float, moved: int, clock: float | None) -> dict[str, Any]:
+    return {
         "latency_ms": latency_ms,
         "reference_latency_ms": 0.06,
         "speedup_factor": 0.06 / latency_ms,
@@ -52,20 +71,6 @@ def trace(
         },
         "clocks": {"during_mhz": clock, "memory_mhz": 3201.0},
         "suspect": [],
-        **performance,
-    }
-    return {
-        **upstream_trace(solution, batch),
-        "evaluation": {
-            "status": status or ("PASSED" if timed else "RUNTIME_ERROR"),
-            "environment": {"hardware": hardware, "libs": {"torch": "2.99"}},
-            "timestamp": timestamp,
-            "log": "",
-            "correctness": {"max_relative_error": 4e-4, "max_absolute_error": 0.002} if timed else None,
-            "performance": timed or None,
-            "settings": {"warmup_runs": 10, "iterations": None, "num_trials": 4, "l2": "cold", **(settings or {})},
-            "solution_sha256": sha,
-        },
     }
 
 
@@ -94,3 +99,13 @@ def upstream_trace(solution: str | None = "fast_v1", batch: int = 8) -> dict[str
 def lines(*traces: dict[str, Any]) -> str:
     """As a .jsonl file."""
     return "".join(f"{json.dumps(each)}\n" for each in traces)
+
+
+def records(*traces: dict[str, Any]) -> list[Record]:
+    """As the analysis reads them."""
+    return [decode(json.dumps(each).encode(), "t.jsonl", line, None) for line, each in enumerate(traces, 1)]
+
+
+def record(*arguments: Any, **changes: Any) -> Record:
+    """A Trace of this tool as the analysis reads it."""
+    return records(trace(*arguments, **changes))[0]

@@ -24,6 +24,16 @@ PYTHON = "rmsnorm_python_plain_v1"
 CUDA = "rmsnorm_cuda_plain_v1"
 HARDWARE = "Test Processor"
 
+# Its files, from its root.
+DEFINITION_FILE = f"definitions/norm/{DEFINITION}.json"
+WORKLOAD_FILE = f"workloads/norm/{DEFINITION}.jsonl"
+PYTHON_FOLDER = f"solutions/baseline/norm/{DEFINITION}/{PYTHON}"
+PYTHON_FILE = f"{PYTHON_FOLDER}.json"
+CUDA_FOLDER = f"solutions/ann/norm/{DEFINITION}/{CUDA}"
+CUDA_FILE = f"{CUDA_FOLDER}.json"
+PYTHON_TRACES = f"traces/baseline/norm/{DEFINITION}.jsonl"
+CUDA_TRACES = f"traces/ann/norm/{DEFINITION}.jsonl"
+
 PYTHON_SOURCE = '''\
 import torch
 

@@ -90,6 +90,7 @@ def test_every_command_and_option_has_help(name):
         (["solve", "--languages", ""], "--languages is empty"),
         (["list", "--authors", ""], "--authors is empty"),
         (["compare", "a", "b", "--allow", ""], "--allow is empty"),
+        (["bench", "--root", ""], "--root is empty"),
     ],
 )
 def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said, tmp_path):

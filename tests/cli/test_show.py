@@ -1,11 +1,8 @@
+"""`show`: every kind of record, by every name it has."""
+
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from stock import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
@@ -241,59 +238,6 @@ def test_json_is_the_record(fib, stocked, workloads):
     assert workload["workload"]["uuid"] == workloads[0].uuid
     trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
     assert trace in stocked.traces()
-
-
-def test_piped_sources_are_plain_and_whole(fib, stocked, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    outcome = fib("show", PYTHON)
-    assert "\x1b" not in outcome.out
-    assert f"\nkernel.py\n\n{PYTHON_SOURCE}" in outcome.out
-
-
-def test_no_color_is_respected_where_colour_is_forced(fib, stocked, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    coloured = fib("show", PYTHON).out
-    assert "\x1b[" in coloured.partition("kernel.py")[2]
-    monkeypatch.setenv("NO_COLOR", "1")
-    plain = fib("show", PYTHON).out
-    assert f"\n{PYTHON_SOURCE}" in plain
-    assert "\x1b[3" not in plain and "\x1b[9" not in plain
-
-
-def test_a_source_commands_no_terminal(fib, stocked, monkeypatch):
-    add_sources(stocked, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
-    pack_all(stocked)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    out = fib("show", "rmsnorm_python_evil_v1").out
-    assert "title" in out
-    assert "\x1b]" not in out and "\x1b[2J" not in out and "\x07" not in out
-
-
-def test_sources_are_highlighted_on_a_terminal(stocked):
-    master, slave = pty.openpty()
-    repository = str(Path(__file__).parents[2])
-    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": repository}
-    environment.pop("NO_COLOR", None)
-    with os.fdopen(slave, "wb") as terminal:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fib_rmsnorm", "show", PYTHON], stdout=terminal, stdin=terminal, env=environment
-        )
-    written = b""
-    while True:
-        try:
-            chunk = os.read(master, 1 << 16)
-        except OSError:  # the terminal's other end is closed
-            break
-        if not chunk:
-            break
-        written += chunk
-    os.close(master)
-    assert process.wait(60) == 0
-    source = written.decode().partition("kernel.py\x1b[0m")[2]
-    assert "\x1b[" in source
-    assert "rms_norm" in source
 
 
 def test_a_definition_that_is_not_ours(fib, stocked):

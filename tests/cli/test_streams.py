@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import os
 import re
 import stat
-import struct
 import subprocess
-import termios
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment
+from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment, run_on_terminal
 from stock import CUDA, PYTHON
 
 BENCH = ("bench", *QUICK_OPTIONS)
@@ -68,18 +64,8 @@ def test_no_room_is_one_line(registry, full, command):
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_a_narrow_terminal_breaks_no_name(stocked, columns):
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**cli_environment(), "TERM": "xterm"}
-    printed = b""
-    with subprocess.Popen(cli_command("report"), cwd=stocked.root, env=environment, stdout=theirs) as process:
-        os.close(theirs)
-        with suppress(OSError):  # what Linux raises when the other side is closed
-            while found := os.read(ours, 1 << 16):
-                printed += found
-    os.close(ours)
-    assert process.returncode == 0
-    words = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).split()
+    report = run_on_terminal("report", cwd=stocked.root, columns=columns)
+    words = re.sub(r"\x1b\[[0-9;]*m", "", report).split()
     assert {PYTHON, CUDA, "solution", "language", "bandwidth"} <= {*words}
 
 

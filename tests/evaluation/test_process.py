@@ -13,7 +13,8 @@ from registries import cli_environment
 
 from fib_rmsnorm.evaluation.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.evaluation.log import Log
-from fib_rmsnorm.evaluation.process import ProcessDiedError, ProcessTimeoutError, StoppedError, Zygote
+from fib_rmsnorm.evaluation.process import ProcessDiedError, ProcessTimeoutError, StoppedError
+from fib_rmsnorm.evaluation.spawning import Zygote
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_the_workers_parent_imports_nothing_from_the_working_folder(tmp_path):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working folder')\n")
     code = (
         "import time\n"
-        "from fib_rmsnorm.evaluation.process import Zygote\n"
+        "from fib_rmsnorm.evaluation.spawning import Zygote\n"
         "with Zygote() as zygote:\n"
         "    print(zygote.spawn('worker').alive)\n"
     )

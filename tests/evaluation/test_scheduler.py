@@ -12,8 +12,8 @@ from registries import QUICK, RIGHT, add_kernel, make_registry
 
 from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.plan import Group, Plan
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Solution, Trace

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.evaluation.building.errors import BuildError
-from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
+from fib_rmsnorm.evaluation.building.sources import content_key, find_entry, write_sources
 from fib_rmsnorm.evaluation.complaints import describe_exception
 from fib_rmsnorm.schema import Solution
 
@@ -34,9 +34,4 @@ def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except BaseException as error:  # a module may raise SystemExit too
         raise BuildError(describe_exception(error)) from None
-    symbol = solution.get_entry_symbol()
-    entry = getattr(module, symbol, None)
-    if not callable(entry):
-        raise BuildError(f"{entry_path} defines no function {symbol!r}")
-    result: Callable[..., Any] = entry
-    return result
+    return find_entry(module, solution)

@@ -1,4 +1,4 @@
-"""A Solution's sources on disk, in a folder named for their content."""
+"""A Solution's sources on disk, in a folder named for their content, and the entry point in what they become."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from fib_rmsnorm.evaluation.building.errors import BuildError
 from fib_rmsnorm.schema import Solution
 
 
@@ -43,6 +47,16 @@ def write_sources(solution: Solution, folder: Path) -> None:
             raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:
+    """What the entry point names in the module made of the sources. Raises BuildError if that is no function."""
+    symbol = solution.get_entry_symbol()
+    entry = getattr(module, symbol, None)
+    if not callable(entry):
+        raise BuildError(f"{solution.get_entry_path()} defines no function {symbol!r}")
+    result: Callable[..., Any] = entry
+    return result
 
 
 def _holds(folder: Path, solution: Solution) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.evaluation.building.errors import BuildError, lead_with_error
-from fib_rmsnorm.evaluation.building.sources import content_key, write_sources
+from fib_rmsnorm.evaluation.building.sources import content_key, find_entry, write_sources
 from fib_rmsnorm.schema import Solution
 
 _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
@@ -35,9 +35,4 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
         )
     except Exception as error:
         raise BuildError(lead_with_error(str(error).replace(f"{sources}/", ""))) from None
-    symbol = solution.get_entry_symbol()
-    entry = getattr(module, symbol, None)
-    if not callable(entry):
-        raise BuildError(f"the module binds no function {symbol!r}")
-    result: Callable[..., Any] = entry
-    return result
+    return find_entry(module, solution)

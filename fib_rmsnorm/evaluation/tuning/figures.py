@@ -9,7 +9,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.building.architectures import DEFAULT_ARCH
 from fib_rmsnorm.evaluation.devices import Device, gpu_arch
 from fib_rmsnorm.evaluation.explanation import explain
-from fib_rmsnorm.evaluation.process import Zygote
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.tuning.tunable import Parameters, Tunable
 from fib_rmsnorm.evaluation.workers import Terms
 from fib_rmsnorm.registry import generate_workloads

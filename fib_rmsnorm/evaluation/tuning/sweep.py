@@ -12,9 +12,9 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
 from fib_rmsnorm.evaluation.devices import Device
 from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, Skip, fits
-from fib_rmsnorm.evaluation.process import Zygote
 from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
+from fib_rmsnorm.evaluation.spawning import Zygote
 from fib_rmsnorm.evaluation.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.evaluation.tuning.tunable import Parameters, Tunable
 from fib_rmsnorm.evaluation.workers import Terms

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.roofline import WorkloadRoof
+from fib_rmsnorm.analysis.scaling import Fit
 from fib_rmsnorm.statistics import Estimate
 
 
@@ -30,37 +32,40 @@ def _section_record(section: SectionFindings) -> dict[str, Any]:
         "peak_source": roofline.peak.source if roofline.peak else None,
         "peak_flops_per_s": roofline.flops_per_s,
         "ridge_flops_per_byte": roofline.ridge,
-        "workloads": [
-            {
-                "axes": each.title,
-                "flops": each.flops,
-                "bytes_moved": each.bytes_moved,
-                "flops_per_byte": each.intensity,
-                "launch_ms": each.floor_ms,
-                "memory_ms": each.memory_ms,
-                "compute_ms": each.compute_ms,
-                "bound_by": each.bound,
-                "fits_l2": each.fits_l2,
-                "fastest": each.best.record.solution if each.best else None,
-                "latency_ms": each.best.record.latency_ms if each.best else None,
-                "percent_of_peak": each.best.percent_of_peak if each.best else None,
-                "percent_of_copy": each.best.record.percent_of_copy if each.best else None,
-            }
-            for each in roofline.workloads
-        ],
-        "scaling": [
-            {
-                "solution": fit.solution,
-                "floor_ms": _interval(fit.floor_ms),
-                "bandwidth_gb_per_s": _interval(fit.bandwidth_gb_per_s),
-                "crossover_bytes": _interval(fit.crossover_bytes),
-                "crossover": _interval(fit.crossover) if fit.crossover else None,
-                "axis": fit.axis,
-                "worst_miss": fit.worst_miss,
-                "worst_miss_at": fit.worst.axes_text,
-            }
-            for fit in section.fits
-        ],
+        "workloads": [_workload_record(each) for each in roofline.workloads],
+        "scaling": [_fit_record(fit) for fit in section.fits],
+    }
+
+
+def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
+    best = workload.best
+    return {
+        "axes": workload.title,
+        "flops": workload.flops,
+        "bytes_moved": workload.bytes_moved,
+        "flops_per_byte": workload.intensity,
+        "launch_ms": workload.floor_ms,
+        "memory_ms": workload.memory_ms,
+        "compute_ms": workload.compute_ms,
+        "bound_by": workload.bound,
+        "fits_l2": workload.fits_l2,
+        "fastest": best.record.solution if best else None,
+        "latency_ms": best.record.latency_ms if best else None,
+        "percent_of_peak": best.percent_of_peak if best else None,
+        "percent_of_copy": best.record.percent_of_copy if best else None,
+    }
+
+
+def _fit_record(fit: Fit) -> dict[str, Any]:
+    return {
+        "solution": fit.solution,
+        "floor_ms": _interval(fit.floor_ms),
+        "bandwidth_gb_per_s": _interval(fit.bandwidth_gb_per_s),
+        "crossover_bytes": _interval(fit.crossover_bytes),
+        "crossover": _interval(fit.crossover) if fit.crossover else None,
+        "axis": fit.axis,
+        "worst_miss": fit.worst_miss,
+        "worst_miss_at": fit.worst.axes_text,
     }
 
 

@@ -1,0 +1,139 @@
+"""`bench` interrupted and killed: it ends at once, leaves nobody behind and loses nothing that was printed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from registries import (
+    QUICK_OPTIONS,
+    RIGHT,
+    add_kernel,
+    cli_command,
+    cli_environment,
+    keys,
+    printed,
+    read_output,
+    run_cli,
+)
+
+from fib_rmsnorm.registry import Registry
+
+SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.01)\n    x_fp32 = x.float()\n")
+
+
+def start_bench(registry: Registry, *arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, *arguments),
+        env=cli_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_until_evaluated(process: subprocess.Popen[str], count: int) -> str:
+    lines = ""
+    while len(printed(lines)) < count:
+        line = process.stdout.readline()
+        if not line:
+            break
+        lines += line
+    return lines
+
+
+def processes_below(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=5)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Press Ctrl-C: it ends within two seconds, and nothing of it goes on. Returns what it printed since."""
+    below = processes_below(process)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=20)
+    assert time.monotonic() - started < 2
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert_gone(below)
+    return rest, errors
+
+
+@pytest.mark.parametrize("evaluated", [0, 1, 3])
+def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp_path, evaluated):
+    for number in range(3):
+        add_kernel(registry, f"slow_v{number}", SLOW)
+    sleep = "    if x.shape[0] == 8:\n        __import__('time').sleep(600)\n    x_fp32 = x.float()\n"
+    add_kernel(registry, "zhang_v1", RIGHT.replace("    x_fp32 = x.float()\n", sleep))
+    output = tmp_path / "traces.json"
+    process = start_bench(registry, "--output", output)
+    lines = read_until_evaluated(process, evaluated) if evaluated else process.stderr.readline()
+    if evaluated == 3:
+        time.sleep(0.5)  # the next one sleeps for ever
+    rest, errors = interrupt(process)
+    last = errors.splitlines()[-1]
+    assert last == "fib-rmsnorm: interrupted; what is finished is kept: --resume goes on from there"
+    seen = printed(lines + rest)
+    assert set(seen) <= set(keys(registry.traces()))
+    assert len(seen) >= evaluated
+    if seen:
+        assert set(seen) <= set(keys(read_output(output)))
+
+
+def test_ctrl_c_while_the_workers_start(registry):
+    """Before anything is printed: torch is still being imported, here and in the workers' parent."""
+    add_kernel(registry, "right_v1")
+    for delay in (0.3, 1.0, 1.7):
+        process = start_bench(registry)
+        time.sleep(delay)
+        interrupt(process)
+
+
+def bench_until_killed(registry: Registry, output: Path, moments: random.Random, kills: int) -> None:
+    """Kill bench again and again, each time going on with --resume; then let it finish."""
+    for number in range(3):
+        add_kernel(registry, f"right_v{number}", RIGHT)
+    everything = {(f"right_v{number}", batch) for number in range(3) for batch in (1, 8)}
+    for _ in range(kills):
+        already = set(keys(registry.traces()))
+        process = start_bench(registry, "--resume", "--output", output)
+        lines = read_until_evaluated(process, moments.randint(0, len(everything) - 1))
+        time.sleep(moments.uniform(0, 0.1))
+        below = processes_below(process)
+        process.kill()
+        lines += process.communicate(timeout=20)[0]
+        seen = set(printed(lines))
+        recorded = keys(registry.traces())
+        assert seen <= set(recorded)
+        assert already <= set(recorded)
+        assert len(recorded) == len(set(recorded)), "an evaluation was repeated"
+        if seen:
+            assert seen <= set(keys(read_output(output)))
+        assert_gone(below)
+        if set(recorded) == everything:
+            registry.layout.traces.rename(registry.root / f"traces{time.monotonic_ns()}")
+    found = run_cli("bench", "--root", registry.root, *QUICK_OPTIONS, "--resume", "--output", output)
+    assert found.returncode == 0, found.stderr
+    assert sorted(keys(registry.traces())) == sorted(everything)
+    assert sorted(keys(read_output(output))) == sorted(everything)
+
+
+def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
+    bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_sigkill_at_twenty_moments(registry, tmp_path, suffix):
+    bench_until_killed(registry, tmp_path / f"traces.{suffix}", random.Random(2), kills=20)

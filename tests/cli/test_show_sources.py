@@ -1,0 +1,40 @@
+"""`show`: sources on a terminal, piped, and where they would command it."""
+
+from __future__ import annotations
+
+from registries import run_on_terminal
+from stock import PYTHON, PYTHON_SOURCE, add_sources, pack_all
+
+
+def test_piped_sources_are_plain_and_whole(fib, stocked, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    outcome = fib("show", PYTHON)
+    assert "\x1b" not in outcome.out
+    assert f"\nkernel.py\n\n{PYTHON_SOURCE}" in outcome.out
+
+
+def test_no_color_is_respected_where_colour_is_forced(fib, stocked, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured = fib("show", PYTHON).out
+    assert "\x1b[" in coloured.partition("kernel.py")[2]
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = fib("show", PYTHON).out
+    assert f"\n{PYTHON_SOURCE}" in plain
+    assert "\x1b[3" not in plain and "\x1b[9" not in plain
+
+
+def test_a_source_commands_no_terminal(fib, stocked, monkeypatch):
+    add_sources(stocked, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
+    pack_all(stocked)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = fib("show", "rmsnorm_python_evil_v1").out
+    assert "title" in out
+    assert "\x1b]" not in out and "\x1b[2J" not in out and "\x07" not in out
+
+
+def test_sources_are_highlighted_on_a_terminal(stocked):
+    source = run_on_terminal("show", PYTHON, cwd=stocked.root).partition("kernel.py\x1b[0m")[2]
+    assert "\x1b[" in source
+    assert "rms_norm" in source

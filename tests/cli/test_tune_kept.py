@@ -1,0 +1,89 @@
+"""`tune`: what is kept of the timings, and what a later call makes of it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from napping import EMPTY, NAME, folder_of, kept, make_napping
+from registries import run_cli
+
+from fib_rmsnorm.registry import Registry
+
+
+@pytest.fixture(scope="module")
+def tuned_once(tmp_path_factory):
+    registry = make_napping(tmp_path_factory.mktemp("tuned") / "registry")
+    found = run_cli("tune", NAME, "--device", "cpu", "--batch-sizes", "1", cwd=registry.root)
+    assert found.returncode == 0, found.stderr
+    return registry
+
+
+@pytest.fixture
+def tuned(tuned_once, tmp_path, monkeypatch):
+    """A copy, to do with as a test likes."""
+    root = tmp_path / "registry"
+    shutil.copytree(tuned_once.root, root)
+    monkeypatch.chdir(root)
+    return Registry(root)
+
+
+def test_results_are_kept_as_traces_with_their_parameters(tuned):
+    traces = kept(tuned)
+    assert {trace.solution for trace in traces} == {NAME}
+    assert [trace.evaluation.parameters for trace in traces] == [
+        {"few": 0, "many": 1}, {"few": 0, "many": 0}, {"few": 1, "many": 0},
+    ]  # fmt: skip
+    assert all(trace.evaluation.performance.latency_ms > 0 for trace in traces)
+    assert tuned.traces() == []  # no Trace of the dataset
+
+
+def test_what_reads_the_table_is_packed_again(fib, tuned):
+    (solution,) = tuned.solutions().values()
+    packed = {source.path: source.content for source in solution.sources}
+    assert packed["choices.py"] == (folder_of(tuned) / "choices.py").read_text()
+    assert fib("validate").code == 0
+
+
+def test_the_table_is_made_again_from_what_is_kept(fib, tuned):
+    path = folder_of(tuned) / "choices.py"
+    before = path.read_text()
+    path.write_text(EMPTY)
+    assert fib("tune", NAME, "--reuse").code == 0
+    assert path.read_text() == before
+
+
+def test_what_other_sources_measured_is_not_reused(fib, tuned):
+    path = folder_of(tuned) / "kernel.py"
+    path.write_text(path.read_text() + "\n# edited\n")
+    outcome = fib("tune", NAME, "--reuse")
+    assert outcome.code == 2
+    assert "no timings are kept of its sources as they are" in outcome.err
+
+
+def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
+    """Their part of the table could not be written again."""
+    (kept,) = (tuned.root / "tuning").rglob("*.jsonl")
+    sister = kept.parents[1] / "rmsnorm_d999" / kept.name
+    sister.parent.mkdir()
+    sister.write_bytes(kept.read_bytes())
+    before = (folder_of(tuned) / "choices.py").read_text()
+    outcome = fib("tune", NAME, "--reuse")
+    assert outcome.code == 2 and "timings of rmsnorm_d999, which the registry does not define" in outcome.err
+    assert (folder_of(tuned) / "choices.py").read_text() == before
+
+
+def test_another_definition_adds_to_the_table(fib, tuned):
+    from fib_rmsnorm.operators import RmsNorm
+
+    sister = tuned.write_definition(RmsNorm().define(256))
+    manifest = folder_of(tuned) / "solution.toml"
+    manifest.write_text(f'definitions = ["rmsnorm_d*"]\n{manifest.read_text()}')
+    options = ("--definitions", "rmsnorm_d256", "--set", "few=0", "--set", "many=0")
+    assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", *options).code == 0
+    text = (folder_of(tuned) / "choices.py").read_text()
+    assert "(128, 2): [" in text
+    assert "(256, 2): [" in text
+    sister.unlink()  # its name tells what it was
+    assert fib("tune", NAME, "--reuse").code == 0
+    assert (folder_of(tuned) / "choices.py").read_text() == text

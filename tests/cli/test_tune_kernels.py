@@ -1,0 +1,83 @@
+"""`tune`: real kernels and their tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from registries import REPOSITORY, make_registry
+
+from fib_rmsnorm.evaluation.building.native import find_cuda_home
+
+SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
+
+
+def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
+    """But what the compiled code says is told: here for the textbook's kernel, by block size."""
+    pytest.importorskip("triton")
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("a GPU measures")
+    registry = make_registry(tmp_path / "registry", 4096)
+    monkeypatch.chdir(registry.root)
+    shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
+    before = (tmp_path / "block_size" / "choices.py").read_text()
+    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1", "--set", "block=512,4096")
+    assert outcome.code == 0, outcome.err
+    assert "No table written" in outcome.err
+    assert (tmp_path / "block_size" / "choices.py").read_text() == before
+    rows = {line.split()[0]: line.split()[1:] for line in outcome.lines if line.split()[2:3] == ["interpreted"]}
+    # x is read twice unless the block holds the whole row: then the compiler keeps it.
+    assert rows["4096"][2:5] == ["32", "512", "256"]
+    assert int(rows["512"][3]) > 700
+
+
+def make_kernel(tmp_path, name, table):
+    """The shipped kernel with another table."""
+    shutil.copytree(SHIPPED / name, tmp_path / name)
+    (tmp_path / name / table[0]).write_text(table[1])
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "block"),
+    [
+        ("rmsnorm_cuda_vec16_v1", {"threads": 64, "rows": 4}, [64, 4, 1]),
+        ("rmsnorm_cuda_vec16_v1", {"threads": 256, "rows": 2}, [256, 2, 1]),
+        ("rmsnorm_triton_row_v1", {"rows": 2, "warps": 2, "tied": 1}, [128, 1, 1]),
+        ("rmsnorm_tilelang_row_v1", {"rows": 2, "warps": 4}, [256, 1, 1]),
+    ],
+)
+def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
+    from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Provenance, Rung, render_table
+    from fib_rmsnorm.registry.manifest import read_manifest
+
+    language = name.split("_")[1]
+    if language != "triton" and find_cuda_home() is None:
+        pytest.skip("needs nvcc")
+    if language != "cuda":
+        pytest.importorskip(language)
+    tuning = read_manifest(SHIPPED / name / "solution.toml").tune
+    key = {"hidden": 4096, "itemsize": 2}
+    columns = Columns(tuning.table, name, tuple(key), tuple(tuning.parameters))
+    entry = Entry(key, (Rung(100, parameters), Rung(None, {each: v[0] for each, v in tuning.parameters.items()})))
+    where = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
+    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    kernel = make_kernel(tmp_path, name, (tuning.table, render_table(columns, [entry], where)))
+    outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
+    assert outcome.code == 0, outcome.err
+    blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
+    assert blocks[:2] == [block, block]
+    assert blocks[2] != block
+
+
+@pytest.mark.gpu
+def test_a_kernel_tuned_on_a_gpu(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
+    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1,4096", "--set", "block=128,4096")
+    assert outcome.code == 0, outcome.err
+    assert '"block": 4096' in (tmp_path / "block_size" / "choices.py").read_text()
+    assert "At batch=4096, as compiled for" in outcome.out

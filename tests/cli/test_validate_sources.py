@@ -1,0 +1,102 @@
+"""`validate`: sources, and what is packed from them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from faults import errors_of
+from stock import (
+    CUDA,
+    CUDA_FILE,
+    CUDA_FOLDER,
+    DEFINITION,
+    DEFINITION_FILE,
+    PYTHON,
+    PYTHON_FILE,
+    PYTHON_FOLDER,
+    PYTHON_TRACES,
+)
+
+
+def test_packed_json_equals_its_sources(fib, stocked):
+    with Path(PYTHON_FOLDER, "kernel.py").open("a") as file:
+        file.write("# faster\n")
+    (error,) = errors_of(fib("validate"))
+    line = Path(PYTHON_FILE).read_text().splitlines().index('  "sources": [') + 1
+    assert error == (
+        f"{PYTHON_FILE}:{line}: error: sources: not what its sources in {PYTHON_FOLDER} say; run: fib-rmsnorm solve"
+    )
+    assert fib("solve").code == 0
+    outcome = fib("validate")
+    assert errors_of(outcome) == []
+    # The Traces of the old sources stay facts.
+    note = f"{PYTHON_TRACES}: note: 2 Traces older than the Solution {PYTHON} as it is now"
+    assert outcome.lines == [note, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 note"]
+
+
+def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, stocked):
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    manifest.write_text(manifest.read_text().replace("A plain one.", "A very plain one."))
+    (error,) = errors_of(fib("validate"))
+    assert ": error: description: not what its sources" in error
+    fib("solve")
+    assert fib("validate").lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
+
+
+def test_sources_that_are_not_packed(fib, stocked):
+    Path(CUDA_FILE).unlink()
+    errors = errors_of(fib("validate"))
+    assert f"{CUDA_FOLDER}/solution.toml: error: is not packed as '{CUDA}'; run: fib-rmsnorm solve" in errors
+
+
+def test_faulty_manifests(fib, stocked):
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    manifest.write_text(manifest.read_text().replace('"python"', '"fortran"') + "fast = true\n\n[extra]\n")
+    Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
+    errors = errors_of(fib("validate"))
+    assert [error.split(": error: ")[0] for error in errors] == [
+        f"{CUDA_FOLDER}/solution.toml",
+        *[f"{PYTHON_FOLDER}/solution.toml"] * 3,
+    ]
+    said = "\n".join(errors)
+    assert "spec.language: Input should be" in said
+    assert "spec.fast: Extra inputs are not permitted" in said
+    assert "error: extra: Extra inputs are not permitted" in said
+
+
+def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, stocked):
+    Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
+    Path(PYTHON_FOLDER, "kernel.py").unlink()
+    cuda, python = errors_of(fib("validate"))
+    assert cuda.startswith(f"{CUDA_FOLDER}/solution.toml: error: Invalid value")
+    assert python == f"{PYTHON_FOLDER}/solution.toml: error: no sources beside solution.toml"
+
+
+def test_two_folders_that_pack_the_same_name(fib, stocked):
+    shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
+    errors = errors_of(fib("validate"))
+    said = f"packs '{PYTHON}', as {PYTHON_FOLDER}/solution.toml does"
+    assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
+
+
+def test_sources_are_never_json(fib, stocked):
+    Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
+    assert errors_of(fib("validate")) == [
+        f"{CUDA_FOLDER}/tuning.json: error: no JSON among the sources: flashinfer-bench would read it as a Solution"
+    ]
+
+
+def test_sources_that_serve_no_definition(fib, stocked):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())
+    said = f"no Definition matches rmsnorm_d99* (there: {DEFINITION})"
+    assert errors_of(fib("validate")) == [f"{CUDA_FOLDER}/solution.toml: error: {said}"]
+
+
+def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, stocked):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d*"]\n' + manifest.read_text())
+    Path(DEFINITION_FILE).write_text("{")
+    (error,) = errors_of(fib("validate"))
+    assert error.startswith(f"{DEFINITION_FILE}:1: error: Invalid JSON: ")
