@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+_detach = torch.Tensor.detach  # a tensor that a solution had may have got a `detach` of its own
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -14,7 +15,7 @@ def same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a tensor in order, as a flat view if it is contiguous."""
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+    return _detach(tensor).contiguous().view(-1).view(torch.uint8)
 
 
 def as_integers(tensor: torch.Tensor) -> torch.Tensor:

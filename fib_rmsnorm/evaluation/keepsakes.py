@@ -16,6 +16,8 @@ import torch
 _SUSPICIOUS = 4
 _SAMPLED_ELEMENTS = 4096
 
+_detach = torch.Tensor.detach
+
 _Mark = tuple[int, torch.dtype, bytes]
 
 
@@ -39,11 +41,9 @@ class Keepsakes:
         if gc.get_freeze_count() > self._frozen:
             gc.unfreeze()  # or what the solution froze would not be among the objects
         sizes = {(numel, dtype) for numel, dtype, _ in self._marks}
-        found = [
-            thing
-            for thing in gc.get_objects()
-            if type(thing) is torch.Tensor and not thing.is_meta and (thing.numel(), thing.dtype) in sizes
-        ]
+        # Without attributes of their own, which might hide them.
+        bare = [_detach(one) for one in gc.get_objects() if type(one) is torch.Tensor and not one.is_meta]
+        found = [tensor for tensor in bare if (tensor.numel(), tensor.dtype) in sizes]
         kept = len({mark for tensor in found if (mark := _mark(tensor)) in self._marks})
         return kept if kept >= _SUSPICIOUS else 0
 

@@ -15,6 +15,8 @@ _RED_ZONE_ROWS = 4
 _LEAST_RED_ZONE_BYTES = 4096
 _ALIGNMENT = 512
 
+address_of = torch.Tensor.data_ptr  # a tensor that a solution had may have got a `data_ptr` of its own
+
 
 class OutputBuffers:
     """One set of a Definition's outputs."""
@@ -32,7 +34,7 @@ class OutputBuffers:
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
             self._insides.append(inside)
             self.tensors.append(inside.view(dtype).view(shape))
-        self._addresses = [tensor.data_ptr() for tensor in self.tensors]
+        self._addresses = [address_of(tensor) for tensor in self.tensors]
 
     def poison(self) -> None:
         """Make every element one that the kernel has yet to write. The red zones keep what any call did to them."""
@@ -42,7 +44,7 @@ class OutputBuffers:
     def moved(self) -> list[str]:
         """Names of the outputs that a call has given other memory, which their caller knows nothing of."""
         places = zip(self._zones, self.tensors, self._addresses, strict=True)
-        return [name for name, tensor, address in places if tensor.data_ptr() != address]
+        return [name for name, tensor, address in places if address_of(tensor) != address]
 
     def overrun(self) -> list[str]:
         """Names of the outputs beyond whose ends something was written."""

@@ -36,6 +36,7 @@ class CudaEvents:
             call()
             end.record()
             after()
+            del call  # not when the next call is prepared: somebody may wait for its end
             torch.cuda.synchronize()
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))

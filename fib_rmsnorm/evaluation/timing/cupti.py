@@ -81,6 +81,7 @@ class Cupti:
                 self._lead_in(cold=cold)
                 call()
                 extras.append(after())
+                del call  # not when the next call is prepared: somebody may wait for its end
                 torch.cuda.synchronize()
                 self._recorder.off()
         finally:

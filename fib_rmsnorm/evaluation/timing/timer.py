@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
@@ -30,9 +29,8 @@ class MeasurementError(Exception):
         """How many had been timed."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One timed call."""
+class Sample(NamedTuple):
+    """One timed call; a tuple, because the calls that follow could change anything else."""
 
     span_ms: float
     """From the start of its first piece of work to the end of its last."""
