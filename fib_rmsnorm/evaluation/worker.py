@@ -220,6 +220,8 @@ class Worker:
         self._stage = None
         if kept := self._keepsakes.find_kept():
             raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
+        if kernels := self._watch.replaced_kernels():
+            raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(kernels[:5])}", fatal=True)
         if self._device != "cpu":
             torch.cuda.empty_cache()
         return {}

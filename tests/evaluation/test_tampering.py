@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import ctypes
+import json
+import json.encoder
+import secrets
+import socket
 import sys
 import time
+from collections import deque
 from functools import partial
 from types import MethodType, SimpleNamespace
 
@@ -64,12 +70,11 @@ class TestWatch:
         class Mine(OutputBuffers):
             pass
 
-        watch = armed()
         definition = RmsNorm().define(128)
         buffers = OutputBuffers(definition, generate_workloads(definition, [2])[0], "cpu")
+        watch = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
-        watch.arm(buffers)
-        assert watch.replaced() == ["the class of an object by Mine"]
+        assert watch.replaced() == ["dict.other by Mine"]
 
     @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
     def test_a_hook_is_found(self, hook):
@@ -99,7 +104,7 @@ class TestWatch:
         assert watch.replaced() == []
         timer.clock = timer.bound = timer.inner.handlers["call"] = other
         names = ["OutputBuffers.inner.handlers.call", "OutputBuffers.bound", "OutputBuffers.clock"]
-        assert sorted(watch.replaced()) == sorted(names)
+        assert sorted(name for name in watch.replaced() if " by " not in name) == sorted(names)
 
     def holds(self):
         """A method that is bound once."""
@@ -130,27 +135,95 @@ class TestWatch:
         pointer.value = other.value
         assert watch.replaced() == ["OutputBuffers.read"]
 
-    @pytest.mark.parametrize(
-        "stand_in",
-        [partial(solutions_work), MethodType(solutions_work, 0), SimpleNamespace(set=solutions_work)],
-        ids=["partial", "bound method", "namespace"],
-    )
-    def test_a_function_is_found_behind_what_only_calls_it(self, stand_in):
+    @pytest.mark.parametrize("lies", [False, True])
+    def test_a_function_is_found_whatever_it_says_of_itself(self, lies):
+        def work(_):
+            """Says that it is of a module which was there when the watch was armed, or of one which was not."""
+
+        work.__module__ = "json" if lies else "solution"
         stage = holder(inputs=None)
         watch = armed(stage)
-        stage.inputs = stand_in
-        assert watch.replaced() == ["something by solutions_work"]
+        stage.inputs = partial(work)
+        assert watch.replaced() == [f"partial.0 by {work.__qualname__}"]
 
-    def test_a_container_with_code_of_its_own_is_found(self):
-        stage = holder(ring={})
-        watch = armed(stage)
-        stage.ring = type("Ring", (dict,), {"__module__": "solution"})()
-        assert watch.replaced() == ["the class of an object by Ring"]
+    @pytest.mark.parametrize(
+        "stand_in",
+        [
+            MethodType(len, []),
+            SimpleNamespace(set=len),
+            argparse.Namespace(set=len),
+            ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0),
+            type("Ring", (dict,), {"__module__": "solution"})(),
+            type("Ring", (deque,), {"__module__": "collections"})(),
+            type("Array", (ctypes.c_uint64 * 4,), {})(),
+        ],
+        ids=lambda stand_in: type(stand_in).__name__,
+    )
+    def test_what_may_have_code_is_found_in_an_object_that_was_made_later(self, stand_in):
+        worker = holder(stage=None)
+        watch = armed(worker)
+        worker.stage = holder(inputs=stand_in)
+        assert watch.replaced() == [f"OutputBuffers.inputs by {type(stand_in).__name__}"]
+
+    def test_another_class_is_found_in_what_was_there(self):
+        inner = holder()
+        watch = armed(holder(inner=inner))
+        inner.__class__ = type("OutputBuffers", (OutputBuffers,), {"__module__": OutputBuffers.__module__})
+        assert watch.replaced() == ["OutputBuffers.inner by OutputBuffers"]
 
     def test_state_may_change(self):
-        recorder = holder(pieces=[Piece(1, 2, 3)], stage=None, buffers={1: (ctypes.c_int * 4)()}, marks=set())
+        recorder = holder(pieces=[Piece(1, 2, 3)], stage=None, buffers={1: (ctypes.c_uint64 * 4)()}, marks=set())
         watch = armed(recorder)
-        recorder.pieces, recorder.stage, recorder.marks = [], holder(pieces=[Piece(4, 5, 6)], call=len), {1}
-        recorder.buffers[1] = (ctypes.c_int * 4)()
+        recorder.pieces, recorder.marks = [], {1}
+        recorder.stage = holder(pieces=[Piece(4, 5, 6)], make=partial(OutputBuffers, recorder.pieces))
+        recorder.buffers[1] = (ctypes.c_uint64 * 4)()
         recorder.buffers[2] = recorder.buffers[1]
         assert watch.replaced() == []
+
+    def test_what_the_solution_made_is_its_own_but_not_what_holds_it(self):
+        stage = holder(_returned=deque())
+        watch = armed(stage)
+        stage._returned.append(SimpleNamespace())
+        stage._entry = solutions_work
+        assert watch.replaced() == []
+        stage._returned = type("Answers", (deque,), {})()
+        assert watch.replaced() == ["OutputBuffers._returned by Answers"]
+
+
+class TestWhatIsNotOurs:
+    def test_whatever_our_code_uses_is_watched(self, monkeypatch):
+        watch = armed()
+        monkeypatch.setattr(builtins, "dict", type("dict", (dict,), {}))
+        monkeypatch.setattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+        assert watch.replaced() == ["builtins.dict", "torch._C._len_torch_dispatch_stack"]
+
+    @pytest.mark.parametrize(
+        ("owner", "key", "name"),
+        [
+            (json.JSONEncoder, "encode", "json.JSONEncoder.encode"),
+            (json.encoder, "isinstance", "json.encoder.isinstance"),
+            (secrets._sysrand, "getrandbits", "secrets._sysrand.getrandbits"),
+            (socket.socket, "sendall", "socket.socket.sendall"),
+            (torch.Tensor, "device", "torch.Tensor.device"),
+            (torch.Tensor, "__del__", "torch.Tensor.__del__"),
+        ],
+        ids=lambda value: value if isinstance(value, str) else "",
+    )
+    def test_it_is_found_if_it_is_replaced_or_hidden(self, monkeypatch, owner, key, name):
+        watch = armed()
+        monkeypatch.setattr(owner, key, lambda *_: None, raising=False)
+        assert watch.replaced() == [name]
+
+    def test_another_default_is_found(self, monkeypatch):
+        watch = armed()
+        monkeypatch.setitem(json.dumps.__kwdefaults__, "cls", json.JSONEncoder)
+        assert watch.replaced() == ["json.dumps.cls"]
+
+    def test_another_kernel_is_found_however_it_came(self):
+        watch = armed()
+        assert watch.replaced_kernels() == []
+        library = torch._C._dispatch_library("IMPL", "aten", "CPU", "", 0)
+        library.impl("clone", "CPU", lambda tensor, memory_format=None: tensor)
+        assert watch.replaced_kernels() == ["aten::clone"]
+        library.reset()
+        assert watch.replaced_kernels() == []
