@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from statistics import median
+from statistics import geometric_mean
 from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
@@ -77,7 +77,7 @@ def _row(each: Comparison) -> Sequence[str]:
 
 def _latency(runs: Sequence[Any]) -> str:
     latencies = [run.latency_ms for run in runs if run.latency_ms]
-    return format_latency(median(latencies)) if latencies else ""
+    return format_latency(geometric_mean(latencies)) if latencies else ""  # whose ratio is the difference told
 
 
 def _summary(found: Comparisons) -> str:

@@ -80,6 +80,14 @@ def test_repeated_runs_make_it_finer(fib, file):
     assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "no different"
 
 
+def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
+    days = [f"2026-01-0{day}" for day in (1, 2)]
+    old = [trace(latency_ms=each, timestamp=day) for each, day in zip((0.002, 0.008), days, strict=True)]
+    new = [trace(latency_ms=0.004, timestamp=day) for day in days]
+    row = fib("compare", file("a", *old), file("b", *new)).row("fast_v1", "different")
+    assert row.count("4.00 us") == 2 and "+0.0%" in row
+
+
 def test_a_gate_does_not_take_suspect_numbers_for_a_pass(fib, file):
     path = file("a", trace(suspect=["doubt"]))
     outcome = fib("compare", path, path)
