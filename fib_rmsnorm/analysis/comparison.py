@@ -52,7 +52,7 @@ class Comparisons:
     confidence: float
     """Of each interval; all of them hold together at 95%."""
     missing: int
-    """How many Solutions and Workloads of the old are not among the new."""
+    """How many timings of the old are not among the new, or only under other conditions."""
     notes: tuple[str, ...]
 
     def regressions(self, max_slowdown: float) -> list[Comparison]:
@@ -84,12 +84,14 @@ def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str]
     aspects = _aspects([record for runs in (old_runs, new_runs) for group in runs.values() for record in group])
     pairs: list[tuple[list[Record], list[Record]]] = []
     refused: dict[str, int] = {}
+    missing = len(old_runs.keys() - new_runs.keys())
     for key in shared:
         pair, differing = _match(old_runs[key], new_runs[key], aspects, allow)
         if pair:
             pairs.append(pair)
         else:
             refused[differing] = refused.get(differing, 0) + 1
+            missing += any(record.is_native for record in old_runs[key])
     if not pairs:
         raise InputError(f"OLD and NEW do not compare: {'; '.join(refused)}")
     drift = estimate_drift(side for pair in pairs for side in pair if all(run.is_trusted for run in side))
@@ -98,7 +100,7 @@ def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str]
         tuple(_judge(*pair, drift, confidence) for pair in pairs),
         drift,
         confidence,
-        len(old_runs.keys() - new_runs.keys()),
+        missing,
         tuple(_notes(old_runs, new_runs, refused)),
     )
 
@@ -134,7 +136,8 @@ def _match(
         return (old, failed), ""
     new = [record for record in new if record.is_native]
     if not old or not new:
-        return None, "one side has no latency (failed, or interpreted)"
+        where = "either" if not old and not new else "OLD" if new else "NEW"
+        return None, f"no latency in {where} (failed, or interpreted)"
     wanted = [see for name, see in aspects.items() if name not in allow]
 
     def conditions(record: Record) -> tuple[object, ...]:

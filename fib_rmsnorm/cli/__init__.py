@@ -46,8 +46,10 @@ def main() -> None:
         describe = getattr(error, "format_message", None)
         if describe is None:
             raise
+        context = getattr(error, "ctx", None)
+        command = f"{context.info_name} " if context is not None and context.parent is not None else ""
         # "Value error, " is what pydantic puts before what was meant to be read.
-        sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm --help)"))
+        sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm {command}--help)"))
     if code == INTERRUPTED:  # as the option parser says it too, who catches Ctrl-C during a command
         end_interrupted()
     if "triton" not in sys.modules:  # whose bindings complain of what is not collected

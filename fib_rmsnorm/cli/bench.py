@@ -13,7 +13,7 @@ from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
     DeviceName,
-    Json,
+    JsonLines,
     Languages,
     Names,
     Root,
@@ -56,7 +56,7 @@ def command(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
     resume: Annotated[bool, typer.Option("--resume", help="Skip what has passed already; retry failures.")] = False,
     root: Root = None,
-    json: Json = False,
+    json: JsonLines = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
     from fib_rmsnorm.evaluation.spawning import Zygote

@@ -66,13 +66,12 @@ def command(
     else:
         if batch_sizes:
             raise InputError("--batch-sizes goes with --measure; Traces are chosen by --definitions and --solutions")
-        before, after = (read_traces([Path(side)], root, definitions, solutions) for side in (old, new))
+        before, after = (read_traces([_find_traces(side)], root, definitions, solutions) for side in (old, new))
         sides = before.records, after.records
         faults = [*before.faults, *after.faults]
     found = compare(*sides, allowed)
-    limit = max_slowdown or 0.0
-    _print(found, limit, as_json=json)
-    if found.regressions(limit):
+    _print(found, max_slowdown, as_json=json)
+    if found.regressions(max_slowdown or 0.0):
         return 1
     if all(each.verdict == "suspect" for each in found.comparisons):
         raise InputError("nothing could be judged: every number is SUSPECT")  # a gate must not take that for a pass
@@ -90,20 +89,30 @@ def _split_allowed(allow: str | None) -> tuple[str, ...]:
     return allowed
 
 
-def _print(found: Comparisons, limit: float, *, as_json: bool) -> None:
+def _print(found: Comparisons, max_slowdown: float | None, *, as_json: bool) -> None:
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.document import print_parts
 
     if as_json:
-        typer.echo(comparisons_json(found, limit), nl=False)
+        typer.echo(comparisons_json(found, max_slowdown), nl=False)
     else:
-        print_parts(describe_comparisons(found, limit), stdout())
+        print_parts(describe_comparisons(found, max_slowdown), stdout())
+
+
+def _find_traces(side: str) -> Path:
+    """A file or folder of Traces. Raises InputError that tells who names two Solutions what to do instead."""
+    if not Path(side).exists():
+        raise InputError(
+            f"no such file or folder: {side}; to race two Solutions now: --measure; to see them side by side as they"
+            " were measured: fib-rmsnorm report --solutions A,B --baseline A"
+        )
+    return Path(side)
 
 
 def _require_all(found: Comparisons, faults: list[str]) -> None:
     """Raise InputError if the new lacks any of the old: that is no regression, but nothing that a gate may pass."""
-    lacking = [f"NEW lacks {found.missing} of what OLD has"] if found.missing else []
+    lacking = [f"NEW lacks {found.missing} of what OLD has, or of its conditions"] if found.missing else []
     lacking += ["a file could not be read whole"] if faults else []
     if lacking:
         raise InputError(f"the gate is not passed: {', and '.join(lacking)}; if that is meant: --allow missing")

@@ -42,6 +42,7 @@ Root = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each Trace, as it comes.")]
 BatchSizes = Annotated[
     str | None,
     typer.Option("--batch-sizes", metavar="1,8,...", callback=refuse_empty, help="Batch sizes, separated by commas."),

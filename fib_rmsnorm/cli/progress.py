@@ -10,7 +10,7 @@ from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
 from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.results import axes_text, result_line, results_footnote, results_table
+from fib_rmsnorm.reports.results import axes_text, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
@@ -92,7 +92,7 @@ class BenchPrinter:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print(title, style="italic")  # not the table's, which would wrap it at its own width
             stdout().print(results_table(mine))
-            if footnote := results_footnote(mine):
+            for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")
 
     def _print_skips(self) -> None:

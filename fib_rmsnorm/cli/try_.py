@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.interrupts import importing
-from fib_rmsnorm.cli.options import Atol, BatchSizes, DeviceName, Json, Root, Rtol, make_settings, split_batch_sizes
+from fib_rmsnorm.cli.options import (
+    Atol,
+    BatchSizes,
+    DeviceName,
+    JsonLines,
+    Root,
+    Rtol,
+    make_settings,
+    split_batch_sizes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +37,7 @@ def command(
     atol: Atol = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 60.0,
     root: Root = None,
-    json: Json = False,
+    json: JsonLines = False,
 ) -> int:
     """Is this one kernel right and fast? Exit code 0 if it passes, 1 if not; nothing is registered."""
     from contextlib import closing

@@ -130,11 +130,13 @@ def _sweep(
     from contextlib import closing
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
-    from fib_rmsnorm.evaluation.tuning.sweep import Sweep, Tried
+    from fib_rmsnorm.evaluation.tuning.sweep import Sweep, Tried, is_interpreted
     from fib_rmsnorm.reports.console import stderr
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
+    if is_interpreted(tunables[0], device):  # told before the minutes that it takes
+        stderr().print(f"Interpreted on {device.name}: that finds what is wrong, times nothing, and so writes no table")
     for tunable in tunables:
         sweep = Sweep(tunable, device, terms)
         mine = traces.setdefault(tunable.definition.name, [])

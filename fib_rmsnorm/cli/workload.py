@@ -9,6 +9,7 @@ import typer
 from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Definition, Workload
 
 
@@ -47,6 +48,19 @@ def command(
     console.print(f"Wrote {path.relative_to(registry.root)}{beside}")
     if others and not add:
         stderr().print(f"No longer there: {count(len(others), 'other Workload')}; to keep what is there: --add")
+        if left := _count_traces(registry, {workload.uuid for workload in others}):
+            stderr().print(
+                f"{count(left, 'Trace')} of them left, which validate refuses: generate them again, with --add"
+            )
+
+
+def _count_traces(registry: Registry, uuids: set[str]) -> int:
+    from fib_rmsnorm.analysis.loading import load_traces
+
+    if not registry.layout.traces.is_dir():
+        return 0
+    found = load_traces([registry.layout.traces], registry.root, warn=lambda _: None)
+    return sum(record.workload in uuids for record in found.records)
 
 
 def _generate(definition: Definition, sizes: tuple[int, ...], eps: float, device: str) -> list[Workload]:

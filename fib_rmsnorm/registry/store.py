@@ -153,5 +153,5 @@ def describe(error: ValidationError) -> str:
     """Say the first fault of a validation in one line."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
-    message = " ".join(str(first["msg"]).split())
+    message = " ".join(str(first["msg"]).split()).removeprefix("Value error, ")
     return f"{where}: {message}" if where else message

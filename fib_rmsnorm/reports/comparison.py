@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from statistics import median
+from statistics import geometric_mean
 from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
@@ -19,8 +19,8 @@ from fib_rmsnorm.reports.units import count, format_latency
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
 
 
-def describe_comparisons(found: Comparisons, max_slowdown: float) -> Iterator[Part]:
-    """A table for each Definition and device, the verdict, and how sure it is."""
+def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
+    """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
     groups: dict[str, list[Comparison]] = {}
     for each in found.comparisons:
         groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
@@ -38,11 +38,20 @@ def describe_comparisons(found: Comparisons, max_slowdown: float) -> Iterator[Pa
         if each.verdict == "suspect":
             reasons = [reason for run in (*each.old, *each.new) for reason in run.suspect]
             yield Doubt(f"SUSPECT {each.record.name}: {'; '.join(dict.fromkeys(reasons))}")
-    regressions = found.regressions(max_slowdown)
+    yield from _regressions(found, max_slowdown)
+
+
+def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
+    """A gate states its limit when it finds nothing too: 5 is 500%, and not what who wrote it may have meant."""
+    regressions = found.regressions(max_slowdown or 0.0)
+    limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     if regressions:
-        limit = f" by more than {max_slowdown:.3g}" if max_slowdown else ""
         names = ", ".join(each.record.name for each in regressions)
         yield Doubt(f"Regression: slower{limit}, or failing now: {names}")
+    elif max_slowdown is not None:
+        unjudged = sum(each.verdict == "suspect" for each in found.comparisons)
+        besides = f"; {unjudged} not judged" if unjudged else ""
+        yield f"No regression: nothing is slower{limit}, or failing now{besides}."
 
 
 def _whose(each: Comparison) -> str:
@@ -68,7 +77,7 @@ def _row(each: Comparison) -> Sequence[str]:
 
 def _latency(runs: Sequence[Any]) -> str:
     latencies = [run.latency_ms for run in runs if run.latency_ms]
-    return format_latency(median(latencies)) if latencies else ""
+    return format_latency(geometric_mean(latencies)) if latencies else ""  # whose ratio is the difference told
 
 
 def _summary(found: Comparisons) -> str:
@@ -78,11 +87,13 @@ def _summary(found: Comparisons) -> str:
 
 
 def _how_sure(found: Comparisons) -> Iterator[str]:
-    resolutions = sorted(each.resolution for each in found.comparisons if each.resolution is not None)
+    resolutions = sorted(
+        each.resolution for each in found.comparisons if each.resolution is not None and each.verdict != "suspect"
+    )
     if resolutions:
         low, high = f"{resolutions[0]:.1%}", f"{resolutions[-1]:.1%}"
         yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be told from none."
-    number = sum(each.ratio is not None and each.verdict != "suspect" for each in found.comparisons)
+    number = len(resolutions)
     if number > 1:
         yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
     elif number:
@@ -121,13 +132,13 @@ def _knows_sessions(each: Comparison) -> bool:
     return all(run.device_session for run in (*each.old, *each.new))
 
 
-def comparisons_json(found: Comparisons, max_slowdown: float) -> str:
+def comparisons_json(found: Comparisons, max_slowdown: float | None) -> str:
     """The same in numbers."""
-    regressions = found.regressions(max_slowdown)
+    regressions = found.regressions(max_slowdown or 0.0)
     record = {
         "drift": asdict(found.drift),
         "confidence_of_each": found.confidence,
-        "max_slowdown": max_slowdown,
+        "max_slowdown": max_slowdown or 0.0,
         "regressions": len(regressions),
         "notes": found.notes,
         "comparisons": [

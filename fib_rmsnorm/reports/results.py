@@ -12,6 +12,7 @@ from fib_rmsnorm.reports.units import format_bandwidth, format_latency, format_p
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
 
 _LINE_WIDTH = 120
+_REASON_WIDTH = 160  # of a failure
 _SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
@@ -37,7 +38,8 @@ def result_line(trace: Trace, name_width: int) -> Text:
 def _details(evaluation: Evaluation) -> str:
     performance = evaluation.performance
     if performance is None:
-        return evaluation.log.strip().partition("\n")[0][:160]
+        reason = evaluation.log.strip().partition("\n")[0]
+        return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1]}…"
     latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
         return f"{latency}  interpreted: no measure of the kernel"
@@ -99,10 +101,17 @@ def _cell(trace: Trace) -> str:
     return f"{doubt}{format_latency(performance.latency_ms)} ({format_ratio(performance.speedup_factor)})"
 
 
-def results_footnote(traces: Sequence[Trace]) -> str | None:
-    """What the table's `*` stands for, if there is one."""
+def results_footnotes(traces: Sequence[Trace]) -> list[str]:
+    """What the table's `*` stands for, if there is one, and where to read what failed."""
     doubted = [trace for trace in traces if suspicions(trace)]
-    if not doubted:
-        return None
-    example = f"{doubted[0].solution}@{axes_text(doubted[0]).replace(' ', ',')}"
-    return f"* SUSPECT, a number not to trust; the reasons: fib-rmsnorm show {example}"
+    failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
+    found = []
+    if doubted:
+        found.append(f"* SUSPECT, a number not to trust; the reasons: {_show(doubted[0])}")
+    if failed:
+        found.append(f"Failures in full: {_show(failed[0])}")
+    return found
+
+
+def _show(trace: Trace) -> str:
+    return f"fib-rmsnorm show {trace.solution}@{axes_text(trace).replace(' ', ',')}"

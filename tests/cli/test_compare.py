@@ -36,6 +36,15 @@ def test_a_slowdown_within_the_limit_passes(fib, file):
     old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
     outcome = fib("compare", old, new, "--max-slowdown", "0.15")
     assert outcome.code == 0 and "slower" in outcome.row("fast_v1", "slower")
+    assert "No regression: nothing is slower by more than 15%, or failing now." in outcome.lines
+
+
+def test_a_limit_is_told_as_it_was_understood(fib, file):
+    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
+    assert "nothing is slower by more than 500%," in fib("compare", old, new, "--max-slowdown", "5").out
+    failing = fib("compare", old, new, "--max-slowdown", "0.05").lines
+    assert "Regression: slower by more than 5%, or failing now: fast_v1@batch=8" in failing
+    assert "No regression" not in fib("compare", old, old).out
 
 
 def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
@@ -71,11 +80,31 @@ def test_repeated_runs_make_it_finer(fib, file):
     assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "no different"
 
 
+def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
+    days = [f"2026-01-0{day}" for day in (1, 2)]
+    old = [trace(latency_ms=each, timestamp=day) for each, day in zip((0.002, 0.008), days, strict=True)]
+    new = [trace(latency_ms=0.004, timestamp=day) for day in days]
+    row = fib("compare", file("a", *old), file("b", *new)).row("fast_v1", "different")
+    assert row.count("4.00 us") == 2 and "+0.0%" in row
+
+
 def test_a_gate_does_not_take_suspect_numbers_for_a_pass(fib, file):
     path = file("a", trace(suspect=["doubt"]))
     outcome = fib("compare", path, path)
     assert outcome.code == 2 and "every number is SUSPECT" in outcome.err
     assert "1 compared: 1 suspect." in outcome.lines
+
+
+def test_a_suspect_number_does_not_blur_the_others(fib, file):
+    noise = trace(batch=32, latency_low_ms=0.001, latency_high_ms=0.003, suspect=["doubt"])
+    path = file("a", trace(), noise)
+    outcome = fib("compare", path, path, "--max-slowdown", "0.05")
+    assert outcome.code == 0 and "nothing is slower by more than 5%, or failing now; 1 not judged." in outcome.out
+    resolutions = {
+        each["axes"]["batch"]: each["resolution"]
+        for each in json.loads(fib("compare", path, path, "--json").out)["comparisons"]
+    }
+    assert f"A difference below {resolutions[8]:.1%} cannot be told" in outcome.out and resolutions[32] > resolutions[8]
 
 
 def test_a_gate_is_not_passed_by_what_is_missing(fib, file):
@@ -85,10 +114,32 @@ def test_a_gate_is_not_passed_by_what_is_missing(fib, file):
     assert fib("compare", old, new).code == 0
     outcome = fib("compare", old, new, "--max-slowdown", "0.05")
     assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert "NEW lacks 1 of what OLD has; if that is meant: --allow missing" in outcome.err
+    assert "NEW lacks 1 of what OLD has, or of its conditions; if that is meant: --allow missing" in outcome.err
     assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
     assert fib("compare", old, new, "--max-slowdown", "0.05", "--solutions", "fast_v1").code == 0
     assert fib("compare", new, old, "--max-slowdown", "0.05").code == 0
+
+
+def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, file):
+    moved = {"solution": "moved_v1"}
+    old = file("old.jsonl", trace(), trace(**moved))
+    for name, other in (("hot", {"cold_l2": False}), ("interpreted", {"interpreted": True})):
+        new = file(f"{name}.jsonl", trace(), trace(**moved, **other))
+        assert fib("compare", old, new).code == 0
+        outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+        assert outcome.code == 2 and "NEW lacks 1 of what OLD has, or of its conditions" in outcome.err
+        assert "1 not compared" in outcome.out
+        assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
+    failed = trace(**moved, latency_ms=None)
+    old, new = file("old.jsonl", trace(), failed), file("new.jsonl", trace(), failed)
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 0 and "1 not compared: no latency in either (failed, or interpreted)" in outcome.lines
+
+
+def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
+    outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", ROOT)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert "no such file or folder: rmsnorm_cuda_vec16_v1; to race two Solutions now: --measure" in outcome.err
 
 
 def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):

@@ -148,8 +148,9 @@ def test_merging_adds_what_is_new(fib, stocked, grown, tmp_path, in_place):
     before = files_of(stocked.root)
     outcome = fib("merge", stocked.root, grown.root, *([] if in_place else ["--into", into]))
     assert outcome.code == 0
+    where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {stocked.root}, and"
     assert outcome.lines[0].startswith(
-        f"Added to {into}: 1 Definition, 1 Solution, 1 Workload, 1 Trace; there already: 1 Definition, 2 Solutions,"
+        f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; there already: 1 Definition, 2 Solutions,"
     )
     merged = Registry(into)
     assert set(merged.definitions()) == {DEFINITION, "rmsnorm_d256"}

@@ -76,9 +76,9 @@ def test_every_command_and_option_has_help(name):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["frobnicate"], "frobnicate"),
+        (["frobnicate"], "'frobnicate'. (see fib-rmsnorm --help)"),
         (["--frobnicate"], "--frobnicate"),
-        (["bench", "--frobnicate"], "--frobnicate"),
+        (["bench", "--frobnicate"], "--frobnicate (see fib-rmsnorm bench --help)"),
         (["bench", "--iterations", "many"], "--iterations"),
         (["bench", "--iterations", "0"], "--iterations"),
         (["bench", "--output"], "--output"),

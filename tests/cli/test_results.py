@@ -7,8 +7,9 @@ from rich.console import Console
 from stock import CUDA, make_trace
 
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.results import result_line, results_footnote, results_table
+from fib_rmsnorm.reports.results import result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.trial import verdict
+from fib_rmsnorm.schema import EvaluationStatus
 
 REASON = "it takes 60% of a copy"
 
@@ -59,10 +60,21 @@ def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
     with console.capture() as capture:
         console.print(results_table([trace]))
     assert "*12.5 us (2.00x)" in capture.get()
-    note = results_footnote([make(), trace])
-    assert note is not None and note.startswith("* SUSPECT")
-    assert f"show {CUDA}@{axes_name(trace)}" in note
-    assert results_footnote([make()]) is None
+    (note,) = results_footnotes([make(), trace])
+    assert note.startswith("* SUSPECT") and f"show {CUDA}@{axes_name(trace)}" in note
+    assert results_footnotes([make()]) == []
+
+
+def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
+    trace = make()
+    trace.evaluation.status = EvaluationStatus.RUNTIME_ERROR
+    trace.evaluation.performance = None
+    trace.evaluation.log = f"{'a fault ' * 30}\nand more"
+    line = result_line(trace, 0).plain
+    assert line.endswith("a fault a fault…") and len(line) < 220
+    assert results_footnotes([trace]) == [f"Failures in full: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
+    trace.evaluation.log = "short"
+    assert result_line(trace, 0).plain.endswith("  short")
 
 
 def test_a_verdict_names_every_doubt(make):

@@ -15,6 +15,15 @@ def test_two_folders_of_one_name_are_both_named(fib, registry):
     assert f"{one / 'solution.toml'}" in outcome.err and f"{other / 'solution.toml'}" in outcome.err
 
 
+def test_a_fault_is_told_in_the_words_that_matter(fib, registry):
+    manifest = python_manifest("one_v1").replace("kernel.py::run", "kernel.py")
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT}, manifest)
+    outcome = fib("solve", "--root", registry.root)
+    assert outcome.code == 2
+    said = f"{folder / 'solution.toml'}: spec: Invalid entry point format: kernel.py."
+    assert outcome.err.startswith(f"fib-rmsnorm: {said}")
+
+
 def test_a_fifo_is_not_waited_for(fib, registry, tmp_path):
     kernel = tmp_path / "kernel.cpp"
     os.mkfifo(kernel)

@@ -14,6 +14,10 @@ def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, sto
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32")
     assert outcome.code == 0 and batches(stocked) == [8, 32]
     assert "No longer there: 1 other Workload; to keep what is there: --add" in outcome.err
+    assert "2 Traces of them left, which validate refuses: generate them again, with --add" in outcome.err
+    assert fib("validate").code == 1
+    assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1", "--add").code == 0
+    assert fib("validate").code == 0
 
 
 def test_more_can_be_added(fib, stocked):
