@@ -180,3 +180,5 @@ def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str,
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)
     stderr().print(f"Wrote {path} (choices for {told}); what is packed from it is packed again")
+    if stale := ", ".join(name for name, each in traces.items() if not each):
+        stderr().print(f"No choices for {stale}: its timings are of other sources or another device; tune for it too")

@@ -73,17 +73,36 @@ def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     assert (folder_of(tuned) / "choices.py").read_text() == before
 
 
-def test_another_definition_adds_to_the_table(fib, tuned):
+@pytest.fixture
+def sister(tuned):
+    """Another Definition that the sources serve."""
     from fib_rmsnorm.operators import RmsNorm
 
-    sister = tuned.write_definition(RmsNorm().define(256))
     manifest = folder_of(tuned) / "solution.toml"
     manifest.write_text(f'definitions = ["rmsnorm_d*"]\n{manifest.read_text()}')
-    options = ("--definitions", "rmsnorm_d256", "--set", "few=0", "--set", "many=0")
-    assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", *options).code == 0
+    return tuned.write_definition(RmsNorm().define(256))
+
+
+FOR_THE_SISTER = (
+    *("--device", "cpu", "--batch-sizes", "1", "--definitions", "rmsnorm_d256"),
+    *("--set", "few=0", "--set", "many=0"),
+)
+
+
+def test_another_definition_adds_to_the_table(fib, tuned, sister):
+    assert fib("tune", NAME, *FOR_THE_SISTER).code == 0
     text = (folder_of(tuned) / "choices.py").read_text()
     assert "(128, 2): [" in text
     assert "(256, 2): [" in text
     sister.unlink()  # its name tells what it was
     assert fib("tune", NAME, "--reuse").code == 0
     assert (folder_of(tuned) / "choices.py").read_text() == text
+
+
+def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is_named(fib, tuned, sister):
+    path = folder_of(tuned) / "kernel.py"
+    path.write_text(path.read_text() + "\n# edited\n")
+    outcome = fib("tune", NAME, *FOR_THE_SISTER)
+    assert outcome.code == 0
+    assert "No choices for rmsnorm_d128: its timings are of other sources" in outcome.err
+    assert "(128, 2): [" not in (folder_of(tuned) / "choices.py").read_text()
