@@ -77,7 +77,10 @@ class ActivityRecorder:
         _require(self._finalize(), "detaching it")
 
     def _give_buffer(self, buffer: Any, size: Any, most_records: Any) -> None:
-        memory = self._spare.pop() if self._spare else (ctypes.c_uint64 * (_BUFFER_BYTES // 8))()
+        try:
+            memory = self._spare.pop()
+        except IndexError:  # asked for, and not looked at before: each thread that launches something comes here
+            memory = (ctypes.c_uint64 * (_BUFFER_BYTES // 8))()
         address = ctypes.addressof(memory)
         self._buffers[address] = memory
         buffer[0], size[0], most_records[0] = address, _BUFFER_BYTES, 0
