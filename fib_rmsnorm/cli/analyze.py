@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root, check_output
+from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 
 
@@ -21,6 +21,7 @@ def command(
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
+    batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -33,7 +34,7 @@ def command(
     from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
     from fib_rmsnorm.reports.findings import describe_findings, findings_json
 
-    found = read_traces(traces, root, definitions, solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes)
     results = find_results(split(found.records), found.solutions)
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))

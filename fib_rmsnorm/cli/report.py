@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root, check_output
+from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -54,6 +54,7 @@ def command(
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
+    batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -65,7 +66,7 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(traces, root, definitions, solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes)
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
     charted = _chart(found, results) if plots or chosen is Format.HTML else []
