@@ -55,12 +55,12 @@ def test_only_the_batch_sizes_asked_for(fib, tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(lines(*(trace(name, batch=batch) for name in ("a", "b") for batch in (1, 8, 64))))
     (ranking,) = json.loads(fib("best", path, "--batch-sizes", "64,1", "--json").out)
-    assert [int(each["workload"][-3:]) for each in ranking["workloads"]] == [1, 64]
+    assert [each["axes"] for each in ranking["workloads"]] == [{"batch": 1}, {"batch": 64}]
     assert {each["workloads"] for each in ranking["leaderboard"]} == {2}
     report = json.loads(fib("report", path, "--batch-sizes", "8", "--json").out)
-    assert [(each["solution"], int(each["workload"][-3:])) for each in report["results"]] == [("a", 8), ("b", 8)]
+    assert [(each["solution"], each["axes"]["batch"]) for each in report["results"]] == [("a", 8), ("b", 8)]
     (findings,) = json.loads(fib("analyze", path, "--batch-sizes", "1,8", "--json").out)
-    assert len(findings["workloads"]) == 2
+    assert [each["axes"] for each in findings["workloads"]] == [{"batch": 1}, {"batch": 8}]
 
 
 @pytest.mark.parametrize("command", ["best", "report", "analyze"])

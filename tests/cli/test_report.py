@@ -90,7 +90,9 @@ def test_formats(fib, file, tmp_path):
         ("a", "PASSED", "0.002"),
         ("b", "RUNTIME_ERROR", ""),
     ]
-    assert json.loads(fib("report", path, "--json").out)["results"][0]["solution"] == "a"
+    assert (rows[0]["axes"], rows[0]["scalars"]) == ("batch=8", "eps=1e-06")
+    first = json.loads(fib("report", path, "--json").out)["results"][0]
+    assert (first["solution"], first["axes"], first["scalars"]) == ("a", {"batch": 8}, {"eps": 1e-6})
     assert "| solution | latency |" in fib("report", path, "--format", "markdown").out
     for suffix, start in ((".md", "## rms"), (".csv", "definition,"), (".json", "{"), (".txt", "rmsnorm_d4096 on")):
         target = tmp_path / f"out{suffix}"
