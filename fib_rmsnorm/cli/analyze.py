@@ -9,6 +9,7 @@ import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
+from fib_rmsnorm.errors import InputError
 
 
 def command(
@@ -26,6 +27,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, what bounds them, how near the peak they come, how they scale."""
+    is_markdown = output is not None and output.suffix.lower() == ".md"
+    if json and is_markdown:
+        raise InputError(f"--json and --output {output} contradict each other")
+
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
@@ -43,5 +48,5 @@ def command(
     elif output is None:
         print_parts(describe_findings(findings), stdout())
     else:
-        write = as_markdown if output.suffix.lower() == ".md" else as_text
+        write = as_markdown if is_markdown else as_text
         write_or_print(write(describe_findings(findings)), output)

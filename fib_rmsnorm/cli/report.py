@@ -59,9 +59,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Report results: latency, bandwidth, how near the copy and the peak, speedups, and what not to trust."""
-    if json and format_ not in (None, Format.JSON):
-        raise InputError(f"--json and --format {format_.value} contradict each other")
-    chosen = Format.JSON if json else format_ or _format_of(output)
+    chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
 
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
@@ -78,6 +76,18 @@ def command(
         write_or_print(make_page(charted, found.solutions, sections.superseded), output)
     else:
         _write(chosen, output, results, sections.superseded)
+
+
+def _format_asked(format_: Format | None, output: Path | None, *, is_json: bool) -> Format | None:
+    """What --json or --format asks for. Raises InputError if the other one, or the file's name, says another."""
+    if is_json and format_ not in (None, Format.JSON):
+        raise InputError(f"--json and --format {format_.value} contradict each other")
+    asked = Format.JSON if is_json else format_
+    told = _FORMAT_OF_SUFFIX.get(output.suffix.lower()) if output else None
+    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt holds any text
+        option = "--json" if is_json else f"--format {asked.value}"
+        raise InputError(f"{option} and --output {output} contradict each other")
+    return asked
 
 
 def _format_of(output: Path | None) -> Format:

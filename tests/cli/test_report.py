@@ -115,6 +115,8 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
         (["--root", "."], "no Traces in"),
         (["--definitions", "zz", "FILE"], "no Trace's Definition matches 'zz'"),
         (["--format", "csv", "--json", "FILE"], "contradict"),
+        (["--output", "out.csv", "--json", "FILE"], "--json and --output out.csv contradict"),
+        (["--output", "out.json", "--format", "html", "FILE"], "--format html and --output out.json contradict"),
         (["--output", "missing/out.md", "FILE"], "no such folder"),
         (["--output", "x" * 300 + ".md", "FILE"], "cannot write"),
     ],
@@ -163,3 +165,4 @@ def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
     outcome = fib("report", file(trace()), "--output", tmp_path / "report.pdf")
     assert outcome.code == 2 and "which format is .pdf?" in outcome.err
     assert fib("report", file(trace()), "--format", "csv", "--output", tmp_path / "report.pdf").code == 0
+    assert fib("report", file(trace()), "--json", "--output", tmp_path / "report.txt").code == 0
