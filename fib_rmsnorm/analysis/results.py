@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fib_rmsnorm.analysis.devices import peak_of
 from fib_rmsnorm.analysis.record import Record
@@ -56,6 +57,12 @@ class WorkloadResults:
     empty_ms: float | None
     copy_ms: float | None
     results: tuple[Result, ...]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Which Workload it is, for JSON: its uuid, its axes and its scalars."""
+        record = self.results[0].record
+        return {"workload": self.workload, "axes": record.axes, "scalars": record.scalars}
 
 
 @dataclass(frozen=True)

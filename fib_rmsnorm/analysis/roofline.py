@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class WorkloadRoof:
     """The least time that each resource needs for a Workload; None where it is not known."""
 
-    title: str
+    results: WorkloadResults
     bytes_moved: int | None
     flops: int | None
     memory_ms: float | None
@@ -29,6 +29,11 @@ class WorkloadRoof:
     fits_l2: bool | None
     best: Result | None
     """The fastest trusted Solution."""
+
+    @property
+    def title(self) -> str:
+        """`batch=32`."""
+        return self.results.title
 
     @property
     def intensity(self) -> float | None:
@@ -91,7 +96,7 @@ def _roof(
     moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
     trusted = [result for result in workload.results if result.record.is_trusted]
     return WorkloadRoof(
-        title=workload.title,
+        results=workload,
         bytes_moved=moved,
         flops=cost.flops if cost else None,
         memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root, check_output
+from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
+from fib_rmsnorm.errors import InputError
 
 
 def command(
@@ -21,10 +22,15 @@ def command(
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
+    batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, what bounds them, how near the peak they come, how they scale."""
+    is_markdown = output is not None and output.suffix.lower() == ".md"
+    if json and is_markdown:
+        raise InputError(f"--json and --output {output} contradict each other")
+
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
@@ -33,7 +39,7 @@ def command(
     from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
     from fib_rmsnorm.reports.findings import describe_findings, findings_json
 
-    found = read_traces(traces, root, definitions, solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes)
     results = find_results(split(found.records), found.solutions)
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))
@@ -42,5 +48,5 @@ def command(
     elif output is None:
         print_parts(describe_findings(findings), stdout())
     else:
-        write = as_markdown if output.suffix.lower() == ".md" else as_text
+        write = as_markdown if is_markdown else as_text
         write_or_print(write(describe_findings(findings)), output)

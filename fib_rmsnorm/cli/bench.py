@@ -45,11 +45,12 @@ def command(
     authors: Names = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
-    warmup_runs: Annotated[int, typer.Option(min=0, help="Calls before timing.")] = 10,
+    warmup_runs: Annotated[int, typer.Option(min=0, max=10_000, help="Calls before timing, as far as 0.15 s go.")] = 10,
     iterations: Annotated[
-        int | None, typer.Option(min=1, help="Timed calls of a trial; default: until the median is known within 1%.")
+        int | None,
+        typer.Option(min=1, max=100_000, help="Timed calls of a trial; default: until the median is known within 1%."),
     ] = None,
-    num_trials: Annotated[int, typer.Option(min=1, help="Trials, at the least.")] = 4,
+    num_trials: Annotated[int, typer.Option(min=1, max=1_000, help="Trials, at the least.")] = 4,
     l2: Annotated[L2, typer.Option("--l2", help="A GPU's L2 cache before each timed call.")] = L2.COLD,
     rtol: Rtol = None,
     atol: Atol = None,

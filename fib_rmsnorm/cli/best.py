@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root
+from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root
 from fib_rmsnorm.cli.reading import Traces, read_traces
 
 
@@ -12,6 +12,7 @@ def command(
     traces: Traces = None,
     definitions: Names = None,
     solutions: Names = None,
+    batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -23,7 +24,7 @@ def command(
     from fib_rmsnorm.reports.document import print_parts
     from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
 
-    found = read_traces(traces, root, definitions, solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes)
     rankings = [rank(section) for section in find_results(split(found.records), found.solutions)]
     if json:
         typer.echo(rankings_json(rankings), nl=False)

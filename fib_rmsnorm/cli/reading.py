@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import split_names
+from fib_rmsnorm.cli.options import split_batch_sizes, split_names
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
+    from fib_rmsnorm.analysis.record import Record
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
@@ -25,12 +26,17 @@ Traces = Annotated[
 
 
 def read_traces(
-    sources: list[Path] | None, root: Path | None, definitions: str | None = None, solutions: str | None = None
+    sources: list[Path] | None,
+    root: Path | None,
+    definitions: str | None = None,
+    solutions: str | None = None,
+    batch_sizes: str | None = None,
 ) -> TraceSet:
     """Load Traces and keep those chosen; a line on stderr for each file that cannot be read whole.
 
-    Raises InputError if nothing is left.
+    Raises InputError if nothing is left, or nothing of one choice.
     """
+    sizes = split_batch_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.traffic import count_bytes
     from fib_rmsnorm.registry.selection import choose
@@ -42,8 +48,20 @@ def read_traces(
         raise InputError(f"no Traces in {where}; make some: fib-rmsnorm bench")
     found.records = choose("Trace's Definition", found.records, lambda r: r.definition, split_names(definitions))
     found.records = choose("Trace's Solution", found.records, lambda r: r.solution, split_names(solutions))
+    found.records = _choose_batches(found.records, sizes)
     count_bytes(found.records, found.roots)
     return found
+
+
+def _choose_batches(records: list[Record], sizes: tuple[int, ...]) -> list[Record]:
+    """Keep the records of these batch sizes; none keep all. Raises InputError for a size of which there is none."""
+    if not sizes:
+        return records
+    there = {record.axes["batch"] for record in records if "batch" in record.axes}
+    for size in sizes:
+        if size not in there:
+            raise InputError(f"no Trace is of batch {size} (there: {', '.join(map(str, sorted(there))) or 'none'})")
+    return [record for record in records if record.axes.get("batch") in sizes]
 
 
 def read_catalogue(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root, check_output
+from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -54,18 +54,17 @@ def command(
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
+    batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
     """Report results: latency, bandwidth, how near the copy and the peak, speedups, and what not to trust."""
-    if json and format_ not in (None, Format.JSON):
-        raise InputError(f"--json and --format {format_.value} contradict each other")
-    chosen = Format.JSON if json else format_ or _format_of(output)
+    chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
 
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(traces, root, definitions, solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes)
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
     charted = _chart(found, results) if plots or chosen is Format.HTML else []
@@ -77,6 +76,18 @@ def command(
         write_or_print(make_page(charted, found.solutions, sections.superseded), output)
     else:
         _write(chosen, output, results, sections.superseded)
+
+
+def _format_asked(format_: Format | None, output: Path | None, *, is_json: bool) -> Format | None:
+    """What --json or --format asks for. Raises InputError if the other one, or the file's name, says another."""
+    if is_json and format_ not in (None, Format.JSON):
+        raise InputError(f"--json and --format {format_.value} contradict each other")
+    asked = Format.JSON if is_json else format_
+    told = _FORMAT_OF_SUFFIX.get(output.suffix.lower()) if output else None
+    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt holds any text
+        option = "--json" if is_json else f"--format {asked.value}"
+        raise InputError(f"{option} and --output {output} contradict each other")
+    return asked
 
 
 def _format_of(output: Path | None) -> Format:

@@ -35,9 +35,11 @@ def find_solution(registry: Registry, name: str, definition: str | None = None) 
     """What a command's SOLUTION means, with its Definition: a registered Solution, or a kernel's file or folder.
 
     A registered one is taken as its sources are now; `definition` names a sister that the same sources serve.
-    Raises InputError, naming what comes close, for a name that is unknown.
+    Raises InputError, naming what there is or comes close, for a name that is unknown.
     """
     path = Path(name)
+    if definition is not None:
+        registry.definition(definition)  # a mistyped one is no fault of the Solution's name
     if path.exists() and (path.suffix or "/" in name):
         wanted = registry.definition(definition or DEFAULT_DEFINITION)
         return wanted, draft_solution(path, wanted)

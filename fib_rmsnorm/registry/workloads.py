@@ -69,6 +69,20 @@ def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
     return Workload(axes={"batch": batch}, inputs=inputs, uuid=str(identity))
 
 
+def generating_command(definition: Definition, workload: Workload) -> str | None:
+    """The command that generates exactly this Workload, beside those that are there; None if none does."""
+    given = workload.inputs.get("eps")
+    eps = given.value if isinstance(given, ScalarInput) and isinstance(given.value, float) else DEFAULT_EPS
+    size = workload.axes.get("batch", 0)
+    try:
+        if generate_workloads(definition, [size], eps) != [workload]:
+            return None
+    except InputError:
+        return None
+    with_eps = "" if eps == DEFAULT_EPS else f" --eps {eps}"
+    return f"fib-rmsnorm workload --definition {definition.name} --add --batch-sizes {size}{with_eps}"
+
+
 def bytes_moved(definition: Definition, workload: Workload) -> int:
     """Bytes of all tensors, inputs and outputs, each counted once: the least any kernel must move."""
     return sum(tensor_bytes(definition, workload).values())

@@ -10,10 +10,9 @@ from rich.table import Table
 
 from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.launches import explain_traffic, launches_table
-from fib_rmsnorm.reports.listing import assignments
 from fib_rmsnorm.reports.records import heading
 from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.reports.units import assignments, count
 
 Record = dict[str, Any]
 

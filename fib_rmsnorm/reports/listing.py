@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rich.table import Table
 
@@ -11,7 +11,7 @@ from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.rows import Row, status_of
 from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import format_bytes, format_latency
+from fib_rmsnorm.reports.units import assignments, format_bytes, format_latency
 
 ABILITIES = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
 """What a language or Solution can do on a device, in words."""
@@ -143,13 +143,6 @@ def here_text(here: Row) -> str:
     if here["ability"] in ("run", "interpret"):
         return f"{word} on {', '.join(here['devices'])}"
     return f"{word}: {here['note']}"
-
-
-def assignments(values: Mapping[str, float]) -> str:
-    """Named numbers: `batch=8, eps=1e-06`."""
-    return ", ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
-    )
 
 
 def _total(parts: Counter[str]) -> str:

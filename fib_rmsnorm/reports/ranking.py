@@ -73,8 +73,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
         "atol": conditions.settings.atol,
         "workloads": [
             {
-                "workload": contest.workload.workload,
-                "axes": contest.workload.title,
+                **contest.workload.identity,
                 "winner": contest.winner.record.solution,
                 "latency_ms": contest.winner.record.latency_ms,
                 "percent_of_copy": contest.winner.record.percent_of_copy,

@@ -11,12 +11,12 @@ from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
-from fib_rmsnorm.reports.listing import assignments, each_trace_table, here_text, traces_table
+from fib_rmsnorm.reports.listing import each_trace_table, here_text, traces_table
 from fib_rmsnorm.reports.rows import Row, each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.sources import harmless, source_text
 from fib_rmsnorm.reports.summaries import summarize_definition
 from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import count, format_bytes
+from fib_rmsnorm.reports.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Solution, Trace
 
 

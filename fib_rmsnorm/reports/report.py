@@ -14,6 +14,7 @@ from fib_rmsnorm.reports.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.tables import Grid
 from fib_rmsnorm.reports.units import (
+    assignments,
     count,
     format_bandwidth,
     format_latency,
@@ -118,7 +119,7 @@ def _ratio(speedup: Speedup | None) -> str:
 
 
 def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
-    """A flat row for each result, with numbers as they are: for CSV, JSON and DataFrames."""
+    """A row for each result, with numbers as they are."""
     return [
         _flat(section, workload, result)
         for section in sections
@@ -128,8 +129,11 @@ def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
 
 
 def as_csv(sections: Sequence[SectionResults]) -> str:
-    """A row for each result."""
-    rows = result_rows(sections)
+    """A row for each result; its axes and scalars are text, as in the tables."""
+    rows = [
+        {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
+        for row in result_rows(sections)
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -150,8 +154,7 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "timer": conditions.timer,
         "clock_mhz": record.during_mhz,
         "cold_l2": conditions.cold_l2,
-        "workload": workload.workload,
-        "axes": workload.title,
+        **workload.identity,
         "solution": record.solution,
         "label": result.label,
         "author": record.author,

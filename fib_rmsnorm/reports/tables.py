@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import cast
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -36,7 +38,21 @@ class WordTable(Table):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.least_width > options.max_width:
             options = options.update(width=_ANY_WIDTH)
-        yield from super().__rich_console__(console, options)
+        rendered = cast("Iterable[Segment]", super().__rich_console__(console, options))
+        for line in Segment.split_lines(rendered):
+            yield from _strip_end(line)
+            yield Segment.line()
+
+
+def _strip_end(line: list[Segment]) -> list[Segment]:
+    """The line without the spaces that fill its last cells: in a file they are noise, and differ with the widths."""
+    kept = list(line)
+    while kept and not kept[-1].text.rstrip():
+        kept.pop()
+    if kept:
+        last = kept.pop()
+        kept.append(Segment(last.text.rstrip(), last.style, last.control))
+    return kept
 
 
 def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> WordTable:

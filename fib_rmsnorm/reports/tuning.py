@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.listing import assignments
 from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import format_latency, format_percent
+from fib_rmsnorm.reports.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 Record = dict[str, Any]

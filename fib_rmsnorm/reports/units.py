@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 def format_latency(latency_ms: float) -> str:
     """A latency with three significant digits and its unit: `1.66 us`, `20.6 us`, `1.23 ms`, `2.1 s`."""
@@ -46,3 +48,10 @@ def format_percent(percent: float) -> str:
 def count(number: int, noun: str) -> str:
     """A number and its noun: `1 Trace`, `2 Traces`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def assignments(values: Mapping[str, float]) -> str:
+    """Named numbers: `batch=8, eps=1e-06`."""
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
+    )

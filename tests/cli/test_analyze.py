@@ -37,6 +37,8 @@ def test_markdown(fib, tmp_path):
     target = tmp_path / "analysis.md"
     assert fib("analyze", ROOT / "traces", "--output", target).code == 0
     assert "### How does it scale?" in target.read_text()
+    refused = fib("analyze", ROOT / "traces", "--json", "--output", target)
+    assert (refused.code, refused.err) == (2, f"fib-rmsnorm: --json and --output {target} contradict each other\n")
 
 
 def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):

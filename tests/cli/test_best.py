@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from trace_json import lines, trace
 
 
@@ -48,3 +49,31 @@ def test_nobody_wins_with_wrong_results_alone(fib, tmp_path):
     path.write_text(lines(trace(latency_ms=None)))
     outcome = fib("best", path)
     assert outcome.code == 0 and "No winner" in outcome.out
+
+
+def test_only_the_batch_sizes_asked_for(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(*(trace(name, batch=batch) for name in ("a", "b") for batch in (1, 8, 64))))
+    (ranking,) = json.loads(fib("best", path, "--batch-sizes", "64,1", "--json").out)
+    assert [each["axes"] for each in ranking["workloads"]] == [{"batch": 1}, {"batch": 64}]
+    assert {each["workloads"] for each in ranking["leaderboard"]} == {2}
+    report = json.loads(fib("report", path, "--batch-sizes", "8", "--json").out)
+    assert [(each["solution"], each["axes"]["batch"]) for each in report["results"]] == [("a", 8), ("b", 8)]
+    (findings,) = json.loads(fib("analyze", path, "--batch-sizes", "1,8", "--json").out)
+    assert [each["axes"] for each in findings["workloads"]] == [{"batch": 1}, {"batch": 8}]
+
+
+@pytest.mark.parametrize("command", ["best", "report", "analyze"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--batch-sizes", "8,16"], "no Trace is of batch 16 (there: 8, 64)"),
+        (["--batch-sizes", "64", "--solutions", "a"], "no Trace is of batch 64 (there: 8)"),
+        (["--batch-sizes", "0"], "--batch-sizes: '0' is no positive whole number"),
+    ],
+)
+def test_a_batch_size_of_which_there_is_no_trace_is_one_line(fib, tmp_path, command, options, said):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(trace("a"), trace("b", batch=64)))
+    outcome = fib(command, path, *options)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")

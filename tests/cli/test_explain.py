@@ -166,6 +166,9 @@ def test_an_unknown_name(fib, stocked):
     outcome = fib("explain", PYTHON[:-1])
     assert outcome.code == 2
     assert f"close: {PYTHON}" in outcome.err
+    outcome = fib("explain", PYTHON, "--definition", "foo")
+    assert outcome.code == 2
+    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {stocked.root} (there: {DEFINITION})\n"
 
 
 @needs_nvcc

@@ -189,3 +189,4 @@ def test_piped_tables_are_plain_and_keep_whole_lines(fib, stocked):
     outcome = fib("list", "solutions")
     assert "\x1b" not in outcome.out
     assert len(outcome.lines) == 3
+    assert not any(line.endswith(" ") for line in outcome.out.splitlines())

@@ -90,7 +90,9 @@ def test_formats(fib, file, tmp_path):
         ("a", "PASSED", "0.002"),
         ("b", "RUNTIME_ERROR", ""),
     ]
-    assert json.loads(fib("report", path, "--json").out)["results"][0]["solution"] == "a"
+    assert (rows[0]["axes"], rows[0]["scalars"]) == ("batch=8", "eps=1e-06")
+    first = json.loads(fib("report", path, "--json").out)["results"][0]
+    assert (first["solution"], first["axes"], first["scalars"]) == ("a", {"batch": 8}, {"eps": 1e-6})
     assert "| solution | latency |" in fib("report", path, "--format", "markdown").out
     for suffix, start in ((".md", "## rms"), (".csv", "definition,"), (".json", "{"), (".txt", "rmsnorm_d4096 on")):
         target = tmp_path / f"out{suffix}"
@@ -113,6 +115,8 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
         (["--root", "."], "no Traces in"),
         (["--definitions", "zz", "FILE"], "no Trace's Definition matches 'zz'"),
         (["--format", "csv", "--json", "FILE"], "contradict"),
+        (["--output", "out.csv", "--json", "FILE"], "--json and --output out.csv contradict"),
+        (["--output", "out.json", "--format", "html", "FILE"], "--format html and --output out.json contradict"),
         (["--output", "missing/out.md", "FILE"], "no such folder"),
         (["--output", "x" * 300 + ".md", "FILE"], "cannot write"),
     ],
@@ -161,3 +165,4 @@ def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
     outcome = fib("report", file(trace()), "--output", tmp_path / "report.pdf")
     assert outcome.code == 2 and "which format is .pdf?" in outcome.err
     assert fib("report", file(trace()), "--format", "csv", "--output", tmp_path / "report.pdf").code == 0
+    assert fib("report", file(trace()), "--json", "--output", tmp_path / "report.txt").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -189,6 +190,20 @@ def test_names_are_unique(fib, stocked):
     assert f"{copy}:2: error: a Solution named '{CUDA}' exists already: {CUDA_FILE}" in errors
     definition = f"a Definition named '{DEFINITION}' exists already: {DEFINITION_FILE}"
     assert f"definitions/zoo/{DEFINITION}.json:2: error: {definition}" in errors
+
+
+@pytest.mark.parametrize("eps", ["1e-06", "0.01"])
+def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, stocked, eps):
+    fib("workload", "--definition", DEFINITION, "--add", "--batch-sizes", "32", "--eps", eps)
+    file = Path(WORKLOAD_FILE)
+    added = next(json.loads(line) for line in file.read_text().splitlines() if '"batch":32' in line.replace(" ", ""))
+    edit(CUDA_TRACES, "workload", added["workload"])
+    fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8")
+    (error,) = errors_of(fib("validate"))
+    told, _, command = error.partition("; run: fib-rmsnorm ")
+    assert told.endswith("(batch=32)")
+    assert fib(*command.split()).code == 0
+    assert errors_of(fib("validate")) == []
 
 
 def test_uuids_are_unique(fib, stocked):

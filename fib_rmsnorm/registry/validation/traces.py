@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.registry.workloads import generating_command
 from fib_rmsnorm.schema import EvaluationStatus, Solution, Trace, Workload, digest
 
 
@@ -78,7 +79,10 @@ class TraceChecker:
         if known is None:
             if not self._dataset.may_hold(self._layout.workloads, trace.definition):
                 axes = ", ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
-                yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes})")
+                definition = self._dataset.definition_of.get(trace.definition)
+                command = generating_command(definition, trace.workload) if definition else None
+                remedy = f"; run: {command}" if command else ""
+                yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes}){remedy}")
         elif known != trace.workload:
             yield record.error(f"its Workload {trace.workload.uuid} is not as in workloads/")
 

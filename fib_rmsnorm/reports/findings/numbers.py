@@ -40,7 +40,7 @@ def _section_record(section: SectionFindings) -> dict[str, Any]:
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     best = workload.best
     return {
-        "axes": workload.title,
+        **workload.results.identity,
         "flops": workload.flops,
         "bytes_moved": workload.bytes_moved,
         "flops_per_byte": workload.intensity,
@@ -65,7 +65,7 @@ def _fit_record(fit: Fit) -> dict[str, Any]:
         "crossover": _interval(fit.crossover) if fit.crossover else None,
         "axis": fit.axis,
         "worst_miss": fit.worst_miss,
-        "worst_miss_at": fit.worst.axes_text,
+        "worst_miss_at": fit.worst.axes,
     }
 
 
