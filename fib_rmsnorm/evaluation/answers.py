@@ -117,7 +117,8 @@ class Staged(BaseModel):
     ok: Literal[True]
     timer: str
     tick_ms: Latency
-    library_calls: list[str] | None
+    operators: list[str] | None
+    """Of torch, that its first call ran; None where nobody asks."""
 
 
 class Timed(BaseModel):

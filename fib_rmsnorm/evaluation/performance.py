@@ -49,7 +49,7 @@ def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int,
         bandwidth_gb_per_s=bytes_moved / latency_ms / 1e6 if latency_ms else None,
         first_call_ms=entrant.first_call_ms,
         build_s=entrant.worker.build_s,
-        library_calls=entrant.library_calls,
+        library_calls=entrant.operators,
     )
     if entrant.costs:
         host_us = [costs.host_overhead_us for costs in entrant.costs if costs.host_overhead_us is not None]

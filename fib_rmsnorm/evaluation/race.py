@@ -54,7 +54,8 @@ class Entrant:
     hot_ms: list[float] = field(default_factory=list)
     costs: list[Costs] = field(default_factory=list)
     """What else its calls cost, before its trials and after them."""
-    library_calls: list[str] | None = None
+    operators: list[str] | None = None
+    """Of torch, that its first call ran; None where nobody asks."""
     judged_trials: int = 0
     """Trials whose calls have been judged, that is, one of them."""
     stopped_by: Literal["interval", "budget", "iterations"] = "iterations"
@@ -157,7 +158,7 @@ class Race:
             "budget_s": _TRIAL_BUDGET_S,
         }
         staged = entrant.worker.ask(request, Staged, entrant.allowance)
-        entrant.timer, entrant.tick_ms, entrant.library_calls = staged.timer, staged.tick_ms, staged.library_calls
+        entrant.timer, entrant.tick_ms, entrant.operators = staged.timer, staged.tick_ms, staged.operators
 
     def _run_trial(self, entrant: Entrant) -> None:
         calls = self._settings.iterations or _CALLS

@@ -23,7 +23,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import torch
-import torch.library
+from torch import library as torch_library
 from torch.utils._device import DeviceContext
 
 # Of these, the functions and classes whose names the evaluator's code uses are watched.
@@ -122,7 +122,7 @@ def find_hooks() -> dict[str, Any]:
 
 def registered_operators() -> set[str]:
     """Python implementations of torch's operators; libraries add operators of their own."""
-    registered: set[str] = getattr(torch.library, "_impls", set())
+    registered: set[str] = getattr(torch_library, "_impls", set())
     return registered
 
 

@@ -155,7 +155,7 @@ class Worker:
         return {
             "timer": self._timer.name,
             "tick_ms": self._timer.tick_ms,
-            "library_calls": library_calls.names if is_known else None,
+            "operators": library_calls.names if is_known else None,
         }
 
     def time(self, message: Message) -> Message:

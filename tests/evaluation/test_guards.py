@@ -1,0 +1,186 @@
+"""The guards against cheats, each by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from registries import add_kernel, cli_environment
+
+from fib_rmsnorm.evaluation import strays
+from fib_rmsnorm.evaluation.building.sources import write_sources
+from fib_rmsnorm.evaluation.keepsakes import Keepsakes
+from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.seclusion import seclusion_version
+from fib_rmsnorm.evaluation.strays import find_strays
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+
+
+class TestOutputBuffers:
+    def test_what_any_call_wrote_beyond_stays_visible(self):
+        definition = RmsNorm().define(4096)
+        (workload,) = generate_workloads(definition, [2])
+        buffers = OutputBuffers(definition, workload, "cpu")
+        (out,) = buffers.tensors
+        torch.as_strided(out, (4096,), (1,), out.storage_offset() + 3 * 4096).zero_()  # leaves a row out
+        buffers.poison()
+        assert buffers.overrun() == ["out"]
+        assert out.isnan().all()
+
+
+class TestStrays:
+    @staticmethod
+    def look_at(code: str) -> str | None:
+        started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
+        with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            found = find_strays([process.pid]).get(process.pid)
+            process.kill()
+        return found
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "",
+            "threading.Thread(target=lambda: [time.sleep(0.002) for _ in range(10**6)], daemon=True).start()",
+            "threading.Thread(target=lambda: sum(range(3_000_000)), daemon=True).start()",
+            "subprocess.run(['true'])",
+            "subprocess.Popen(['true'])\ntime.sleep(0.2)",
+        ],
+        ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
+    )
+    def test_an_honest_process_is_left_alone(self, code):
+        assert self.look_at(code) is None
+
+    def test_a_thread_that_runs_on_is_found(self):
+        code = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
+        assert "of a core while nobody called it" in self.look_at(code)
+
+    def test_a_fork_is_found(self):
+        assert self.look_at("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
+            "left a process running: a fork of itself"
+        )
+
+    def test_a_program_left_running_is_found(self):
+        assert self.look_at("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+
+    def test_helpers_are_known_by_what_they_run(self):
+        entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
+        tracker = "from multiprocessing.resource_tracker import main;main(5)"
+        assert strays._is_helper([sys.executable, str(entry), "--workers=2"])
+        assert strays._is_helper([sys.executable, "-B", "-c", tracker])
+        assert not strays._is_helper([sys.executable, "-c", "while True: pass", tracker])
+        assert not strays._is_helper([sys.executable, "mine.py", str(entry)])
+        assert not strays._is_helper([""])
+
+    def test_it_takes_honest_ones_little_time(self):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            started = time.monotonic()
+            assert find_strays([process.pid]) == {}
+            assert time.monotonic() - started < 0.25
+            process.kill()
+
+
+class TestWaitingForQuiet:
+    @pytest.mark.parametrize(("busy_s", "least_s", "most_s"), [(0, 0, 0.1), (0.1, 0.1, 0.3), (9, 0.35, 1)])
+    def test_it_waits_for_a_burst_to_end_but_not_for_ever(self, monkeypatch, busy_s, least_s, most_s):
+        started = time.monotonic()
+        monkeypatch.setattr(strays, "_cpu_seconds", lambda _: min(busy_s, time.monotonic() - started))
+        strays.wait_for_quiet([1])
+        assert least_s <= time.monotonic() - started < most_s
+
+
+class TestSeclusion:
+    @pytest.mark.skipif(seclusion_version() < 6, reason="this kernel secludes less, or nothing")
+    def test_a_secluded_process_reaches_no_other_but_its_children(self, tmp_path):
+        code = """
+import os
+import signal
+from pathlib import Path
+from fib_rmsnorm.evaluation.seclusion import seclude
+
+seclude()
+here = Path.cwd()
+(here / "one").mkdir()
+(here / "one" / "file").touch()
+(here / "one" / "file").rename(here / "file")
+for attempt in (
+    lambda: Path(f"/proc/{os.getppid()}/mem").open("rb"),
+    lambda: os.readlink(f"/proc/{os.getppid()}/fd/0"),
+    lambda: os.kill(os.getppid(), signal.SIGURG),
+):
+    try:
+        attempt()
+    except PermissionError:
+        print("refused")
+if (child := os.fork()) == 0:
+    signal.pause()
+Path(f"/proc/{child}/mem").open("rb").close()
+os.kill(child, 9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+        found = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=cli_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.split() == ["refused"] * 3 + ["-9"]
+
+
+class TestSources:
+    @staticmethod
+    def solution(registry, text="X = 1\n"):
+        return add_kernel(registry, "kernel_v1", text)
+
+    def test_what_another_solution_changed_is_written_again(self, registry, tmp_path):
+        solution = self.solution(registry)
+        folder = tmp_path / "sources"
+        write_sources(solution, folder)
+        (folder / "kernel.py").write_text("X = 2\n")
+        write_sources(solution, folder)
+        assert (folder / "kernel.py").read_text() == "X = 1\n"
+
+    def test_byte_code_that_another_solution_left_is_thrown_away(self, registry, tmp_path):
+        solution = self.solution(registry)
+        folder = tmp_path / "sources"
+        write_sources(solution, folder)
+        (folder / "__pycache__").mkdir()
+        (folder / "__pycache__" / "kernel.cpython-312.pyc").write_bytes(b"")
+        write_sources(solution, folder)
+        assert [path.name for path in folder.rglob("*")] == ["kernel.py"]
+
+    def test_sources_that_are_right_stay_where_they_are(self, registry, tmp_path):
+        solution = self.solution(registry)
+        write_sources(solution, tmp_path / "sources")
+        before = (tmp_path / "sources").stat().st_ino
+        write_sources(solution, tmp_path / "sources")
+        assert (tmp_path / "sources").stat().st_ino == before
+
+
+class TestKeepsakes:
+    def test_a_few_kept_outputs_are_no_cache_and_many_are(self):
+        keepsakes = Keepsakes()
+        outputs = [torch.randn(4, 32) for _ in range(5)]
+        for output in outputs:
+            keepsakes.remember([output])
+        kept = [output.clone() for output in outputs]
+        del outputs, output
+        assert keepsakes.find_kept() == 5
+        del kept[2:]
+        assert keepsakes.find_kept() == 0
+
+    def test_equal_elements_say_nothing(self):
+        keepsakes = Keepsakes()
+        kept = [torch.full((4, 32), float(value)) for value in range(5)]
+        for output in kept:
+            keepsakes.remember([output])
+        assert keepsakes.find_kept() == 0
