@@ -123,7 +123,8 @@ class Performance(UpstreamPerformance):
     """The copy's latency over this one's, in percent: 100 is as fast as the bytes can be moved."""
 
     host_overhead_us: float | None = None
-    """Least host time to issue a call without waiting for it, before its trials and after, with no timer attached."""
+    """Least host time to issue a call without waiting for it, before its trials and after, on each of several
+    processors, with no timer attached."""
     first_call_ms: float | None = None
     """Duration of the first call on this Workload, with whatever it compiles, tunes or allocates."""
     build_s: float | None = None
