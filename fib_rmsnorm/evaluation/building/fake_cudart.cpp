@@ -38,7 +38,7 @@ cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared) {
   return cudaSuccess;
 }
 
-// The driver's cuLaunchKernel, whose functions are what cudaGetKernel gave.
+// The driver's cuLaunchKernel, whose functions are what cudaGetKernel or cudaGetFuncBySymbol gave.
 CUresult CUDAAPI launch_by_driver(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
                                   unsigned block_y, unsigned block_z, unsigned shared, CUstream, void**, void**) {
   note(function, {x, y, z}, {block_x, block_y, block_z}, shared);
@@ -109,6 +109,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
   return note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes);
 }
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) { return __cudaGetKernel(kernel, function); }
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* found, const void* function) {
+  *found = reinterpret_cast<cudaFunction_t>(const_cast<void*>(function));
+  return cudaSuccess;
+}
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
   const bool found = std::strcmp(symbol, "cuLaunchKernel") == 0;

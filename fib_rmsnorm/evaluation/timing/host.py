@@ -26,7 +26,7 @@ _BUDGET_S = 0.03
 
 
 def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.synchronize) -> float:
-    """Microseconds to issue a call without waiting for it: the least of several means on each of several processors.
+    """Microseconds to issue one of many calls: the least of several means on each of several processors.
 
     No timer may be awake. Whatever else the host does adds to it, so the least is nearest the truth.
     """
@@ -48,7 +48,8 @@ def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.sy
 
 
 def _issue(call: Call, calls: int) -> float:
-    """Issue so many calls: seconds for each."""
+    """Issue so many calls in a row: seconds for each, but the first, for which a processor that waited has to wake."""
+    call()
     started = perf_counter()
     for _ in range(calls):
         call()

@@ -66,6 +66,10 @@ void run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::f
   void* arguments[] = {&given};
   if (launch(reinterpret_cast<CUfunction>(kernel), rows, 2, 1, 64, 1, 1, 16, config.stream, arguments, nullptr))
     TVM_FFI_THROW(RuntimeError) << "the driver does not launch";
+  cudaFunction_t function;
+  TVM_FFI_CHECK_CUDA_ERROR(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(plain)));
+  if (launch(function, rows, 3, 1, 32, 1, 1, 0, config.stream, arguments, nullptr))
+    TVM_FFI_THROW(RuntimeError) << "the driver does not launch a function";
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
@@ -97,7 +101,8 @@ def test_launches_that_follow_the_device(arch, blocks, tmp_path):
         [
             ("persistent", (blocks, 1, 1), (32, 8, 1), 64 << 10),
             ("plain", (rows, 1, 1), (128, 1, 1), 0),
-            ("plain", (rows, 2, 1), (64, 1, 1), 16),  # by the driver
+            ("plain", (rows, 2, 1), (64, 1, 1), 16),  # by the driver, a kernel
+            ("plain", (rows, 3, 1), (32, 1, 1), 0),  # and a function
         ]
         for rows in (8, 300)
     ]
