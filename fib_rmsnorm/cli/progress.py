@@ -26,6 +26,8 @@ class BenchPrinter:
         self._resumed = 0
         self._name_width = 0
         self._hardware: list[str] = []
+        self._places: dict[tuple[str, str, str | None], int] = {}
+        """Of evaluations in the plan. Devices finish theirs in any order, and those that are resumed come first."""
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -50,8 +52,11 @@ class BenchPrinter:
             stderr().print(f"Made {event.what}: {event.path.relative_to(self._root)}")
         elif isinstance(event, Started):
             self._hardware = event.devices
-            names = [solution.name for group in event.plan.groups for solution in group.solutions]
-            self._name_width = max(map(len, names), default=0)
+            planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
+            self._name_width = max((len(name) for _, name in planned), default=0)
+            self._places = {
+                (group.definition.name, group.workload.uuid, name): place for place, (group, name) in enumerate(planned)
+            }
             self._progress.update(self._task, total=event.plan.evaluations)
             stderr().print(f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
         elif isinstance(event, Building):
@@ -84,8 +89,11 @@ class BenchPrinter:
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
 
     def _print_tables(self) -> None:
-        for definition in dict.fromkeys(trace.definition for trace in self._traces):
-            mine = [trace for trace in self._traces if trace.definition == definition]
+        traces = sorted(
+            self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
+        )
+        for definition in dict.fromkeys(trace.definition for trace in traces):
+            mine = [trace for trace in traces if trace.definition == definition]
             timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
             title = f"\n{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
             if timers:
