@@ -62,6 +62,11 @@ SISTERS_HEADER = """\
 The same kernels on sisters of the Definition, on an H200: `fib-rmsnorm define --hidden 2048`, `solve`, `workload` and
 `bench` in a registry of your own (`fib-rmsnorm init`).
 """
+H100_HEADER = """\
+## Another GPU: an H100
+
+The same sources with the same tables, which were made on an H200.
+"""
 
 
 def run(*command: str) -> str:
@@ -99,6 +104,7 @@ def make_results() -> str:
         f"## Analyze\n\n{_session('analyze', 'traces')}",
         f"{COMPARE_HEADER}\n{_session(*compare)}",
         f"{SISTERS_HEADER}\n{_session('report', 'docs/data/h200-sisters.jsonl')}",
+        f"{H100_HEADER}\n{_session('report', 'docs/data/h100.jsonl')}",
     ]
     return "\n".join(parts)
 

@@ -27,6 +27,8 @@ class WorkloadRoof:
     floor_ms: float | None
     """An empty kernel, as measured."""
     fits_l2: bool | None
+    left_in_l2: float | None
+    """The share of the bytes that may still lie in L2 when the kernel ends: they were written, and it holds so many."""
     best: Result | None
     """The fastest trusted Solution."""
 
@@ -78,7 +80,10 @@ def make_roofline(section: SectionResults, definition: Definition | None) -> Roo
     peak = peak_of(newest)
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
     costs = [_count_cost(definition, each) for each in section.workloads]
-    roofs = (_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(section.workloads, costs, strict=True))
+    roofs = (
+        _roof(each, cost, _count_written(definition, each), peak, flops_per_s, device)
+        for each, cost in zip(section.workloads, costs, strict=True)
+    )
     return Roofline(definition, costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
 
 
@@ -90,8 +95,25 @@ def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cos
     return operator.count_cost(definition, axes)
 
 
+def _count_written(definition: Definition | None, workload: WorkloadResults) -> int | None:
+    """Bytes of all outputs; None where the Definition is not known."""
+    axes = workload.results[0].record.axes
+    if definition is None or not set(definition.var_axes) <= axes.keys():
+        return None
+    from fib_rmsnorm.registry.workloads import tensor_bytes
+    from fib_rmsnorm.schema import Workload
+
+    sizes = tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))
+    return sum(sizes.get(name, 0) for name in definition.outputs)
+
+
 def _roof(
-    workload: WorkloadResults, cost: Cost | None, peak: Peak | None, flops_per_s: float | None, device: Device | None
+    workload: WorkloadResults,
+    cost: Cost | None,
+    written: int | None,
+    peak: Peak | None,
+    flops_per_s: float | None,
+    device: Device | None,
 ) -> WorkloadRoof:
     moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
     trusted = [result for result in workload.results if result.record.is_trusted]
@@ -103,5 +125,6 @@ def _roof(
         compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
         floor_ms=workload.empty_ms,
         fits_l2=moved <= device.l2_bytes if moved and device else None,
+        left_in_l2=min(written, device.l2_bytes) / moved if moved and device and written is not None else None,
         best=min(trusted, key=lambda result: result.record.latency_ms or 0.0, default=None),
     )

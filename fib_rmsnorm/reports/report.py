@@ -58,7 +58,9 @@ def _legend(section: SectionResults) -> str:
     has_intervals = any(result.record.latency_low_ms for result in section.results)
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
-    return f"Latency: {latency}. Times as fast: {rivals}."
+    over = any((result.percent_of_peak or 0) > 100 for result in section.results)
+    peak = " Of peak: over 100% where the memory was spared a part of the bytes, which L2 still held." if over else ""
+    return f"Latency: {latency}. Times as fast: {rivals}.{peak}"
 
 
 def section_title(section: SectionResults) -> str:

@@ -25,6 +25,15 @@ def test_the_committed_traces_answer_the_four_questions(fib):
     assert "Where it is bound by launch, from batch=1 to batch=128" in said
 
 
+def test_more_than_the_peak_is_explained(fib):
+    """An H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written."""
+    said = flat(fib("analyze", ROOT / "docs/data/h100.jsonl"))
+    assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: up to 50% of the bytes stay in L2 batch=16384", said)
+    assert "it may be over 100%" in said
+    assert "Of peak: over 100% where" in flat(fib("report", ROOT / "docs/data/h100.jsonl"))
+    assert "Of peak: over 100% where" not in flat(fib("report", ROOT / "traces"))
+
+
 def test_json_has_the_numbers(fib):
     (section,) = json.loads(fib("analyze", ROOT / "traces", "--json").out)
     assert section["ridge_flops_per_byte"] > 10

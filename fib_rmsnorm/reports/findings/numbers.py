@@ -49,6 +49,7 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
         "compute_ms": workload.compute_ms,
         "bound_by": workload.bound,
         "fits_l2": workload.fits_l2,
+        "left_in_l2": workload.left_in_l2,
         "fastest": best.record.solution if best else None,
         "latency_ms": best.record.latency_ms if best else None,
         "percent_of_peak": best.percent_of_peak if best else None,

@@ -13,6 +13,8 @@ from fib_rmsnorm.reports.units import format_bandwidth, format_bytes, format_lat
 
 # As fast a share of a copy as only the memory's speed explains.
 _BOUND_BY_MEMORY = 80
+# A share of the bytes that is worth a word when the memory was spared it.
+_MUCH_LEFT_IN_L2 = 0.1
 
 
 def describe_intensity(roofline: Roofline) -> Iterator[Part]:
@@ -145,8 +147,17 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
             " stay in the cache when the kernel ends, so the memory's peak does not bound it, and the launch takes most"
             " of the time. There, the copy of the same bytes is the measure: same launch, same cache."
         )
+        yield from _describe_left_in_l2(roofline, size)
     elif device is None and roofline.peak is not None:
         yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."
+
+
+def _describe_left_in_l2(roofline: Roofline, size: str) -> Iterator[Part]:
+    if any(_meaning(each).startswith("too high") for each in roofline.workloads):
+        yield (
+            f"Beyond that it is too high by what is still in L2 when the kernel ends: of what was written, {size} at"
+            " most. So it may be over 100%, and here too the copy, which leaves as much behind, is the measure."
+        )
 
 
 def _meaning(roof: WorkloadRoof) -> str:
@@ -154,7 +165,11 @@ def _meaning(roof: WorkloadRoof) -> str:
         return ""
     if roof.fits_l2:
         return "nothing: fits in L2"
-    return "nothing: bound by launch" if roof.bound == "launch" else "how near the limit"
+    if roof.bound == "launch":
+        return "nothing: bound by launch"
+    if roof.left_in_l2 is not None and roof.left_in_l2 >= _MUCH_LEFT_IN_L2:
+        return f"too high: up to {format_percent(100 * roof.left_in_l2)} of the bytes stay in L2"
+    return "how near the limit"
 
 
 def _latency(latency_ms: float | None) -> str:
