@@ -90,7 +90,7 @@ def command(
 def _run(zygote: Zygote, options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
     from contextlib import closing
 
-    from fib_rmsnorm.cli.progress import BenchPrinter
+    from fib_rmsnorm.cli.bench_printer import BenchPrinter
     from fib_rmsnorm.evaluation.bench import bench
     from fib_rmsnorm.registry import Registry
 

@@ -64,9 +64,9 @@ def command(
         faults: list[str] = []
         sides = _measure(old, new, root, split_batch_sizes(batch_sizes), device, rounds)
     else:
-        if batch_sizes:
-            raise InputError("--batch-sizes goes with --measure; Traces are chosen by --definitions and --solutions")
-        before, after = (read_traces([_find_traces(side)], root, definitions, solutions) for side in (old, new))
+        before, after = (
+            read_traces([_find_traces(side)], root, definitions, solutions, batch_sizes) for side in (old, new)
+        )
         sides = before.records, after.records
         faults = [*before.faults, *after.faults]
     found = compare(*sides, allowed)
@@ -122,6 +122,7 @@ def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...]
     from contextlib import closing
 
     from fib_rmsnorm.analysis.decoding import decode
+    from fib_rmsnorm.cli.progress import EvaluationBar
     from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.duel import plan_duel, run_duel
     from fib_rmsnorm.evaluation.workers import Terms
@@ -134,9 +135,14 @@ def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...]
     duel = plan_duel(registry, old, new, batch_sizes, choose_devices(device)[0])
     width = max(len(duel.old.name), len(duel.new.name))
     sides: _Sides = ([], [])
-    with closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces:
+    expected = 2 * rounds * len(duel.workloads)
+    with (
+        EvaluationBar(expected) as bar,
+        closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces,
+    ):
         for number, trace in enumerate(traces, start=1):
-            stderr().print(result_line(trace, width))
+            bar.print(stderr(), result_line(trace, width))
+            bar.advance()
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:
                 # One name for both, so that they are compared: old and new of the same thing.

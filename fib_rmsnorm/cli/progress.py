@@ -1,34 +1,22 @@
-"""Print a bench as it goes: results on stdout, the progress bar and notes on stderr."""
+"""A progress bar that shares its terminal with results and notes."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fib_rmsnorm.evaluation.bench import Made, Started
-from fib_rmsnorm.evaluation.plan import Skip
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
-from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.results import axes_text, result_line, results_footnotes, results_table
+from fib_rmsnorm.evaluation.scheduler import Building
+from fib_rmsnorm.reports.console import stderr
 from fib_rmsnorm.reports.units import count
-from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
-class BenchPrinter:
-    """Shows each event once; a context manager, for the bar."""
+class EvaluationBar:
+    """Counts evaluations, on stderr if that is a terminal; a context manager."""
 
-    def __init__(self, root: Path, *, as_json: bool) -> None:
-        self._root = root
-        self._as_json = as_json
-        self._traces: list[Trace] = []
-        self._skips: list[Skip] = []
-        self._resumed = 0
-        self._name_width = 0
-        self._hardware: list[str] = []
-        self._places: dict[tuple[str, str, str | None], int] = {}
-        """Of evaluations in the plan. Devices finish theirs in any order, and those that are resumed come first."""
-        self._progress = Progress(
+    def __init__(self, total: int | None = None) -> None:
+        self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -37,77 +25,36 @@ class BenchPrinter:
             transient=True,
             disable=not stderr().is_terminal,
         )
-        self._task = self._progress.add_task("preparing", total=None)
+        self._task = self._bar.add_task("preparing", total=total)
 
-    def __enter__(self) -> BenchPrinter:
-        self._progress.start()
+    def __enter__(self) -> EvaluationBar:
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self.stop()
 
-    def show(self, event: Event | Made | Started) -> None:
-        """Print one event."""
-        if isinstance(event, Made):
-            stderr().print(f"Made {event.what}: {event.path.relative_to(self._root)}")
-        elif isinstance(event, Started):
-            self._hardware = event.devices
-            planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
-            self._name_width = max((len(name) for _, name in planned), default=0)
-            self._places = {
-                (group.definition.name, group.workload.uuid, name): place for place, (group, name) in enumerate(planned)
-            }
-            self._progress.update(self._task, total=event.plan.evaluations)
-            stderr().print(f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
-        elif isinstance(event, Building):
-            self._progress.update(self._task, description=f"building {event.solutions} solutions")
-        elif isinstance(event, Skip):
-            self._skips.append(event)
-        else:
-            self._show_trace(event)
+    def start(self) -> None:
+        """Show it."""
+        self._bar.start()
 
-    def _show_trace(self, event: Evaluated | Resumed) -> None:
-        self._traces.append(event.trace)
-        self._resumed += isinstance(event, Resumed)
-        if not self._as_json:
-            stdout().print(result_line(event.trace, self._name_width))
-        else:
-            stdout().print(event.trace.model_dump_json())
-        self._progress.update(self._task, advance=1, description="evaluating")
+    def stop(self) -> None:
+        """Take it away."""
+        self._bar.stop()
 
-    def finish(self, output: Path | None) -> int:
-        """Print the tables and what was skipped; return the exit code."""
-        failed = sum(
-            trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED for trace in self._traces
-        )
-        if not self._as_json:
-            self._print_tables()
-        self._print_skips()
-        resumed = f", {self._resumed} of them from earlier runs" if self._resumed else ""
-        where = f"; wrote {output}" if output and self._traces else ""
-        stderr().print(f"{len(self._traces) - failed} passed, {failed} failed{resumed}{where}")
-        return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
+    def print(self, console: Console, what: RenderableType, **options: Any) -> None:
+        """Print to a console: above the bar if both are on a terminal, which else would run into it."""
+        shared = self._bar.live.is_started and console.is_terminal
+        (self._bar.console if shared else console).print(what, **options)
 
-    def _print_tables(self) -> None:
-        traces = sorted(
-            self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
-        )
-        for definition in dict.fromkeys(trace.definition for trace in traces):
-            mine = [trace for trace in traces if trace.definition == definition]
-            timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
-            title = f"\n{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
-            if timers:
-                title += f", timer {', '.join(sorted(filter(None, timers)))}"
-            stdout().print(title, style="italic")  # not the table's, which would wrap it at its own width
-            stdout().print(results_table(mine))
-            for footnote in results_footnotes(mine):
-                stdout().print(footnote, style="yellow")
+    def expect(self, total: int) -> None:
+        """So many evaluations there will be."""
+        self._bar.update(self._task, total=total)
 
-    def _print_skips(self) -> None:
-        for skip in self._skips:
-            what = skip.solution or skip.definition
-            where = ""
-            if skip.workload is not None:
-                axes = axes_text(Trace(definition=skip.definition, workload=skip.workload))
-                where = f" at {axes}"
-            stderr().print(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}")
+    def show_building(self, event: Building) -> None:
+        """Solutions are being built."""
+        self._bar.update(self._task, description=f"building {count(event.solutions, 'solution')}")
+
+    def advance(self) -> None:
+        """One evaluation is done."""
+        self._bar.update(self._task, advance=1, description="evaluating")

@@ -35,7 +35,9 @@ class SweepPrinter:
     def show(self, event: Tried | Skip) -> None:
         """Print one event."""
         if isinstance(event, Skip):
-            stderr().print(f"Skipped {event.solution or event.definition}: {event.reason}")
+            # Past the live table, which shares its terminal.
+            console = self._live.console if self._live and stderr().is_terminal else stderr()
+            console.print(f"Skipped {event.solution or event.definition}: {event.reason}")
             return
         self.results.add(event.trace)
         if self._as_json:

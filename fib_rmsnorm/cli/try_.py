@@ -67,7 +67,8 @@ def command(
 
 
 def _report(trial: Trial, events: Iterable[Event], *, as_json: bool) -> int:
-    from fib_rmsnorm.evaluation.scheduler import Evaluated
+    from fib_rmsnorm.cli.progress import EvaluationBar
+    from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
     from fib_rmsnorm.reports.console import stderr, stdout
     from fib_rmsnorm.reports.results import result_line
     from fib_rmsnorm.reports.trial import describe_failures, passed, verdict
@@ -79,14 +80,18 @@ def _report(trial: Trial, events: Iterable[Event], *, as_json: bool) -> int:
     width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
     drafts: list[Trace] = []
     rivals: list[Trace] = []
-    for event in events:
-        if not isinstance(event, Evaluated):
-            continue
-        mine = event.trace.solution == trial.draft.name
-        (drafts if mine else rivals).append(event.trace)
-        stdout().print(event.trace.model_dump_json() if as_json else result_line(event.trace, width))
-        if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
-            break  # how fast the others are is no news about a wrong kernel
+    with EvaluationBar(len(trial.workloads) * (1 + len(trial.rivals))) as bar:
+        for event in events:
+            if isinstance(event, Building):
+                bar.show_building(event)
+            if not isinstance(event, Evaluated):
+                continue
+            mine = event.trace.solution == trial.draft.name
+            (drafts if mine else rivals).append(event.trace)
+            bar.print(stdout(), event.trace.model_dump_json() if as_json else result_line(event.trace, width))
+            bar.advance()
+            if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
+                break  # how fast the others are is no news about a wrong kernel
     if not as_json:
         if failures := describe_failures(drafts):
             stdout().print(f"\n{failures}")

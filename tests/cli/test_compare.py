@@ -164,7 +164,7 @@ def test_another_device_is_refused_unless_allowed(fib, file):
     ("arguments", "said"),
     [
         (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache, missing"),
-        (["--batch-sizes", "8"], "--batch-sizes goes with --measure"),
+        (["--batch-sizes", "8"], "no Trace is of batch 8 (there: 512)"),
         (["--measure", "--solutions", "x"], "--measure takes its two Solutions as OLD and NEW"),
     ],
 )
