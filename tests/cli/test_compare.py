@@ -164,13 +164,21 @@ def test_another_device_is_refused_unless_allowed(fib, file):
     ("arguments", "said"),
     [
         (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache, missing"),
-        (["--batch-sizes", "8"], "no Trace is of batch 8 (there: 512)"),
+        (["--batch-sizes", "3"], "no Trace is of batch 3 (there: 8)"),
         (["--measure", "--solutions", "x"], "--measure takes its two Solutions as OLD and NEW"),
     ],
 )
 def test_bad_options_are_one_line(fib, file, arguments, said):
     outcome = fib("compare", file("a", trace()), file("b", trace()), *arguments)
     assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_only_the_batches_asked_for_are_compared(fib, file):
+    old = file("old.jsonl", trace(batch=8), trace(batch=512))
+    new = file("new.jsonl", trace(batch=8), trace(batch=512, latency_ms=9.0))
+    assert fib("compare", old, new).code == 1
+    outcome = fib("compare", old, new, "--batch-sizes", "8")
+    assert outcome.code == 0 and "batch=512" not in outcome.out
 
 
 def test_measured_now_a_kernel_and_itself_are_no_different(fib, stocked, tmp_path):
