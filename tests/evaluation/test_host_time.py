@@ -11,6 +11,7 @@ from fib_rmsnorm.evaluation.timing.host import host_overhead_us
 
 PROCESSORS = sorted(os.sched_getaffinity(0))
 FAST_S, SLOW_S = 20e-6, 200e-6
+WAIT_S = 0.001
 
 
 def nothing_to_wait_for() -> None:
@@ -36,10 +37,10 @@ def test_waiting_for_the_gpu_is_no_time_of_a_call():
     waits = []
 
     def wait() -> None:
-        time.sleep(0.001)
+        time.sleep(WAIT_S)
         waits.append(None)
 
-    assert host_overhead_us(nothing_to_wait_for, wait) < 100
+    assert host_overhead_us(nothing_to_wait_for, wait) < WAIT_S * 1e6 / 10
     assert waits
 
 
