@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -127,19 +128,33 @@ def run_cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Compl
 
 
 def run_on_terminal(
-    *arguments: str | Path, cwd: Path, columns: int = 80, notes_too: bool = False, code: int = 0
+    *arguments: str | Path,
+    cwd: Path,
+    columns: int = 80,
+    notes_too: bool = False,
+    into_pipe: bool = False,
+    term: str = "xterm-256color",
+    stop_by: signal.Signals | None = None,
+    code: int = 0,
 ) -> str:
-    """What the command prints where its output is a terminal of that width, and its notes too if that is said."""
+    """What the command prints where its output is a terminal of that width, and its notes too if that is said.
+
+    Its results may go `into_pipe` instead, which nobody reads. A signal stops it when the progress bar has moved.
+    """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**cli_environment(), "TERM": "xterm-256color"}
+    environment = {**cli_environment(), "TERM": term}
     printed = b""
+    stdout = subprocess.PIPE if into_pipe else theirs
     notes = theirs if notes_too else None
-    with subprocess.Popen(cli_command(*arguments), cwd=cwd, env=environment, stdout=theirs, stderr=notes) as process:
+    with subprocess.Popen(cli_command(*arguments), cwd=cwd, env=environment, stdout=stdout, stderr=notes) as process:
         os.close(theirs)
         with suppress(OSError):  # what Linux raises when the other side is closed
             while found := os.read(ours, 1 << 16):
                 printed += found
+                if stop_by and printed.count(b"preparing") > 3:
+                    process.send_signal(stop_by)
+                    stop_by = None
     os.close(ours)
     assert process.returncode in (0, code), printed.decode()
     return printed.decode()

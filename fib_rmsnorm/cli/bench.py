@@ -25,6 +25,7 @@ from fib_rmsnorm.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.evaluation.spawning import Zygote
 
@@ -60,9 +61,10 @@ def command(
     json: JsonLines = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.spawning import Zygote
 
-    with hinting(_HINT), Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+    with hinting(_HINT), Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
@@ -84,10 +86,10 @@ def command(
             resume=resume,
             output=output,
         )
-        return _run(zygote, options, root, as_json=json)
+        return _run(zygote, options, root, bar, as_json=json)
 
 
-def _run(zygote: Zygote, options: BenchOptions, root: Path | None, *, as_json: bool) -> int:
+def _run(zygote: Zygote, options: BenchOptions, root: Path | None, bar: ProgressBar, *, as_json: bool) -> int:
     from contextlib import closing
 
     from fib_rmsnorm.cli.bench_printer import BenchPrinter
@@ -95,7 +97,8 @@ def _run(zygote: Zygote, options: BenchOptions, root: Path | None, *, as_json: b
     from fib_rmsnorm.registry import Registry
 
     registry = Registry.find(root)
-    with BenchPrinter(registry.root, as_json=as_json) as printer, closing(bench(registry, options, zygote)) as events:
+    printer = BenchPrinter(registry.root, bar, as_json=as_json)
+    with closing(bench(registry, options, zygote)) as events:
         for event in events:
             printer.show(event)
     return printer.finish(options.output)

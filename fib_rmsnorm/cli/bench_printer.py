@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fib_rmsnorm.cli.progress import EvaluationBar
+from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
@@ -15,10 +15,11 @@ from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
 class BenchPrinter:
-    """Shows each event once; a context manager, for the bar."""
+    """Shows each event once."""
 
-    def __init__(self, root: Path, *, as_json: bool) -> None:
+    def __init__(self, root: Path, bar: ProgressBar, *, as_json: bool) -> None:
         self._root = root
+        self._bar = bar
         self._as_json = as_json
         self._traces: list[Trace] = []
         self._skips: list[Skip] = []
@@ -27,14 +28,6 @@ class BenchPrinter:
         self._hardware: list[str] = []
         self._places: dict[tuple[str, str, str | None], int] = {}
         """Of evaluations in the plan. Devices finish theirs in any order, and those that are resumed come first."""
-        self._bar = EvaluationBar()
-
-    def __enter__(self) -> BenchPrinter:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
     def show(self, event: Event | Made | Started) -> None:
         """Print one event."""
@@ -50,7 +43,7 @@ class BenchPrinter:
             self._bar.expect(event.plan.evaluations)
             self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
         elif isinstance(event, Building):
-            self._bar.show_building(event)
+            self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Skip):
             self._skips.append(event)
         else:
@@ -61,10 +54,11 @@ class BenchPrinter:
         self._resumed += isinstance(event, Resumed)
         line = event.trace.model_dump_json() if self._as_json else result_line(event.trace, self._name_width)
         self._bar.print(stdout(), line)
-        self._bar.advance()
+        self._bar.advance("evaluating")
 
     def finish(self, output: Path | None) -> int:
-        """Print the tables and what was skipped; return the exit code."""
+        """Print the tables and what was skipped, now without the bar; return the exit code."""
+        self._bar.stop()
         failed = sum(
             trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED for trace in self._traces
         )

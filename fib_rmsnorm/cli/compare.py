@@ -23,6 +23,7 @@ from fib_rmsnorm.errors import InputError
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparison import Comparisons
     from fib_rmsnorm.analysis.record import Record
+    from fib_rmsnorm.cli.progress import ProgressBar
 
 _Sides = tuple["list[Record]", "list[Record]"]
 
@@ -119,10 +120,18 @@ def _require_all(found: Comparisons, faults: list[str]) -> None:
 
 
 def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:
+    from fib_rmsnorm.cli.progress import ProgressBar
+
+    with ProgressBar() as bar:  # before the imports, which take seconds
+        return _race(bar, old, new, root, batch_sizes, device, rounds)
+
+
+def _race(
+    bar: ProgressBar, old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int
+) -> _Sides:
     from contextlib import closing
 
     from fib_rmsnorm.analysis.decoding import decode
-    from fib_rmsnorm.cli.progress import EvaluationBar
     from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.duel import plan_duel, run_duel
     from fib_rmsnorm.evaluation.workers import Terms
@@ -135,14 +144,11 @@ def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...]
     duel = plan_duel(registry, old, new, batch_sizes, choose_devices(device)[0])
     width = max(len(duel.old.name), len(duel.new.name))
     sides: _Sides = ([], [])
-    expected = 2 * rounds * len(duel.workloads)
-    with (
-        EvaluationBar(expected) as bar,
-        closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces,
-    ):
+    bar.expect(2 * rounds * len(duel.workloads))
+    with closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces:
         for number, trace in enumerate(traces, start=1):
             bar.print(stderr(), result_line(trace, width))
-            bar.advance()
+            bar.advance("evaluating")
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:
                 # One name for both, so that they are compared: old and new of the same thing.

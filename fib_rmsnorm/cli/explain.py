@@ -23,10 +23,11 @@ def command(
     json: Json = False,
 ) -> None:
     """Explain a Solution by its compiled code: registers, memory accesses, occupancy, waves. No GPU is needed."""
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.spawning import Zygote
 
     sizes = split_batch_sizes(batch_sizes)
-    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+    with Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
         from fib_rmsnorm.evaluation.building.architectures import DEFAULT_ARCH
         from fib_rmsnorm.evaluation.building.compilation import check_arch
         from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
@@ -42,6 +43,7 @@ def command(
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH
         device = here if gpu_arch(here) == target else None
+        bar.tell(f"compiling for {target}")
         record = explain(zygote, wanted, found, workloads, target, Terms(Settings(), timeout), device)
     _print(record, as_json=json)
 

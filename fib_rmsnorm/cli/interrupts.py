@@ -5,22 +5,48 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from fib_rmsnorm.collector import collector_off
 
 INTERRUPTED = 130
+_tidiers: list[Callable[[], object]] = []
 
 
 def end_interrupted(hint: str = "") -> NoReturn:
     """Say so and end the process."""
-    print(f"fib-rmsnorm: interrupted{hint}", file=sys.stderr)  # noqa: T201
     with suppress(OSError):
         sys.stdout.flush()
+    _tidy()
+    print(f"fib-rmsnorm: interrupted{hint}", file=sys.__stderr__, flush=True)  # past any bar's sys.stderr
     # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
     os._exit(INTERRUPTED)
+
+
+@contextmanager
+def tidying(tidy: Callable[[], object]) -> Iterator[None]:
+    """Call `tidy` if the process ends meanwhile without unwinding: of SIGTERM, or of Ctrl-C amid imports."""
+
+    def terminate(number: int, _: object) -> None:
+        _tidy()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    _tidiers.append(tidy)
+    try:
+        yield
+    finally:
+        _tidiers.remove(tidy)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tidy() -> None:
+    for tidy in _tidiers:
+        with suppress(OSError):
+            tidy()
 
 
 @contextmanager

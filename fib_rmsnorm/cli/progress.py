@@ -1,46 +1,63 @@
-"""A progress bar that shares its terminal with results and notes."""
+"""A progress bar that shares its terminal with results and notes. Imports no torch: it is there while others do."""
 
 from __future__ import annotations
 
+import os
+import stat
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from fib_rmsnorm.evaluation.scheduler import Building
-from fib_rmsnorm.reports.console import stderr
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.cli.interrupts import tidying
+from fib_rmsnorm.reports.console import stderr, stdout
+
+_STDERR = 2
+_PATIENCE_S = 0.5
+_TAKE_AWAY = b"\r\x1b[2K\x1b[?25h"
+"""The bar's line, and what hides the cursor meanwhile."""
 
 
-class EvaluationBar:
-    """Counts evaluations, on stderr if that is a terminal; a context manager."""
+class ProgressBar:
+    """Counts evaluations or builds, on stderr if that is a terminal; a context manager."""
 
-    def __init__(self, total: int | None = None) -> None:
-        self._bar = Progress(
+    def __init__(self, total: int | None = None, doing: str = "preparing") -> None:
+        self._bar = _Display(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            _CountColumn(),
             TimeElapsedColumn(),
             console=stderr(),
             transient=True,
-            disable=not stderr().is_terminal,
+            disable=not _has_room(),
         )
-        self._task = self._bar.add_task("preparing", total=total)
+        self._task = self._bar.add_task(doing, total=total)
+        self._stack = ExitStack()
 
-    def __enter__(self) -> EvaluationBar:
-        self.start()
+    def __enter__(self) -> ProgressBar:
+        if not self._bar.disable:
+            self._stack.enter_context(tidying(self._end))
+            self._stack.enter_context(self._bar)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Show it."""
-        self._bar.start()
-
     def stop(self) -> None:
         """Take it away."""
-        self._bar.stop()
+        self._stack.close()
+
+    def _end(self) -> None:
+        """Take it away amid anything: a thread that waits for the locks of what was interrupted is left behind."""
+        stopping = threading.Thread(target=self._bar.stop, daemon=True)
+        stopping.start()
+        stopping.join(_PATIENCE_S)
+        if stopping.is_alive():
+            os.write(_STDERR, _TAKE_AWAY)
 
     def print(self, console: Console, what: RenderableType, **options: Any) -> None:
         """Print to a console: above the bar if both are on a terminal, which else would run into it."""
@@ -48,13 +65,51 @@ class EvaluationBar:
         (self._bar.console if shared else console).print(what, **options)
 
     def expect(self, total: int) -> None:
-        """So many evaluations there will be."""
+        """So many there will be."""
         self._bar.update(self._task, total=total)
 
-    def show_building(self, event: Building) -> None:
-        """Solutions are being built."""
-        self._bar.update(self._task, description=f"building {count(event.solutions, 'solution')}")
+    def tell(self, doing: str) -> None:
+        """What is being done."""
+        self._bar.update(self._task, description=doing)
 
-    def advance(self) -> None:
-        """One evaluation is done."""
-        self._bar.update(self._task, advance=1, description="evaluating")
+    def advance(self, doing: str | None = None) -> None:
+        """One is done; and what is being done now, if that is another thing."""
+        self._bar.update(self._task, advance=1, description=doing)
+
+    def show_below(self, table: RenderableType) -> bool:
+        """Keep a table below the bar as long as that is there; return whether results are to be seen there."""
+        if not (self._bar.live.is_started and stdout().is_terminal):
+            return False
+        self._bar.below = table
+        return True
+
+
+def _has_room() -> bool:
+    """Whether the bar has a line to itself.
+
+    What a pipe leads to (tee, grep, less) mostly shows it on the same terminal, in the midst of the bar.
+    """
+    return stderr().is_interactive and not _is_pipe(stdout())
+
+
+def _is_pipe(console: Console) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(console.file.fileno()).st_mode)
+    except (OSError, ValueError):  # closed, or no file at all
+        return False
+
+
+class _CountColumn(MofNCompleteColumn):
+    """Says nothing while nobody knows how many there will be."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.total is None else super().render(task)
+
+
+class _Display(Progress):
+    below: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.below is not None:
+            yield self.below

@@ -9,9 +9,12 @@ import typer
 from fib_rmsnorm.cli.options import Json, Languages, Root, split_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.compiler import Compilation
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.schema import Solution
+    from fib_rmsnorm.schema import Definition, Solution
 
 
 def command(
@@ -58,6 +61,7 @@ def _check_arch(arch: str) -> str:
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> int:
     from contextlib import closing
 
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.compiler import compile_solutions
     from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
     from fib_rmsnorm.evaluation.spawning import Zygote
@@ -66,18 +70,24 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
 
     definitions = registry.definitions()
     failed = False
-    with Zygote() as zygote:
+
+    def jobs() -> Iterator[tuple[Definition, Solution]]:
+        for solution in solutions:
+            bar.tell(f"building {solution.name}")
+            yield definitions[solution.definition], solution
+
+    with Zygote() as zygote, ProgressBar(len(solutions)) as bar:
         device = choose_devices()[0]
-        jobs = [(definitions[solution.definition], solution) for solution in solutions]
         terms = Terms(Settings(), timeout)
-        with closing(compile_solutions(zygote, jobs, arch or gpu_arch(device), terms)) as compilations:
+        with closing(compile_solutions(zygote, jobs(), arch or gpu_arch(device), terms)) as compilations:
             for compilation in compilations:
                 failed |= compilation.outcome == "failed"
-                _print(compilation, as_json=as_json)
+                _print(compilation, bar, as_json=as_json)
+                bar.advance()
     return 1 if failed else 0
 
 
-def _print(compilation: Compilation, *, as_json: bool) -> None:
+def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
     from fib_rmsnorm.reports.console import stdout
@@ -91,13 +101,13 @@ def _print(compilation: Compilation, *, as_json: bool) -> None:
             "message": compilation.message,
             "kernels": [kernel.model_dump() for kernel in compilation.kernels],
         }
-        stdout().print(json.dumps(record))
+        bar.print(stdout(), json.dumps(record))
         return
     title = f"{compilation.solution.name} ({LANGUAGE_TITLES[compilation.solution.spec.language.value]})"
     if compilation.outcome == "built":
-        stdout().print(f"{title}: built in {compilation.seconds:.1f} s")
+        bar.print(stdout(), f"{title}: built in {compilation.seconds:.1f} s")
     else:
-        stdout().print(f"{title}: {compilation.outcome}: {compilation.message}")
+        bar.print(stdout(), f"{title}: {compilation.outcome}: {compilation.message}")
     for kernel in compilation.kernels:
         facts = [
             f"{value} {unit}" if value is not None else f"? {unit}"
@@ -107,4 +117,4 @@ def _print(compilation: Compilation, *, as_json: bool) -> None:
                 (kernel.shared_bytes, "bytes of shared memory"),
             )
         ]
-        stdout().print(f"  {kernel.arch}  {kernel.kernel}: {', '.join(facts)}")
+        bar.print(stdout(), f"  {kernel.arch}  {kernel.kernel}: {', '.join(facts)}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
-from rich.live import Live
-
+from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.tuning.sweep import Tried
 from fib_rmsnorm.reports.console import stderr, stdout
@@ -13,36 +10,28 @@ from fib_rmsnorm.reports.tuning import SweepResults, trial_line
 
 
 class SweepPrinter:
-    """Shows each result of one Definition once; a context manager, for the live table."""
+    """Shows each result of one Definition once; a context manager, for the bar."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.results = SweepResults()
         self._as_json = as_json
-        is_live = stdout().is_terminal and not as_json
-        self._live = Live(console=stdout(), auto_refresh=False, transient=True) if is_live else None
+        self._bar = ProgressBar(doing="building")
 
     def __enter__(self) -> SweepPrinter:
-        if self._live:
-            self._live.start()
+        self._bar.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.stop()
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
 
     def show(self, event: Tried | Skip) -> None:
         """Print one event."""
         if isinstance(event, Skip):
-            # Past the live table, which shares its terminal.
-            console = self._live.console if self._live and stderr().is_terminal else stderr()
-            console.print(f"Skipped {event.solution or event.definition}: {event.reason}")
+            self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
             return
         self.results.add(event.trace)
+        self._bar.tell(f"{self.results.passes + self.results.failures} tried")
         if self._as_json:
-            stdout().print(event.trace.model_dump_json())
-        elif self._live:
-            self._live.update(self.results.table(), refresh=True)
-        else:
+            self._bar.print(stdout(), event.trace.model_dump_json())
+        elif not self._bar.show_below(self.results.table()):
             stdout().print(trial_line(event.trace))

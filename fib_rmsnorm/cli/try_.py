@@ -22,6 +22,7 @@ from fib_rmsnorm.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.scheduler import Event
     from fib_rmsnorm.evaluation.trial import Trial
     from fib_rmsnorm.schema import Trace
@@ -42,6 +43,7 @@ def command(
     """Is this one kernel right and fast? Exit code 0 if it passes, 1 if not; nothing is registered."""
     from contextlib import closing
 
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.spawning import Zygote
 
     sizes = split_batch_sizes(batch_sizes)
@@ -49,7 +51,7 @@ def command(
         from fib_rmsnorm.errors import InputError
 
         raise InputError(f"no such file: {kernel}")
-    with Zygote() as zygote:  # before our own imports: it imports torch meanwhile
+    with Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
         with importing():
             from fib_rmsnorm.evaluation.devices import choose_devices
             from fib_rmsnorm.evaluation.draft import draft_solution
@@ -63,35 +65,36 @@ def command(
         trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])
         terms = Terms(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
         with closing(run_trial(zygote, trial, terms)) as events:
-            return _report(trial, events, as_json=json)
+            return _report(trial, events, bar, as_json=json)
 
 
-def _report(trial: Trial, events: Iterable[Event], *, as_json: bool) -> int:
-    from fib_rmsnorm.cli.progress import EvaluationBar
+def _report(trial: Trial, events: Iterable[Event], bar: ProgressBar, *, as_json: bool) -> int:
     from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
     from fib_rmsnorm.reports.console import stderr, stdout
     from fib_rmsnorm.reports.results import result_line
     from fib_rmsnorm.reports.trial import describe_failures, passed, verdict
+    from fib_rmsnorm.reports.units import count
 
     spec = trial.draft.spec
     style = "destination-passing" if spec.destination_passing_style else "value-returning"
-    stderr().print(f"{trial.draft.name}: {spec.language.value}, {style}, {spec.entry_point.partition('::')[2]}()")
-    stderr().print(f"{trial.definition.name} on {trial.device.hardware}")
+    bar.print(stderr(), f"{trial.draft.name}: {spec.language.value}, {style}, {spec.entry_point.partition('::')[2]}()")
+    bar.print(stderr(), f"{trial.definition.name} on {trial.device.hardware}")
+    bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
     width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
     drafts: list[Trace] = []
     rivals: list[Trace] = []
-    with EvaluationBar(len(trial.workloads) * (1 + len(trial.rivals))) as bar:
-        for event in events:
-            if isinstance(event, Building):
-                bar.show_building(event)
-            if not isinstance(event, Evaluated):
-                continue
-            mine = event.trace.solution == trial.draft.name
-            (drafts if mine else rivals).append(event.trace)
-            bar.print(stdout(), event.trace.model_dump_json() if as_json else result_line(event.trace, width))
-            bar.advance()
-            if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
-                break  # how fast the others are is no news about a wrong kernel
+    for event in events:
+        if isinstance(event, Building):
+            bar.tell(f"building {count(event.solutions, 'solution')}")
+        if not isinstance(event, Evaluated):
+            continue
+        mine = event.trace.solution == trial.draft.name
+        (drafts if mine else rivals).append(event.trace)
+        bar.print(stdout(), event.trace.model_dump_json() if as_json else result_line(event.trace, width))
+        bar.advance("evaluating")
+        if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
+            break  # how fast the others are is no news about a wrong kernel
+    bar.stop()
     if not as_json:
         if failures := describe_failures(drafts):
             stdout().print(f"\n{failures}")

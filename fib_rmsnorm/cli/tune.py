@@ -156,11 +156,13 @@ def _print_results(
 ) -> None:
     from json import dumps
 
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.tuning.figures import collect_figures
     from fib_rmsnorm.reports.console import stderr, stdout
     from fib_rmsnorm.reports.tuning import figures_table
 
-    figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, terms)
+    with ProgressBar(doing="looking at what was compiled"):
+        figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, terms)
     if as_json:
         stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
         return

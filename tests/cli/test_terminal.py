@@ -1,10 +1,14 @@
-"""What is seen on a terminal while evaluations go on: a bar, and results and notes each on a line of their own."""
+"""What is seen on a terminal while something goes on: a bar, and results and notes each on a line of their own."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pyte
 import pytest
-from registries import RIGHT, add_kernel, run_on_terminal
+from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_environment, run_on_terminal
 
 COLUMNS = 150
 LINES = 40
@@ -20,8 +24,8 @@ def screen_of(printed: str) -> list[str]:
 
 @pytest.fixture
 def run(registry):
-    def run(*arguments, code: int = 0) -> tuple[str, list[str]]:
-        printed = run_on_terminal(*arguments, cwd=registry.root, columns=COLUMNS, notes_too=True, code=code)
+    def run(*arguments, **options) -> tuple[str, list[str]]:
+        printed = run_on_terminal(*arguments, cwd=registry.root, columns=COLUMNS, notes_too=True, **options)
         return printed, screen_of(printed)
 
     return run
@@ -61,3 +65,49 @@ def test_compare(registry, run, tmp_path):
     command = ("compare", "--measure", "right_v1", kernel, "--device", "cpu", "--batch-sizes", "8", "--rounds", "1")
     printed, screen = run(*command, "--max-slowdown", "9", "--allow", "clock", code=2)  # others' load: all SUSPECT
     assert_each_on_its_line(printed, screen, 2)
+
+
+def test_a_build(registry, run):
+    add_kernel(registry, "right_v1")
+    printed, screen = run("solve", "--build")
+    assert "building right_v1" in printed
+    (line,) = screen
+    assert line.startswith("right_v1 (Python): built in ")
+
+
+def test_a_compilation_that_is_explained(run, tmp_path):
+    kernel = tmp_path / "kernel.cpp"
+    kernel.write_text(
+        "#error no\nvoid Run(TensorView x, TensorView weight, double eps, TensorView out) {}\n"
+        "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)\n"
+    )
+    printed, screen = run("explain", kernel, "--definition", "rmsnorm_d128", code=2)
+    assert "compiling for sm_90" in printed
+    assert screen[0].startswith("fib-rmsnorm: ")
+
+
+def test_the_bar_does_not_wait_for_torch():
+    script = "import sys, fib_rmsnorm.cli.progress; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=cli_environment(), check=False).returncode == 0
+
+
+@pytest.mark.parametrize("options", [{"into_pipe": True}, {"term": "dumb"}])
+def test_no_bar_where_results_would_run_into_it(registry, run, options):
+    """A pipe: tee's results come to the same terminal. A dumb terminal cannot rewrite a line."""
+    add_kernel(registry, "right_v1")
+    printed, _ = run("bench", *QUICK_OPTIONS, **options)
+    assert "\x1b" not in printed and BAR not in printed
+    assert "\r\n\r\n\r\n" not in printed
+    assert printed.splitlines()[-1] == "2 passed, 0 failed"
+
+
+@pytest.mark.parametrize(
+    ("stop_by", "code", "left"),
+    [(signal.SIGINT, 130, ["fib-rmsnorm: interrupted"]), (signal.SIGTERM, -signal.SIGTERM, [])],
+)
+def test_who_stops_it_amid_imports_has_a_clean_terminal(registry, run, stop_by, code, left):
+    add_kernel(registry, "right_v1")
+    printed, screen = run("bench", *QUICK_OPTIONS, stop_by=stop_by, code=code)
+    assert BAR in printed
+    assert screen == left
+    assert printed.rfind("\x1b[?25h") > printed.rfind("\x1b[?25l")  # the cursor is back
