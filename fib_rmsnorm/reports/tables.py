@@ -24,24 +24,46 @@ _PROSE_SPACES = 3
 """A cell with as many may be folded; names, and numbers with their units, may not."""
 _GAP = 2
 _ANY_WIDTH = 10_000
+_INDENT = " " * 4
 
 
 class WordTable(Table):
-    """Folds between the words of its prose. Where there is no room for that, its lines are as long as they are.
+    """Folds between the words of its prose. Where there is no room for that, its rows go on in a line below.
 
-    The terminal breaks such a line at its edge, all of them in the same place; a table of parts of words nobody reads.
-    To be printed without cropping.
+    All of them do so before the same column: the terminal's edge would cut through numbers and names. To be printed
+    without cropping.
     """
 
     least_width = 0
+    widths: Sequence[int] = ()
+    """Of the columns, unfolded."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        cuts: list[int] = []
         if self.least_width > options.max_width:
+            cuts = self._find_cuts(options.max_width)
             options = options.update(width=_ANY_WIDTH)
         rendered = cast("Iterable[Segment]", super().__rich_console__(console, options))
-        for line in Segment.split_lines(rendered):
-            yield from _strip_end(line)
+        for number, line in enumerate(Segment.split_lines(rendered)):
+            is_title = number == 0 and self.title is not None
+            first, *others = map(_strip_end, [line] if is_title else Segment.divide(line, [*cuts, _ANY_WIDTH]))
+            yield from first
             yield Segment.line()
+            for below in filter(None, others):
+                yield Segment(_INDENT)
+                yield from below
+                yield Segment.line()
+
+    def _find_cuts(self, width: int) -> list[int]:
+        """Where the columns begin that have no room beside those before them."""
+        cuts = []
+        start, end = 0, width
+        for column in self.widths:
+            if start + column > end and start:
+                cuts.append(start)
+                end = start + width - len(_INDENT)
+            start += column + _GAP
+        return cuts
 
 
 def _strip_end(line: list[Segment]) -> list[Segment]:
@@ -61,6 +83,7 @@ def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
         title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False
     )
     cells = list(rows)
+    table.widths = [max(map(len, texts)) for texts in zip((c.removeprefix(">") for c in columns), *cells, strict=True)]
     for index, column in enumerate(columns):
         is_right = column.startswith(">")
         name = column.removeprefix(">")
