@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from registries import run_on_terminal
 from stock import PYTHON, PYTHON_SOURCE, add_sources, pack_all
 
@@ -38,3 +40,4 @@ def test_sources_are_highlighted_on_a_terminal(stocked):
     source = run_on_terminal("show", PYTHON, cwd=stocked.root).partition("kernel.py\x1b[0m")[2]
     assert "\x1b[" in source
     assert "rms_norm" in source
+    assert not re.search(r"\x1b\[[\d;]*\b(34|9[0-7])\b", source)  # blue on black, and bright on white, nobody reads
