@@ -9,7 +9,8 @@ from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
 from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.results import axes_text, result_line, results_footnotes, results_table
+from fib_rmsnorm.reports.folding import Folded
+from fib_rmsnorm.reports.results import axes_text, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
@@ -52,7 +53,7 @@ class BenchPrinter:
     def _show_trace(self, event: Evaluated | Resumed) -> None:
         self._traces.append(event.trace)
         self._resumed += isinstance(event, Resumed)
-        line = event.trace.model_dump_json() if self._as_json else result_line(event.trace, self._name_width)
+        line = event.trace.model_dump_json() if self._as_json else folded_result(event.trace, self._name_width)
         self._bar.print(stdout(), line)
         self._bar.advance("evaluating")
 
@@ -77,10 +78,11 @@ class BenchPrinter:
         for definition in dict.fromkeys(trace.definition for trace in traces):
             mine = [trace for trace in traces if trace.definition == definition]
             timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
-            title = f"\n{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
+            title = f"{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
-            stdout().print(title, style="italic")  # not the table's, which would wrap it at its own width
+            stdout().print()
+            stdout().print(Folded(title), style="italic")  # not the table's, which would wrap it at its own width
             stdout().print(results_table(mine))
             for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")
@@ -92,4 +94,4 @@ class BenchPrinter:
             if skip.workload is not None:
                 axes = axes_text(Trace(definition=skip.definition, workload=skip.workload))
                 where = f" at {axes}"
-            stderr().print(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}")
+            stderr().print(Folded(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}", 2))

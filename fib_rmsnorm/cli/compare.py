@@ -137,7 +137,7 @@ def _race(
     from fib_rmsnorm.evaluation.workers import Terms
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.console import stderr
-    from fib_rmsnorm.reports.results import result_line
+    from fib_rmsnorm.reports.results import folded_result
     from fib_rmsnorm.schema import Settings
 
     registry = Registry.find_or_shipped(root)
@@ -147,11 +147,12 @@ def _race(
     bar.expect(2 * rounds * len(duel.workloads))
     with closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces:
         for number, trace in enumerate(traces, start=1):
-            bar.print(stderr(), result_line(trace, width))
+            bar.print(stderr(), folded_result(trace, width))
             bar.advance("evaluating")
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:
                 # One name for both, so that they are compared: old and new of the same thing.
                 record.solution = f"{duel.old.name} -> {duel.new.name}"
                 sides[trace.solution == duel.new.name].append(record)
+    bar.print(stderr(), "")  # between what was measured and what that says
     return sides

@@ -53,9 +53,10 @@ def _print(record: dict[str, object], *, as_json: bool) -> None:
 
     from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.explanation import describe_explanation
+    from fib_rmsnorm.reports.folding import Folded
 
     if as_json:
         typer.echo(dumps(record, indent=2))
         return
     for part in describe_explanation(record):
-        stdout().print(part)
+        stdout().print(Folded(part) if isinstance(part, str) else part)

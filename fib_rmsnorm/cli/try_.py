@@ -71,7 +71,8 @@ def command(
 def _report(trial: Trial, events: Iterable[Event], bar: ProgressBar, *, as_json: bool) -> int:
     from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
     from fib_rmsnorm.reports.console import stderr, stdout
-    from fib_rmsnorm.reports.results import result_line
+    from fib_rmsnorm.reports.folding import Folded
+    from fib_rmsnorm.reports.results import folded_result
     from fib_rmsnorm.reports.trial import describe_failures, passed, verdict
     from fib_rmsnorm.reports.units import count
 
@@ -90,14 +91,15 @@ def _report(trial: Trial, events: Iterable[Event], bar: ProgressBar, *, as_json:
             continue
         mine = event.trace.solution == trial.draft.name
         (drafts if mine else rivals).append(event.trace)
-        bar.print(stdout(), event.trace.model_dump_json() if as_json else result_line(event.trace, width))
+        bar.print(stdout(), event.trace.model_dump_json() if as_json else folded_result(event.trace, width))
         bar.advance("evaluating")
         if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
             break  # how fast the others are is no news about a wrong kernel
     bar.stop()
     if not as_json:
         if failures := describe_failures(drafts):
-            stdout().print(f"\n{failures}")
+            stdout().print()
+            stdout().print(Folded(failures, 2))
         stdout().print()
-        stdout().print(verdict(trial.draft.name, drafts, rivals))
+        stdout().print(Folded(verdict(trial.draft.name, drafts, rivals), 4))
     return 0 if passed(drafts) else 1

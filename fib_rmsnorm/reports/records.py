@@ -10,6 +10,7 @@ from rich.text import Text
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.reports.folding import Folded
 from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.listing import each_trace_table, here_text, traces_table
 from fib_rmsnorm.reports.rows import Row, each_trace_rows, scalars_of, trace_rows
@@ -24,7 +25,7 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
     """The summary, every axis and tensor with its description, and the reference."""
     yield summarize_definition(definition)
     if definition.description:
-        yield f"\n{harmless(definition.description)}"
+        yield from _describe(definition.description)
     yield ""
     held = catalogue.select(definitions=[definition.name])
     yield from fields(
@@ -68,7 +69,7 @@ def describe_solution(
     spec = solution.spec
     yield f"Solution: {solution.name}"
     if solution.description:
-        yield f"\n{harmless(solution.description)}"
+        yield from _describe(solution.description)
     yield ""
     traces = [trace for trace in catalogue.traces if trace.solution == solution.name]
     yield from fields(
@@ -118,6 +119,11 @@ def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[Renderabl
         yield each_trace_table(each_trace_rows(traces))
 
 
+def _describe(description: str) -> Iterator[RenderableType]:
+    yield ""
+    yield from map(Folded, harmless(description).splitlines())
+
+
 def inputs_text(record: Trace) -> str:
     """The inputs of a Workload: `x random, weight random, eps=1e-06`."""
     told = []
@@ -135,7 +141,7 @@ def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     """Named values in a column; empty ones are left out."""
     told = {name: value for name, value in values.items() if value}
     width = max(map(len, told), default=0)
-    return [f"{name + ':':<{width + 1}} {harmless(value)}" for name, value in told.items()]
+    return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in told.items()]
 
 
 def joined(*parts: str) -> str:

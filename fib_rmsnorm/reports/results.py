@@ -7,10 +7,12 @@ from textwrap import shorten
 
 from rich.text import Text
 
+from fib_rmsnorm.reports.folding import Folded
 from fib_rmsnorm.reports.tables import WordTable, plain_table
 from fib_rmsnorm.reports.units import format_bandwidth, format_latency, format_percent, format_ratio
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
 
+_AXES_WIDTH = 11
 _LINE_WIDTH = 120
 _REASON_WIDTH = 160  # of a failure
 _SHORTEST_REASON = 16  # less of a reason is a riddle
@@ -27,12 +29,17 @@ def result_line(trace: Trace, name_width: int) -> Text:
     if evaluation is None:
         raise ValueError("a workload trace has no result")
     passed = evaluation.status is EvaluationStatus.PASSED
-    line = Text(f"{axes_text(trace):<11}  {trace.solution or '':<{name_width}}  ")
+    line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
     line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
     line.append(f"  {_details(evaluation)}")
     if reasons := suspicions(trace):
         _append_doubt(line, reasons[0])
     return line
+
+
+def folded_result(trace: Trace, name_width: int) -> Folded:
+    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
+    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2)
 
 
 def _details(evaluation: Evaluation) -> str:

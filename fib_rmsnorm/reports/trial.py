@@ -33,14 +33,12 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
     good = sum(passed([trace]) for trace in drafts)
     if good < len(drafts) or not drafts:
         return Text(f"{name} FAILED: right on {good} of {len(drafts)} workloads", style="bold red")
-    text = Text(f"{name} PASSED", style="bold green")
-    text.append(
-        f": right on all {len(drafts)} workloads, and on hard inputs and an awkward size for each", style="default"
-    )
+    text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
+    text.append(f": right on all {len(drafts)} workloads, and on hard inputs and an awkward size for each")
     for rival in dict.fromkeys(trace.solution for trace in rivals):
         if ratios := _ratios(drafts, [trace for trace in rivals if trace.solution == rival]):
             low, high = format_ratio(min(ratios)), format_ratio(max(ratios))
-            text.append(f"\n  {low if low == high else f'{low} to {high}'} the speed of {rival}", style="default")
+            text.append(f"\n  {low if low == high else f'{low} to {high}'} the speed of {rival}")
     for trace in (*drafts, *rivals):
         for reason in suspicions(trace):
             text.append(f"\n  SUSPECT: {trace.solution} at {axes_text(trace)}: {reason}", style="yellow")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from rich.console import Console
 from stock import CUDA, make_trace
 
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.results import result_line, results_footnotes, results_table
+from fib_rmsnorm.reports.results import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.trial import verdict
 from fib_rmsnorm.schema import EvaluationStatus
 
@@ -54,6 +56,18 @@ def test_a_suspect_result_ends_with_its_first_reason(make):
     }
 
 
+def test_a_terminal_too_narrow_for_a_line_gets_it_between_cells(make):
+    console = Console(width=80, force_terminal=True, color_system=None)
+    trace = make(percent_of_copy=71.6, bandwidth_gb_per_s=15.1, suspect=[REASON])
+    with console.capture() as capture:
+        console.print(folded_result(trace, len(CUDA)), soft_wrap=True)
+    first, *others = capture.get().splitlines()
+    assert first.startswith("batch=") and others
+    assert all(line.startswith(" " * 13) and line[13] != " " and len(line) <= 80 for line in others)
+    cells = re.split("  +", result_line(trace, len(CUDA)).plain)
+    assert set(re.split("  +", "  ".join([first, *others]))) >= {*cells[:-1]}
+
+
 def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
     trace = make(suspect=[REASON])
     console = Console(width=100)
@@ -78,6 +92,8 @@ def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
 
 
 def test_a_verdict_names_every_doubt(make):
-    said = verdict(CUDA, [make(suspect=[REASON, "another"])], []).plain
+    text = verdict(CUDA, [make(suspect=[REASON, "another"])], [])
+    assert "bold" not in str(text.style)  # only that it passed is
+    said = text.plain
     assert f"SUSPECT: {CUDA} at batch=1: {REASON}" in said
     assert "batch=1: another" in said
