@@ -39,18 +39,21 @@ def command(
         raise InputError("merge needs two registries or more")
     if keep is Kept.THEIRS and into is None:
         raise InputError("--keep theirs replaces records, and A only ever gains some: name a new folder with --into")
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.merge import Merger
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+    from fib_rmsnorm.cli.progress import ProgressBar
 
-    ours, *others = (Registry.find(folder) for folder in folders)
-    merger = Merger(ours, keep.value if keep else None)
-    for theirs in others:
-        merger.add(theirs)
-    is_resolved = keep is not None or not merger.conflicts
-    if is_resolved and not dry_run:
-        merger.write(into)
+    with ProgressBar(doing="joining"):
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.merge import Merger
+        from fib_rmsnorm.reports.console import stdout
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+
+        ours, *others = (Registry.find(folder) for folder in folders)
+        merger = Merger(ours, keep.value if keep else None)
+        for theirs in others:
+            merger.add(theirs)
+        is_resolved = keep is not None or not merger.conflicts
+        if is_resolved and not dry_run:
+            merger.write(into)
     if json:
         typer.echo(merge_json(merger, into, written=is_resolved and not dry_run))
     else:

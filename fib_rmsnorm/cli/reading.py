@@ -68,10 +68,13 @@ def read_catalogue(
     registry: Registry, definitions: str | None, solutions: str | None, languages: str | None, authors: str | None
 ) -> Catalogue:
     """Read a registry and keep what was chosen. Raises InputError for a choice that matches nothing."""
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.packing import check_languages
 
-    return Catalogue.read(registry).select(
+    with ProgressBar(doing="reading"):
+        everything = Catalogue.read(registry)
+    return everything.select(
         definitions=split_names(definitions),
         solutions=split_names(solutions),
         languages=check_languages(split_names(languages)),

@@ -29,12 +29,15 @@ def command(
     json: Json = False,
 ) -> None:
     """Show a Definition, Solution, Workload or Trace in full."""
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.lookup import find_record
-    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.cli.progress import ProgressBar
 
-    catalogue = Catalogue.read(Registry.find(root))
+    with ProgressBar(doing="reading"):
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.catalogue import Catalogue
+        from fib_rmsnorm.registry.lookup import find_record
+        from fib_rmsnorm.reports.console import stdout
+
+        catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
     if json:
         typer.echo(record.model_dump_json(indent=2))

@@ -18,12 +18,15 @@ def command(
     json: Json = False,
 ) -> int:
     """Check a registry or dataset: schema, names, places, references. Exit code 1 if it is not valid."""
-    from fib_rmsnorm.registry import find_root
-    from fib_rmsnorm.registry.validation import validate
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
+    from fib_rmsnorm.cli.progress import ProgressBar
 
-    validation = validate(folder or find_root())
+    with ProgressBar(doing="checking"):
+        from fib_rmsnorm.registry import find_root
+        from fib_rmsnorm.registry.validation import validate
+        from fib_rmsnorm.reports.console import stdout
+        from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
+
+        validation = validate(folder or find_root())
     if json:
         typer.echo(validation_json(validation))
     else:

@@ -86,6 +86,13 @@ def test_a_compilation_that_is_explained(run, tmp_path):
     assert screen[0].startswith("fib-rmsnorm: ")
 
 
+@pytest.mark.parametrize("command", [("validate",), ("show", "rmsnorm_d128"), ("list",)])
+def test_reading_a_registry_that_may_be_large(run, command):
+    printed, screen = run(*command)
+    assert BAR in printed
+    assert screen and not [line for line in screen if BAR in line]
+
+
 def test_the_bar_does_not_wait_for_torch():
     script = "import sys, fib_rmsnorm.cli.progress; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], env=cli_environment(), check=False).returncode == 0
