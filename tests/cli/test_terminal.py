@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 
-import pyte
 import pytest
 from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_environment, run_on_terminal
+
+pyte = pytest.importorskip("pyte")
 
 COLUMNS = 150
 LINES = 40
