@@ -143,7 +143,9 @@ def run_on_terminal(
     """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**cli_environment(), "TERM": term}
+    # The terminal tells its size; pytest-xdist says another.
+    environment = {name: value for name, value in cli_environment().items() if name not in ("COLUMNS", "LINES")}
+    environment["TERM"] = term
     printed = b""
     stdout = subprocess.PIPE if into_pipe else theirs
     notes = theirs if notes_too else None
