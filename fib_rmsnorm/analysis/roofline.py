@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.devices import Device, Peak, find_device, peak_of
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.traffic import count_tensor_bytes
 from fib_rmsnorm.operators import Cost, find_operator
 
 if TYPE_CHECKING:
@@ -96,15 +97,11 @@ def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cos
 
 
 def _count_written(definition: Definition | None, workload: WorkloadResults) -> int | None:
-    """Bytes of all outputs; None where the Definition is not known."""
-    axes = workload.results[0].record.axes
-    if definition is None or not set(definition.var_axes) <= axes.keys():
+    """Bytes of all outputs; None where the Definition or its axes are not known."""
+    if definition is None:
         return None
-    from fib_rmsnorm.registry.workloads import tensor_bytes
-    from fib_rmsnorm.schema import Workload
-
-    sizes = tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))
-    return sum(sizes.get(name, 0) for name in definition.outputs)
+    sizes = count_tensor_bytes(definition, workload.results[0].record.axes)
+    return sum(sizes.get(name, 0) for name in definition.outputs) if sizes is not None else None
 
 
 def _roof(

@@ -31,20 +31,27 @@ def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, D
     return found
 
 
+def count_tensor_bytes(definition: Definition, axes: dict[str, int]) -> dict[str, int] | None:
+    """Bytes of each input and output, by name; None if the axes leave one of the Definition's open."""
+    if not set(definition.var_axes) <= axes.keys():
+        return None
+    from fib_rmsnorm.registry.workloads import tensor_bytes
+    from fib_rmsnorm.schema import Workload
+
+    return tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))
+
+
 def count_bytes(records: Iterable[Record], roots: Iterable[Path]) -> None:
     """Fill in the bytes moved and the bandwidth of Traces that lack them, where their Definition is at hand."""
     lacking = [record for record in records if record.latency_ms and record.bytes_moved is None and record.axes]
     if not lacking:
         return
-    from fib_rmsnorm.registry.workloads import bytes_moved
-    from fib_rmsnorm.schema import Workload
-
     definitions = read_definitions({record.definition for record in lacking}, roots)
     for record in lacking:
         definition = definitions.get(record.definition)
-        if definition is None or not set(definition.var_axes) <= record.axes.keys():
+        sizes = count_tensor_bytes(definition, record.axes) if definition else None
+        if sizes is None:
             continue
-        workload = Workload(axes=record.axes, inputs={}, uuid=record.workload or "unknown")
-        record.bytes_moved = bytes_moved(definition, workload)
+        record.bytes_moved = sum(sizes.values())
         if record.latency_ms:
             record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6

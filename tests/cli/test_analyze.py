@@ -30,6 +30,7 @@ def test_more_than_the_peak_is_explained(fib):
     said = flat(fib("analyze", ROOT / "docs/data/h100.jsonl"))
     assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: up to 50% of the bytes stay in L2 batch=16384", said)
     assert "it may be over 100%" in said
+    assert "it may be over 100%" in flat(fib("analyze", ROOT / "docs/data/h100.jsonl", "--batch-sizes", "4096"))
     assert "Of peak: over 100% where" in flat(fib("report", ROOT / "docs/data/h100.jsonl"))
     assert "Of peak: over 100% where" not in flat(fib("report", ROOT / "traces"))
 

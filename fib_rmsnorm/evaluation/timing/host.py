@@ -1,7 +1,8 @@
 """What a call costs the host, on a GPU that does the work later.
 
-Clouds let out a core's hardware threads one by one: what runs on the other one, perhaps for another tenant, makes calls
-take 1.4 times as long, for seconds at a time, and the system cannot see it (docs/measuring.md, "The host's time").
+On a cloud's virtual processors calls take 1.3 to 1.4 times as long for seconds at a time, each processor at times of
+its own: as if the core's other hardware thread, which the system is not shown, were let to somebody else
+(docs/measuring.md, "The host's time").
 """
 
 from __future__ import annotations

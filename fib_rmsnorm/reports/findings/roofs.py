@@ -147,17 +147,19 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
             " stay in the cache when the kernel ends, so the memory's peak does not bound it, and the launch takes most"
             " of the time. There, the copy of the same bytes is the measure: same launch, same cache."
         )
-        yield from _describe_left_in_l2(roofline, size)
     elif device is None and roofline.peak is not None:
         yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."
-
-
-def _describe_left_in_l2(roofline: Roofline, size: str) -> Iterator[Part]:
-    if any(_meaning(each).startswith("too high") for each in roofline.workloads):
+    if device is not None and any(map(_leaves_much_in_l2, roofline.workloads)):
         yield (
-            f"Beyond that it is too high by what is still in L2 when the kernel ends: of what was written, {size} at"
-            " most. So it may be over 100%, and here too the copy, which leaves as much behind, is the measure."
+            "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"
+            f" {format_bytes(device.l2_bytes)} at most. So it may be over 100%, and here too the copy, which leaves as"
+            " much behind, is the measure."
         )
+
+
+def _leaves_much_in_l2(roof: WorkloadRoof) -> bool:
+    """Whether that is why % of peak says little: not where it says nothing anyway."""
+    return bool(roof.left_in_l2 and roof.left_in_l2 >= _MUCH_LEFT_IN_L2 and not roof.fits_l2 and roof.bound != "launch")
 
 
 def _meaning(roof: WorkloadRoof) -> str:
@@ -167,8 +169,8 @@ def _meaning(roof: WorkloadRoof) -> str:
         return "nothing: fits in L2"
     if roof.bound == "launch":
         return "nothing: bound by launch"
-    if roof.left_in_l2 is not None and roof.left_in_l2 >= _MUCH_LEFT_IN_L2:
-        return f"too high: up to {format_percent(100 * roof.left_in_l2)} of the bytes stay in L2"
+    if _leaves_much_in_l2(roof):
+        return f"too high: up to {format_percent(100 * (roof.left_in_l2 or 0.0))} of the bytes stay in L2"
     return "how near the limit"
 
 
