@@ -12,8 +12,8 @@ import pytest
 import torch
 from registries import REPOSITORY
 
-from fib_rmsnorm.evaluation.building.cache import cache_folder
-from fib_rmsnorm.evaluation.building.native import build_native, load_native
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.registry import Registry, pack
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")

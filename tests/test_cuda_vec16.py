@@ -8,8 +8,8 @@ import pytest
 import torch
 from registries import REPOSITORY
 
-from fib_rmsnorm.evaluation.building import build_entry
-from fib_rmsnorm.evaluation.building.cache import cache_folder
+from fib_rmsnorm.building import build_entry
+from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.registry import Registry, pack
 
 CUDA = "rmsnorm_cuda_vec16_v1"

@@ -8,15 +8,15 @@ import pytest
 from registries import QUICK, REPOSITORY
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
-from fib_rmsnorm.evaluation.capabilities import reason_to_skip
-from fib_rmsnorm.evaluation.devices import choose_devices
 from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.evaluation.trial import BASELINE_AUTHOR
-from fib_rmsnorm.evaluation.tuning.choosing import collect_timings, make_table
-from fib_rmsnorm.evaluation.tuning.sweep import read_kept
-from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
+from fib_rmsnorm.evaluation.try_kernel import BASELINE_AUTHOR
+from fib_rmsnorm.machine.capabilities import reason_to_skip
+from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.tuning.choosing import collect_timings, make_table
+from fib_rmsnorm.tuning.sweep import read_kept
+from fib_rmsnorm.tuning.tunable import find_tunables
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 128)

@@ -18,11 +18,12 @@ from typing import Any
 import psutil
 from registries import QUICK, TESTS, add_kernel, copy_kernels, make_registry
 
-from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
-from fib_rmsnorm.evaluation.spawning import Zygote
-from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 
 if sys.version_info >= (3, 11):
@@ -106,13 +107,13 @@ def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
         plan = Plan(
             [Group(definition, w, (*(wrong[name] for name in group), innocent)) for w in workloads for group in groups]
         )
-        with Zygote() as zygote:
-            terms = Terms(
+        with ForkServer(ROLES) as fork_server:
+            terms = RunConfig(
                 QUICK if device == "cpu" else FEW_BUT_MANY_ENOUGH,
                 timeout_s,
                 memory_limit_bytes=MEMORY_LIMIT if device == "cpu" else 16 * MEMORY_LIMIT,
             )
-            scheduler = Scheduler(zygote, choose_devices(device), terms)
+            scheduler = Scheduler(fork_server, choose_devices(device), terms)
             events = list(scheduler.run(plan))
         assert not [event.reason for event in events if isinstance(event, Skip)]
         traces = [event.trace for event in events if isinstance(event, Evaluated)]
@@ -127,7 +128,7 @@ def evaluate_all(root: Path, folders: list[str], device: str) -> Outcome:
             for trace in traces
             if trace.solution != innocent.name
         }
-        found.left_behind += processes_of_run(zygote.run)
+        found.left_behind += processes_of_run(fork_server.run)
     return found
 
 

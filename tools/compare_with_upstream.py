@@ -56,7 +56,7 @@ def make_dataset(root: Path, batch: int, only: list[str]) -> dict[str, str]:
 
 def help_to_compile() -> None:
     """What our builds find by themselves, for upstream's: a failed build is to be the kernel's fault."""
-    from fib_rmsnorm.evaluation.building.native import find_cuda_home
+    from fib_rmsnorm.building.native import find_cuda_home
 
     if home := find_cuda_home():
         os.environ["CUDA_HOME"] = str(home)

@@ -46,7 +46,7 @@ def _versions() -> str | None:
     sys.path.insert(0, str(ROOT))
     from importlib.metadata import PackageNotFoundError, version
 
-    from fib_rmsnorm.evaluation.building.native import find_cuda_home
+    from fib_rmsnorm.building.native import find_cuda_home
 
     home = find_cuda_home()
     if home is None:

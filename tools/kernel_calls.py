@@ -18,8 +18,8 @@ Call = Callable[[], Any]
 
 def load(solution: str) -> tuple[Call, Any]:
     """The entry point of a registered Solution, and its Definition."""
-    from fib_rmsnorm.evaluation.building import build_entry
-    from fib_rmsnorm.evaluation.building.cache import cache_folder
+    from fib_rmsnorm.building import build_entry
+    from fib_rmsnorm.building.cache import cache_folder
     from fib_rmsnorm.registry import Registry
 
     registry = Registry(ROOT)
@@ -31,7 +31,7 @@ def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call
     """Calls on as many sets of inputs and outputs of their own."""
     import torch
 
-    from fib_rmsnorm.evaluation.inputs import generate_inputs
+    from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
     from fib_rmsnorm.registry import generate_workloads
 
     (workload,) = generate_workloads(definition, [batch])

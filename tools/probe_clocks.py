@@ -116,8 +116,8 @@ def profiled_child(library: Path, spans: Path, *, evict: bool) -> None:
 
 def measure_by_cupti(call: Callable[[], Any], calls: int) -> float:
     """Median in microseconds, with a cold cache, by our timer."""
-    from fib_rmsnorm.evaluation.statistics import middle
     from fib_rmsnorm.evaluation.timing.cupti import Cupti
+    from fib_rmsnorm.evaluation.timing.latency_statistics import middle
 
     timer = Cupti("cuda:0")
     timer.measure(lambda _: call, 10, cold=True, budget_s=60)
@@ -127,7 +127,7 @@ def measure_by_cupti(call: Callable[[], Any], calls: int) -> float:
 
 def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> float | None:
     """Time every probe by our timer; returns the multiprocessors' clock behind it."""
-    from fib_rmsnorm.evaluation.clocks import read_clocks
+    from fib_rmsnorm.machine.clocks import read_clocks
 
     probes = Probes(library)
     for kind, rows, stamped in each_probe():

@@ -70,8 +70,8 @@ class Stamped:
 
         import torch
 
-        from fib_rmsnorm.evaluation.building.cache import cache_folder
-        from fib_rmsnorm.evaluation.building.native import build_native, load_native
+        from fib_rmsnorm.building.cache import cache_folder
+        from fib_rmsnorm.building.native import build_native, load_native
 
         library = build_native(stamp(solution), cache_folder()).binary
         self.entry = load_native(library, "run")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
-from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.sections import clock_clusters
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.statistics import Estimate
+from fib_rmsnorm.student_t import Estimate
 
 Verdict = Literal["slower", "faster", "no different", "suspect", "now fails"]
 Key = tuple[str, str, str]

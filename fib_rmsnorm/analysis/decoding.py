@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from fib_rmsnorm.analysis.record import Ceiling, Clocks, Errors, Record, Settings, Timing
+from fib_rmsnorm.analysis.trace_record import Ceiling, Clocks, Errors, Record, Settings, Timing
 
 
 @dataclass

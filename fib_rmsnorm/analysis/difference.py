@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.statistics import Estimate, t_quantile
+from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.student_t import Estimate, t_quantile
 
 CONFIDENCE = 0.95
 

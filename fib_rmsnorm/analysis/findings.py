@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.roofline import Roofline, make_roofline
 from fib_rmsnorm.analysis.scaling import Fit, fit
+from fib_rmsnorm.analysis.trace_record import Record
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition

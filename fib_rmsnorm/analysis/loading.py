@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
-from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.analysis.sources import SolutionFacts, read_solutions
-from fib_rmsnorm.collector import collector_off
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import find_root, is_registry
 
 _SUFFIXES = (".json", ".jsonl")

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from fib_rmsnorm.analysis.difference import Drift, find_difference
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.statistics import Estimate
+from fib_rmsnorm.student_t import Estimate
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.devices import peak_of
-from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.sections import Conditions, Section, Sections
-from fib_rmsnorm.analysis.sources import SolutionFacts
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.errors import InputError
 
 BASELINE_AUTHOR = "baseline"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.devices import Device, Peak, find_device, peak_of
+from fib_rmsnorm.analysis.peaks import Peak, peak_of
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.traffic import count_tensor_bytes
+from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, find_operator
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Roofline:
     definition: Definition | None
     cost: Cost | None
     """Of the largest Workload."""
-    device: Device | None
+    device: GpuModel | None
     peak: Peak | None
     clock_mhz: float | None
     flops_per_s: float | None
@@ -76,7 +77,7 @@ def make_roofline(section: SectionResults, definition: Definition | None) -> Roo
     """Compute the roofs of a section."""
     records = [result.record for result in section.results]
     newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
-    device = find_device(section.conditions.hardware)
+    device = find_gpu_model(section.conditions.hardware)
     clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
     peak = peak_of(newest)
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
@@ -110,7 +111,7 @@ def _roof(
     written: int | None,
     peak: Peak | None,
     flops_per_s: float | None,
-    device: Device | None,
+    device: GpuModel | None,
 ) -> WorkloadRoof:
     moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
     trusted = [result for result in workload.results if result.record.is_trusted]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.statistics import Estimate, t_quantile
+from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.student_t import Estimate, t_quantile
 
 _FEWEST_POINTS = 4
 _CONFIDENCE = 0.95

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.trace_record import Record
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def count_tensor_bytes(definition: Definition, axes: dict[str, int]) -> dict[str
     """Bytes of each input and output, by name; None if the axes leave one of the Definition's open."""
     if not set(definition.var_axes) <= axes.keys():
         return None
-    from fib_rmsnorm.registry.workloads import tensor_bytes
+    from fib_rmsnorm.registry.workload_generation import tensor_bytes
     from fib_rmsnorm.schema import Workload
 
     return tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))

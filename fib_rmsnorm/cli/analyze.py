@@ -35,9 +35,9 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
     from fib_rmsnorm.reports.findings import describe_findings, findings_json
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes)
     results = find_results(split(found.records), found.solutions)

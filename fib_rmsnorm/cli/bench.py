@@ -26,8 +26,9 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.evaluation.bench import BenchOptions
-    from fib_rmsnorm.evaluation.spawning import Zygote
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 
 _HINT = "; what is finished is kept: --resume goes on from there"
@@ -62,9 +63,13 @@ def command(
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.spawning import Zygote
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    with hinting(_HINT), Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
+    with (
+        hinting(_HINT),
+        ForkServer(ROLES) as fork_server,
+        ProgressBar() as bar,
+    ):  # before our own imports: it imports torch meanwhile
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
@@ -86,10 +91,10 @@ def command(
             resume=resume,
             output=output,
         )
-        return _run(zygote, options, root, bar, as_json=json)
+        return _run(fork_server, options, root, bar, as_json=json)
 
 
-def _run(zygote: Zygote, options: BenchOptions, root: Path | None, bar: ProgressBar, *, as_json: bool) -> int:
+def _run(fork_server: ForkServer, options: BenchOptions, root: Path | None, bar: ProgressBar, *, as_json: bool) -> int:
     from contextlib import closing
 
     from fib_rmsnorm.cli.bench_printer import BenchPrinter
@@ -98,7 +103,7 @@ def _run(zygote: Zygote, options: BenchOptions, root: Path | None, bar: Progress
 
     registry = Registry.find(root)
     printer = BenchPrinter(registry.root, bar, as_json=as_json)
-    with closing(bench(registry, options, zygote)) as events:
+    with closing(bench(registry, options, fork_server)) as events:
         for event in events:
             printer.show(event)
     return printer.finish(options.output)

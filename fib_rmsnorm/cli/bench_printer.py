@@ -8,10 +8,10 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
-from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.folding import Folded
-from fib_rmsnorm.reports.results import axes_text, folded_result, results_footnotes, results_table
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.reports.live.evaluations import axes_text, folded_result, results_footnotes, results_table
+from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 

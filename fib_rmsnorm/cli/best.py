@@ -20,9 +20,9 @@ def command(
     from fib_rmsnorm.analysis.ranking import rank
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.document import print_parts
     from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import print_parts
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes)
     rankings = [rank(section) for section in find_results(split(found.records), found.solutions)]

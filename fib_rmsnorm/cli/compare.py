@@ -22,7 +22,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparison import Comparisons
-    from fib_rmsnorm.analysis.record import Record
+    from fib_rmsnorm.analysis.trace_record import Record
     from fib_rmsnorm.cli.progress import ProgressBar
 
 _Sides = tuple["list[Record]", "list[Record]"]
@@ -92,8 +92,8 @@ def _split_allowed(allow: str | None) -> tuple[str, ...]:
 
 def _print(found: Comparisons, max_slowdown: float | None, *, as_json: bool) -> None:
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.document import print_parts
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
         typer.echo(comparisons_json(found, max_slowdown), nl=False)
@@ -123,36 +123,36 @@ def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...]
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar() as bar:  # before the imports, which take seconds
-        return _race(bar, old, new, root, batch_sizes, device, rounds)
+        return _run_trials(bar, old, new, root, batch_sizes, device, rounds)
 
 
-def _race(
+def _run_trials(
     bar: ProgressBar, old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int
 ) -> _Sides:
     from contextlib import closing
 
     from fib_rmsnorm.analysis.decoding import decode
-    from fib_rmsnorm.evaluation.devices import choose_devices
-    from fib_rmsnorm.evaluation.duel import plan_duel, run_duel
-    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.console import stderr
-    from fib_rmsnorm.reports.results import folded_result
+    from fib_rmsnorm.reports.live.evaluations import folded_result
+    from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
 
     registry = Registry.find_or_shipped(root)
-    duel = plan_duel(registry, old, new, batch_sizes, choose_devices(device)[0])
-    width = max(len(duel.old.name), len(duel.new.name))
+    match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0])
+    width = max(len(match.old.name), len(match.new.name))
     sides: _Sides = ([], [])
-    bar.expect(2 * rounds * len(duel.workloads))
-    with closing(run_duel(duel, Terms(Settings(), 120.0, registry.root), rounds)) as traces:
+    bar.expect(2 * rounds * len(match.workloads))
+    with closing(run_head_to_head(match, RunConfig(Settings(), 120.0, registry.root), rounds)) as traces:
         for number, trace in enumerate(traces, start=1):
             bar.print(stderr(), folded_result(trace, width))
             bar.advance("evaluating")
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:
                 # One name for both, so that they are compared: old and new of the same thing.
-                record.solution = f"{duel.old.name} -> {duel.new.name}"
-                sides[trace.solution == duel.new.name].append(record)
+                record.solution = f"{match.old.name} -> {match.new.name}"
+                sides[trace.solution == match.new.name].append(record)
     bar.print(stderr(), "")  # between what was measured and what that says
     return sides

@@ -18,8 +18,8 @@ def command(
     """Write the Definition of RMSNorm (rmsnorm_d4096) and print its summary."""
     from fib_rmsnorm.operators import RmsNorm
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.summaries import summarize_definition
+    from fib_rmsnorm.reports.records.summaries import summarize_definition
+    from fib_rmsnorm.reports.text.console import stdout
 
     registry = Registry.find(root)
     definition = RmsNorm().define(hidden, dtype)

@@ -11,16 +11,16 @@ def command(json: Json = False) -> None:
     """Show devices, tools and versions, what each language can do here, and what to install."""
     from dataclasses import asdict
 
-    from fib_rmsnorm.evaluation.survey import survey
+    from fib_rmsnorm.evaluation.machine_report import report_machine
 
-    record = asdict(survey())
+    record = asdict(report_machine())
     if json:
         from json import dumps
 
         typer.echo(dumps(record, indent=2))
         return
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.environment import describe_environment
+    from fib_rmsnorm.reports.machine_report import describe_environment
+    from fib_rmsnorm.reports.text.console import stdout
 
     for part in describe_environment(record):
         stdout().print(part)

@@ -24,17 +24,21 @@ def command(
 ) -> None:
     """Explain a Solution by its compiled code: registers, memory accesses, occupancy, waves. No GPU is needed."""
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.spawning import Zygote
+    from fib_rmsnorm.inspection import COMPILER
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     sizes = split_batch_sizes(batch_sizes)
-    with Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
-        from fib_rmsnorm.evaluation.building.architectures import DEFAULT_ARCH
-        from fib_rmsnorm.evaluation.building.compilation import check_arch
-        from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
-        from fib_rmsnorm.evaluation.draft import find_solution
-        from fib_rmsnorm.evaluation.explanation import explain
-        from fib_rmsnorm.evaluation.workers import Terms
+    with (
+        ForkServer((COMPILER,)) as fork_server,
+        ProgressBar() as bar,
+    ):  # before our own imports: it imports torch meanwhile
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
+        from fib_rmsnorm.inspection.explanation import explain
+        from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
+        from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
         from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry, generate_workloads
+        from fib_rmsnorm.registry.draft import find_solution
         from fib_rmsnorm.schema import Settings
 
         target = check_arch(arch) if arch else None
@@ -44,16 +48,16 @@ def command(
         target = target or gpu_arch(here) or DEFAULT_ARCH
         device = here if gpu_arch(here) == target else None
         bar.tell(f"compiling for {target}")
-        record = explain(zygote, wanted, found, workloads, target, Terms(Settings(), timeout), device)
+        record = explain(fork_server, wanted, found, workloads, target, RunConfig(Settings(), timeout), device)
     _print(record, as_json=json)
 
 
 def _print(record: dict[str, object], *, as_json: bool) -> None:
     from json import dumps
 
-    from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.explanation import describe_explanation
-    from fib_rmsnorm.reports.folding import Folded
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.folding import Folded
 
     if as_json:
         typer.echo(dumps(record, indent=2))

@@ -25,8 +25,8 @@ def command(
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.export import export, find_blobs
-    from fib_rmsnorm.reports.console import stdout
     from fib_rmsnorm.reports.exchange import count_records, counts_text
+    from fib_rmsnorm.reports.text.console import stdout
 
     registry = Registry.find(root)
     chosen = read_catalogue(registry, definitions, solutions, languages, authors)

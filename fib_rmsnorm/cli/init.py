@@ -21,8 +21,8 @@ def command(
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.registry import Registry
     from fib_rmsnorm.registry.shipped import make_registry
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.units import count
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.units import count
 
     make_registry(folder)
     held = Catalogue.read(Registry(folder))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from fib_rmsnorm.collector import collector_off
+from fib_rmsnorm.garbage_collection import collector_off
 
 INTERRUPTED = 130
 _tidiers: list[Callable[[], object]] = []

@@ -58,9 +58,9 @@ def _check(kind: str | None, *, each: bool, by_solution: bool) -> None:
 
 def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[dict[str, Any]]]:
     """The rows of the kind asked for, or of all kinds."""
-    from fib_rmsnorm.evaluation.capabilities import describe_readiness
-    from fib_rmsnorm.evaluation.devices import all_devices
-    from fib_rmsnorm.reports import rows as make
+    from fib_rmsnorm.machine.capabilities import describe_readiness
+    from fib_rmsnorm.machine.devices import all_devices
+    from fib_rmsnorm.reports.records import rows as make
 
     rows = {}
     if kind in (None, "definitions"):
@@ -77,8 +77,8 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
 
 
 def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
-    from fib_rmsnorm.reports import listing
-    from fib_rmsnorm.reports.console import stderr, stdout
+    from fib_rmsnorm.reports.records import listing
+    from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
         stderr().print(f"No {kind}; make some: fib-rmsnorm {_KINDS[kind]}")
@@ -93,8 +93,8 @@ def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[dict[str, Any]]]) -> None:
-    from fib_rmsnorm.reports import listing
-    from fib_rmsnorm.reports.console import stdout
+    from fib_rmsnorm.reports.records import listing
+    from fib_rmsnorm.reports.text.console import stdout
 
     console = stdout()
     console.print(f"Registry: {root}")

@@ -44,8 +44,8 @@ def command(
     with ProgressBar(doing="joining"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.console import stdout
         from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+        from fib_rmsnorm.reports.text.console import stdout
 
         ours, *others = (Registry.find(folder) for folder in folders)
         merger = Merger(ours, keep.value if keep else None)

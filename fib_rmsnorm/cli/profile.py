@@ -32,10 +32,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Run a Solution once under NVIDIA's ncu: bandwidth, cache hits, occupancy and why its warps waited."""
-    from fib_rmsnorm.evaluation.devices import choose_devices
-    from fib_rmsnorm.evaluation.draft import find_solution
-    from fib_rmsnorm.evaluation.profiling.ncu import profile
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.profiling.ncu import profile
     from fib_rmsnorm.registry import Registry, generate_workloads
+    from fib_rmsnorm.registry.draft import find_solution
 
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition)
@@ -60,8 +60,8 @@ def command(
 def _print(record: dict[str, object], kernels: list[dict[str, object]], batch: int, *, as_json: bool) -> None:
     from json import dumps
 
-    from fib_rmsnorm.reports.console import stderr, stdout
-    from fib_rmsnorm.reports.profile import describe_profile
+    from fib_rmsnorm.reports.counters import describe_profile
+    from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if as_json:
         typer.echo(dumps(record, indent=2))

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextCol
 from rich.text import Text
 
 from fib_rmsnorm.cli.interrupts import tidying
-from fib_rmsnorm.reports.console import stderr, stdout
+from fib_rmsnorm.reports.text.console import stderr, stdout
 
 _STDERR = 2
 _PATIENCE_S = 0.5

@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.analysis.record import Record
+    from fib_rmsnorm.analysis.trace_record import Record
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 

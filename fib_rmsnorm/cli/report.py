@@ -99,9 +99,9 @@ def _format_of(output: Path | None) -> Format:
 
 
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.document import as_markdown, as_text, print_parts
-    from fib_rmsnorm.reports.report import as_csv, as_json, describe_results
+    from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
     if chosen is Format.TABLE and output is None:
         print_parts(describe_results(results, superseded), stdout())
@@ -118,7 +118,7 @@ def _write(chosen: Format, output: Path | None, results: list[SectionResults], s
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.analysis.ulp import read_ulps
+    from fib_rmsnorm.analysis.ulp_histogram import read_ulps
     from fib_rmsnorm.reports.charts import make_charts
     from fib_rmsnorm.reports.page import PageSection
 
@@ -130,8 +130,8 @@ def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
 
 
 def _draw(sections: list[PageSection], folder: Path) -> None:
-    from fib_rmsnorm.reports.plots import draw, file_name
-    from fib_rmsnorm.reports.report import section_title
+    from fib_rmsnorm.reports.charts.plots import draw, file_name
+    from fib_rmsnorm.reports.results import section_title
 
     try:
         paths = [

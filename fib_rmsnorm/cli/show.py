@@ -35,7 +35,7 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.catalogue import Catalogue
         from fib_rmsnorm.registry.lookup import find_record
-        from fib_rmsnorm.reports.console import stdout
+        from fib_rmsnorm.reports.text.console import stdout
 
         catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
@@ -50,15 +50,15 @@ def command(
 def _describe(
     record: Definition | Solution | Trace, catalogue: Catalogue, console: Console
 ) -> Iterator[RenderableType]:
-    from fib_rmsnorm.reports.evaluation import describe_trace
-    from fib_rmsnorm.reports.records import describe_definition, describe_solution, describe_workload
+    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, describe_workload
+    from fib_rmsnorm.reports.records.trace import describe_trace
     from fib_rmsnorm.schema import Definition, Solution
 
     if isinstance(record, Definition):
         return describe_definition(record, catalogue, console)
     if isinstance(record, Solution):
-        from fib_rmsnorm.evaluation.capabilities import describe_readiness
-        from fib_rmsnorm.evaluation.devices import all_devices
+        from fib_rmsnorm.machine.capabilities import describe_readiness
+        from fib_rmsnorm.machine.devices import all_devices
 
         return describe_solution(record, catalogue, describe_readiness(record, all_devices()), console)
     if record.evaluation is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.compiler import Compilation
+    from fib_rmsnorm.inspection.compiler import Compilation
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Definition, Solution
 
@@ -31,8 +31,8 @@ def command(
 ) -> int:
     """Pack the sources under solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.registry import LANGUAGES, Registry, pack
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
@@ -53,7 +53,7 @@ def command(
 
 
 def _check_arch(arch: str) -> str:
-    from fib_rmsnorm.evaluation.building.compilation import check_arch
+    from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
 
     return check_arch(arch)
 
@@ -62,10 +62,11 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.compiler import compile_solutions
-    from fib_rmsnorm.evaluation.devices import choose_devices, gpu_arch
-    from fib_rmsnorm.evaluation.spawning import Zygote
-    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.inspection import COMPILER
+    from fib_rmsnorm.inspection.compiler import compile_solutions
+    from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Settings
 
     definitions = registry.definitions()
@@ -76,10 +77,10 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
             bar.tell(f"building {solution.name}")
             yield definitions[solution.definition], solution
 
-    with Zygote() as zygote, ProgressBar(len(solutions)) as bar:
+    with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
         device = choose_devices()[0]
-        terms = Terms(Settings(), timeout)
-        with closing(compile_solutions(zygote, jobs(), arch or gpu_arch(device), terms)) as compilations:
+        config = RunConfig(Settings(), timeout)
+        with closing(compile_solutions(fork_server, jobs(), arch or gpu_arch(device), config)) as compilations:
             for compilation in compilations:
                 failed |= compilation.outcome == "failed"
                 _print(compilation, bar, as_json=as_json)
@@ -90,8 +91,8 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
-    from fib_rmsnorm.reports.console import stdout
-    from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 
     if as_json:
         record = {

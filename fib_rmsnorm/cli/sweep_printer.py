@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
-from fib_rmsnorm.evaluation.tuning.sweep import Tried
-from fib_rmsnorm.reports.console import stderr, stdout
-from fib_rmsnorm.reports.tuning import SweepResults, trial_line
+from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
+from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.tuning.sweep import Tried
 
 
 class SweepPrinter:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.scheduler import Event
-    from fib_rmsnorm.evaluation.trial import Trial
+    from fib_rmsnorm.evaluation.try_kernel import TryPlan
     from fib_rmsnorm.schema import Trace
 
 
@@ -44,37 +44,38 @@ def command(
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.spawning import Zygote
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     sizes = split_batch_sizes(batch_sizes)
     if not kernel.exists():
         from fib_rmsnorm.errors import InputError
 
         raise InputError(f"no such file: {kernel}")
-    with Zygote() as zygote, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
+    with ForkServer(ROLES) as fork_server, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
         with importing():
-            from fib_rmsnorm.evaluation.devices import choose_devices
-            from fib_rmsnorm.evaluation.draft import draft_solution
-            from fib_rmsnorm.evaluation.trial import plan_trial, run_trial
-            from fib_rmsnorm.evaluation.workers import Terms
+            from fib_rmsnorm.evaluation.run_config import RunConfig
+            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
+            from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.draft import draft_solution
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
         draft = draft_solution(kernel, wanted, entry)
-        trial = plan_trial(registry, wanted, draft, sizes, choose_devices(device)[0])
-        terms = Terms(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
-        with closing(run_trial(zygote, trial, terms)) as events:
+        trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0])
+        config = RunConfig(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
+        with closing(run_try(fork_server, trial, config)) as events:
             return _report(trial, events, bar, as_json=json)
 
 
-def _report(trial: Trial, events: Iterable[Event], bar: ProgressBar, *, as_json: bool) -> int:
+def _report(trial: TryPlan, events: Iterable[Event], bar: ProgressBar, *, as_json: bool) -> int:
     from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
-    from fib_rmsnorm.reports.console import stderr, stdout
-    from fib_rmsnorm.reports.folding import Folded
-    from fib_rmsnorm.reports.results import folded_result
-    from fib_rmsnorm.reports.trial import describe_failures, passed, verdict
-    from fib_rmsnorm.reports.units import count
+    from fib_rmsnorm.reports.live.evaluations import folded_result
+    from fib_rmsnorm.reports.live.try_verdict import describe_failures, passed, verdict
+    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.reports.text.units import count
 
     spec = trial.draft.spec
     style = "destination-passing" if spec.destination_passing_style else "value-returning"

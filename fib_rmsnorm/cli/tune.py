@@ -22,13 +22,13 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.evaluation.devices import Device
-    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions
-    from fib_rmsnorm.evaluation.tuning.tunable import Tunable
-    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.machine.devices import Device
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.tuning import SweepResults
+    from fib_rmsnorm.reports.live.sweep import SweepResults
     from fib_rmsnorm.schema import Trace
+    from fib_rmsnorm.tuning.sweep import SweepOptions
+    from fib_rmsnorm.tuning.tunable import Tunable
 
 
 def command(
@@ -52,13 +52,13 @@ def command(
 ) -> int:
     """Try every way to launch a Solution that it declares, and write the table by which it chooses."""
     chosen = _split_values(values or [])
-    from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.recorder import OutputFile
-    from fib_rmsnorm.evaluation.tuning.sweep import SweepOptions, check_device
-    from fib_rmsnorm.evaluation.tuning.tunable import find_tunables
-    from fib_rmsnorm.evaluation.workers import Terms
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
     from fib_rmsnorm.schema import Settings
+    from fib_rmsnorm.tuning.sweep import SweepOptions, check_device
+    from fib_rmsnorm.tuning.tunable import find_tunables
 
     registry = Registry.find(root)
     tunables = find_tunables(registry, solution)
@@ -72,7 +72,7 @@ def command(
     sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
     with OutputFile(output) if output else nullcontext() as file:
         options = SweepOptions(sizes, chosen, file)
-        traces, passes = _sweep(swept, place, options, Terms(Settings(), timeout, registry.root), as_json=json)
+        traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
     if passes and not dry_run:
         _finish(registry, tunables, place, traces)
     return 0 if passes else 1
@@ -88,8 +88,8 @@ def _choose(tunables: list[Tunable], definitions: Sequence[str]) -> list[Tunable
 
 
 def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
-    from fib_rmsnorm.evaluation.tuning.choosing import collect_timings
-    from fib_rmsnorm.evaluation.tuning.sweep import read_kept
+    from fib_rmsnorm.tuning.choosing import collect_timings
+    from fib_rmsnorm.tuning.sweep import read_kept
 
     kept = read_kept(tunables, None)
     if not any(map(collect_timings, kept.values())):
@@ -102,8 +102,8 @@ def _finish(
     registry: Registry, tunables: Sequence[Tunable], device: Device, traces: Mapping[str, Sequence[Trace]]
 ) -> None:
     """Write the table from all that is kept of this device model, or from this run where nothing is kept."""
-    from fib_rmsnorm.evaluation.tuning.sweep import is_interpreted, read_kept
-    from fib_rmsnorm.reports.console import stderr
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.tuning.sweep import is_interpreted, read_kept
 
     if is_interpreted(tunables[0], device):
         stderr().print("No table written: interpreted times say nothing about a kernel")
@@ -124,21 +124,21 @@ def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def _sweep(
-    tunables: Sequence[Tunable], device: Device, options: SweepOptions, terms: Terms, *, as_json: bool
+    tunables: Sequence[Tunable], device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Try everything and print it; return the Traces of each Definition, and how many passed."""
     from contextlib import closing
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
-    from fib_rmsnorm.evaluation.tuning.sweep import Sweep, Tried, is_interpreted
-    from fib_rmsnorm.reports.console import stderr
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.tuning.sweep import Sweep, Tried, is_interpreted
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
     if is_interpreted(tunables[0], device):  # told before the minutes that it takes
         stderr().print(f"Interpreted on {device.name}: that finds what is wrong, times nothing, and so writes no table")
     for tunable in tunables:
-        sweep = Sweep(tunable, device, terms)
+        sweep = Sweep(tunable, device, config)
         mine = traces.setdefault(tunable.definition.name, [])
         stderr().print(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
         with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
@@ -147,22 +147,22 @@ def _sweep(
                 mine += [event.trace] if isinstance(event, Tried) else []
         passes += printer.results.passes
         if printer.results.batches:
-            _print_results(tunable, printer.results, device, options, terms, as_json=as_json)
+            _print_results(tunable, printer.results, device, options, config, as_json=as_json)
     return traces, passes
 
 
 def _print_results(
-    tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, terms: Terms, *, as_json: bool
+    tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> None:
     from json import dumps
 
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation.tuning.figures import collect_figures
-    from fib_rmsnorm.reports.console import stderr, stdout
-    from fib_rmsnorm.reports.tuning import figures_table
+    from fib_rmsnorm.reports.live.sweep import figures_table
+    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.tuning.figures import collect_figures
 
     with ProgressBar(doing="looking at what was compiled"):
-        figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, terms)
+        figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, config)
     if as_json:
         stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
         return
@@ -176,8 +176,8 @@ def _print_results(
 
 
 def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> None:
-    from fib_rmsnorm.evaluation.tuning.writing import write_table
-    from fib_rmsnorm.reports.console import stderr
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.tuning.writing import write_table
 
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)

@@ -23,7 +23,7 @@ def command(
     with ProgressBar(doing="checking"):
         from fib_rmsnorm.registry import find_root
         from fib_rmsnorm.registry.validation import validate
-        from fib_rmsnorm.reports.console import stdout
+        from fib_rmsnorm.reports.text.console import stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
         validation = validate(folder or find_root())

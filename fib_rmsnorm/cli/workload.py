@@ -26,8 +26,8 @@ def command(
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.console import stderr, stdout
-    from fib_rmsnorm.reports.units import count
+    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.reports.text.units import count
 
     registry = Registry.find(root)
     wanted = registry.definition(definition)
@@ -64,8 +64,8 @@ def _count_traces(registry: Registry, uuids: set[str]) -> int:
 
 
 def _generate(definition: Definition, sizes: tuple[int, ...], eps: float, device: str) -> list[Workload]:
-    from fib_rmsnorm.evaluation.devices import choose_devices
     from fib_rmsnorm.evaluation.plan import fits
+    from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
 
     if sizes:

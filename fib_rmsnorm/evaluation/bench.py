@@ -7,14 +7,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
-from fib_rmsnorm.evaluation.spawning import Zygote
-from fib_rmsnorm.evaluation.stock import take_stock
-from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -48,18 +49,23 @@ class Started:
     devices: list[str]
 
 
-def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = None) -> Generator[Event | Made | Started]:
+def bench(
+    registry: Registry, options: BenchOptions, fork_server: ForkServer | None = None
+) -> Generator[Event | Made | Started]:
     """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
 
     Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.
     Closing the iterator ends every process of the run. A `zygote` that was started earlier has imported torch
     meanwhile. Raises InputError before anything is written or evaluated.
     """
-    with OutputFile(options.output) if options.output else nullcontext() as output, zygote or Zygote() as source:
-        stock = take_stock(registry)
+    with (
+        OutputFile(options.output) if options.output else nullcontext() as output,
+        fork_server or ForkServer(ROLES) as source,
+    ):
+        records = collect_records(registry)
         devices = choose_devices(options.device)
-        plan = make_plan(stock, options.selection, devices[0])
-        for what, write in stock.unwritten.items():
+        plan = make_plan(records, options.selection, devices[0])
+        for what, write in records.unwritten.items():
             yield Made(what, write())
         yield Started(plan, [device.hardware for device in devices])
         done = {}
@@ -68,7 +74,7 @@ def bench(registry: Registry, options: BenchOptions, zygote: Zygote | None = Non
         scheduler = Scheduler(
             source,
             devices,
-            Terms(options.settings, options.timeout_s, registry.root),
+            RunConfig(options.settings, options.timeout_s, registry.root),
             record=Recorder(registry, output),
             done=done,
         )

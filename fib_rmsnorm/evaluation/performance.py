@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statistics import median, quantiles
 
-from fib_rmsnorm.evaluation.race import Entrant
-from fib_rmsnorm.evaluation.statistics import a_a_difference, latency_interval, middle, trial_ratios
+from fib_rmsnorm.evaluation.interleaved_trials import Candidate
+from fib_rmsnorm.evaluation.timing.latency_statistics import a_a_difference, latency_interval, middle, trial_ratios
 from fib_rmsnorm.schema import Performance, Settings
 
 _MOST_A_A_DIFFERENCE = 0.03
@@ -14,47 +14,49 @@ _MOST_CLOCK_MOVE = 0.02
 _LEAST_OF_COPY = 0.95
 
 
-def describe_performance(entrant: Entrant, reference: Entrant, bytes_moved: int, settings: Settings) -> Performance:
+def describe_performance(
+    candidate: Candidate, reference: Candidate, bytes_moved: int, settings: Settings
+) -> Performance:
     """Sum up the trials of an entrant beside those of the reference."""
-    samples = entrant.samples
-    tick = entrant.tick_ms
+    samples = candidate.samples
+    tick = candidate.tick_ms
     latency_ms = middle(samples, tick)
-    interval = latency_interval(entrant.trials, tick)
+    interval = latency_interval(candidate.trials, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
-    shared = min(len(entrant.trials), len(reference.trials))
-    speedups = trial_ratios(reference.trials[:shared], entrant.trials[:shared], tick)
-    difference = a_a_difference(entrant.trials, tick)
+    shared = min(len(candidate.trials), len(reference.trials))
+    speedups = trial_ratios(reference.trials[:shared], candidate.trials[:shared], tick)
+    difference = a_a_difference(candidate.trials, tick)
     performance = Performance(
         latency_ms=latency_ms,
         reference_latency_ms=middle(reference.samples, tick),
         speedup_factor=median(speedups) if speedups else 0.0,
         speedup_low=min(speedups, default=None),
         speedup_high=max(speedups, default=None),
-        timer=entrant.timer,
-        cold_l2=None if entrant.timer == "cpu_clock" else settings.l2 != "hot",
+        timer=candidate.timer,
+        cold_l2=None if candidate.timer == "cpu_clock" else settings.l2 != "hot",
         samples=len(samples),
-        trials=len(entrant.trials),
-        trial_medians_ms=[round(middle(trial, tick), 9) for trial in entrant.trials],
-        stopped_by=entrant.stopped_by,
-        repeated_trials=entrant.repeated,
+        trials=len(candidate.trials),
+        trial_medians_ms=[round(middle(trial, tick), 9) for trial in candidate.trials],
+        stopped_by=candidate.stopped_by,
+        repeated_trials=candidate.repeated,
         latency_low_ms=interval.low,
         latency_high_ms=interval.high,
         latency_p5_ms=p5,
         latency_p95_ms=p95,
-        busy_ms=middle(entrant.busy_ms, tick),
-        pieces=round(median(entrant.pieces)),
-        hot_latency_ms=middle(entrant.hot_ms, tick) if entrant.hot_ms else None,
+        busy_ms=middle(candidate.busy_ms, tick),
+        pieces=round(median(candidate.pieces)),
+        hot_latency_ms=middle(candidate.hot_ms, tick) if candidate.hot_ms else None,
         a_a_difference=difference,
         bytes_moved=bytes_moved,
         bandwidth_gb_per_s=bytes_moved / latency_ms / 1e6 if latency_ms else None,
-        first_call_ms=entrant.first_call_ms,
-        build_s=entrant.worker.build_s,
-        library_calls=entrant.operators,
+        first_call_ms=candidate.first_call_ms,
+        build_s=candidate.worker.build_s,
+        library_calls=candidate.operators,
     )
-    if entrant.costs:
-        host_us = [costs.host_overhead_us for costs in entrant.costs if costs.host_overhead_us is not None]
+    if candidate.costs:
+        host_us = [costs.host_overhead_us for costs in candidate.costs if costs.host_overhead_us is not None]
         performance.host_overhead_us = min(host_us, default=None)
-        performance.peak_memory_bytes = entrant.costs[-1].peak_memory_bytes
+        performance.peak_memory_bytes = candidate.costs[-1].peak_memory_bytes
     return performance
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.capabilities import capability, reason_to_skip
-from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.stock import Stock
+from fib_rmsnorm.evaluation.bench_records import BenchRecords
+from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_solutions
@@ -66,15 +66,15 @@ class Plan:
         return sum(len(group.solutions) for group in self.groups)
 
 
-def make_plan(stock: Stock, selection: Selection, device: Device) -> Plan:
+def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Plan:
     """Choose what to evaluate on devices like `device`.
 
     Raises InputError if a filter matches nothing, or nothing can be evaluated: neither a mistyped name nor a
     machine without the GPU must look like success.
     """
-    definitions = choose("definition", stock.definitions.values(), lambda d: d.name, selection.definitions)
+    definitions = choose("definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
-    candidates = [s for s in stock.solutions.values() if s.definition in chosen_names]
+    candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan = Plan()
     runnable = []
@@ -86,10 +86,10 @@ def make_plan(stock: Stock, selection: Selection, device: Device) -> Plan:
             runnable.append(solution)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
-        _plan_definition(plan, definition, stock.workloads[definition.name], mine, selection, device)
+        _plan_definition(plan, definition, records.workloads[definition.name], mine, selection, device)
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
-        why = _describe(plan.skips) if plan.skips else f"{stock.root} has no {lacking}; see: fib-rmsnorm list"
+        why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
         raise InputError(f"nothing to evaluate on {device.name}: {why}")
     return plan
 

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from fib_rmsnorm.evaluation.court import ReferenceFailedError
-from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.lane import Lane
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.judging.judge_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
-from fib_rmsnorm.evaluation.process import StoppedError
-from fib_rmsnorm.evaluation.spawning import Zygote
-from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 
 ResultKey = tuple[str, str, str, str, str, Settings | None]
@@ -73,19 +73,19 @@ class Scheduler:
 
     def __init__(
         self,
-        zygote: Zygote,
+        fork_server: ForkServer,
         devices: list[Device],
-        terms: Terms,
+        config: RunConfig,
         *,
         record: Callable[[Evaluated | Resumed], None] = lambda _: None,
         done: dict[ResultKey, Trace] | None = None,
     ) -> None:
-        self._zygote = zygote
-        self._settings = terms.settings
+        self._fork_server = fork_server
+        self._settings = config.settings
         self._record = record
         self._record_lock = threading.Lock()
         self._done = done or {}
-        self._lanes = [Lane(zygote, device, terms) for device in devices]
+        self._device_runners = [DeviceRunner(fork_server, device, config) for device in devices]
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def run(self, plan: Plan) -> Generator[Event]:
@@ -94,8 +94,11 @@ class Scheduler:
         groups: queue.SimpleQueue[Group] = queue.SimpleQueue()
         for group in plan.groups:
             groups.put(group)
-        lanes = self._lanes[: max(1, len(plan.groups))]
-        threads = [threading.Thread(target=self._run_lane, args=(lane, groups), daemon=True) for lane in lanes]
+        device_runners = self._device_runners[: max(1, len(plan.groups))]
+        threads = [
+            threading.Thread(target=self._run_device, args=(device_runner, groups), daemon=True)
+            for device_runner in device_runners
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -110,18 +113,18 @@ class Scheduler:
                     yield event
         finally:
             # Ends whatever still runs, so that the threads come back at once.
-            self._zygote.close()
+            self._fork_server.stop()
             for thread in threads:
                 thread.join()
 
-    def _run_lane(self, lane: Lane, groups: queue.SimpleQueue[Group]) -> None:
+    def _run_device(self, device_runner: DeviceRunner, groups: queue.SimpleQueue[Group]) -> None:
         try:
             while True:
                 try:
                     group = groups.get_nowait()
                 except queue.Empty:
                     return
-                self._run_group(lane, group)
+                self._run_group(device_runner, group)
         except StoppedError:
             return
         except BaseException as error:
@@ -129,26 +132,26 @@ class Scheduler:
         finally:
             self._events.put(None)
 
-    def _run_group(self, lane: Lane, group: Group) -> None:
+    def _run_group(self, device_runner: DeviceRunner, group: Group) -> None:
         missing = []
         for solution in group.solutions:
-            earlier = self._result_of(lane, group, solution)
+            earlier = self._result_of(device_runner, group, solution)
             if earlier is None:
                 missing.append(solution)
             else:
                 self._emit(Resumed(earlier))
         if not missing:
             return
-        if unbuilt := lane.count_unbuilt(missing):
-            self._events.put(Building(lane.device, unbuilt))
+        if unbuilt := device_runner.count_unbuilt(missing):
+            self._events.put(Building(device_runner.device, unbuilt))
         try:
-            for trace in lane.evaluate(group.definition, group.workload, missing):
+            for trace in device_runner.evaluate(group.definition, group.workload, missing):
                 self._emit(Evaluated(trace))
         except ReferenceFailedError as error:
             self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))
 
-    def _result_of(self, lane: Lane, group: Group, solution: Solution) -> Trace | None:
-        hardware = lane.device.hardware
+    def _result_of(self, device_runner: DeviceRunner, group: Group, solution: Solution) -> Trace | None:
+        hardware = device_runner.device.hardware
         return self._done.get(result_key(group.definition, group.workload, solution, hardware, self._settings))
 
     def _emit(self, event: Evaluated | Resumed) -> None:

@@ -9,19 +9,24 @@ if TYPE_CHECKING:
     from fib_rmsnorm.registry.layout import Layout, find_root
     from fib_rmsnorm.registry.packing import LANGUAGES, pack
     from fib_rmsnorm.registry.registry import Registry
-    from fib_rmsnorm.registry.workloads import DEFAULT_BATCH_SIZES, bytes_moved, generate_workloads, tensor_bytes
+    from fib_rmsnorm.registry.workload_generation import (
+        DEFAULT_BATCH_SIZES,
+        bytes_moved,
+        generate_workloads,
+        tensor_bytes,
+    )
 
 # Names are imported when first used: the schema imports torch, and whoever needs only a path rule needs neither.
 _HOME_OF = {
-    "DEFAULT_BATCH_SIZES": "workloads",
+    "DEFAULT_BATCH_SIZES": "workload_generation",
     "LANGUAGES": "packing",
     "Layout": "layout",
     "Registry": "registry",
-    "bytes_moved": "workloads",
+    "bytes_moved": "workload_generation",
     "find_root": "layout",
-    "generate_workloads": "workloads",
+    "generate_workloads": "workload_generation",
     "pack": "packing",
-    "tensor_bytes": "workloads",
+    "tensor_bytes": "workload_generation",
 }
 
 __all__ = [

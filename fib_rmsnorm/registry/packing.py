@@ -76,12 +76,12 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
         there = ", ".join(definitions) or "none"
         raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (there: {there})", wanted)
     return [
-        _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else sister_suffix(name))
+        _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else definition_suffix(name))
         for name in served
     ]
 
 
-def sister_suffix(definition: str) -> str:
+def definition_suffix(definition: str) -> str:
     """What a Definition's constants add to a Solution's name: `_d8192_bf16` of `rmsnorm_d8192_bf16`."""
     _, separator, constants = definition.partition("_")
     return f"_{constants}" if separator else f"_{definition}"

@@ -11,10 +11,10 @@ from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
 from fib_rmsnorm.analysis.difference import session_deviation
-from fib_rmsnorm.analysis.record import Record
-from fib_rmsnorm.reports.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.tables import Grid
-from fib_rmsnorm.reports.units import count, format_latency
+from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import count, format_latency
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
 

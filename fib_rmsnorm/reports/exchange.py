@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.merge import Conflict, Merger
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.reports.text.units import count
 
 _NOUNS = {
     "definition": "Definition",

@@ -8,11 +8,11 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from fib_rmsnorm.reports.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.launches import explain_traffic, launches_table
-from fib_rmsnorm.reports.records import heading
-from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import assignments, count
+from fib_rmsnorm.reports.records.record import heading
+from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
+from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.units import assignments, count
 
 Record = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from fib_rmsnorm.reports.tables import plain_table
-from fib_rmsnorm.reports.units import assignments, format_percent
+from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.units import assignments, format_percent
 
 Record = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fib_rmsnorm.analysis.results import Result, SectionResults
-from fib_rmsnorm.reports.tables import Grid
+from fib_rmsnorm.reports.text.tables import Grid
 
 
 def results_grid(section: SectionResults) -> Grid:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.ranking import Contest, Ranking
-from fib_rmsnorm.reports.document import Heading, Part
-from fib_rmsnorm.reports.report import section_title
-from fib_rmsnorm.reports.tables import Grid
-from fib_rmsnorm.reports.units import format_latency, format_percent, format_ratio
+from fib_rmsnorm.reports.results import section_title
+from fib_rmsnorm.reports.text.document import Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import format_latency, format_percent, format_ratio
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:

@@ -1,124 +1,184 @@
-"""Evaluations as they come, a line each, and a table of them all."""
+"""The results of Traces as tables: a section for each set of conditions, a table for each Workload."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from textwrap import shorten
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from rich.text import Text
+from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
+from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import (
+    assignments,
+    count,
+    format_bandwidth,
+    format_latency,
+    format_percent,
+    format_ratio,
+)
 
-from fib_rmsnorm.reports.folding import Folded
-from fib_rmsnorm.reports.tables import WordTable, plain_table
-from fib_rmsnorm.reports.units import format_bandwidth, format_latency, format_percent, format_ratio
-from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
-
-_AXES_WIDTH = 11
-_LINE_WIDTH = 120
-_REASON_WIDTH = 160  # of a failure
-_SHORTEST_REASON = 16  # less of a reason is a riddle
-
-
-def axes_text(trace: Trace) -> str:
-    """The Workload's axes: `batch=32`."""
-    return " ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
-
-
-def result_line(trace: Trace, name_width: int) -> Text:
-    """One evaluation in one line."""
-    evaluation = trace.evaluation
-    if evaluation is None:
-        raise ValueError("a workload trace has no result")
-    passed = evaluation.status is EvaluationStatus.PASSED
-    line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
-    line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
-    line.append(f"  {_details(evaluation)}")
-    if reasons := suspicions(trace):
-        _append_doubt(line, reasons[0])
-    return line
-
-
-def folded_result(trace: Trace, name_width: int) -> Folded:
-    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
-    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2)
+_COLUMNS = (
+    "solution",
+    "language",
+    ">latency",
+    ">±",
+    ">bandwidth",
+    ">of copy",
+    ">of peak",
+    ">reference",
+    ">baseline",
+    ">host",
+    "",
+)
 
 
-def _details(evaluation: Evaluation) -> str:
-    performance = evaluation.performance
-    if performance is None:
-        reason = evaluation.log.strip().partition("\n")[0]
-        return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1]}…"
-    latency = f"{format_latency(performance.latency_ms):>8}"
-    if performance.interpreted:
-        return f"{latency}  interpreted: no measure of the kernel"
-    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
-    parts = [
-        latency,
-        f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
-        f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"{format_ratio(performance.speedup_factor):>5} reference",
-    ]
-    return "  ".join(filter(None, parts))
+def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
+    """A table for each Workload, section by section, and what to know about them."""
+    for section in sections:
+        yield Heading(section_title(section))
+        yield from workload_grids(section)
+        yield _legend(section)
+        if any(result.record.interpreted for result in section.results):
+            yield "interpreted: the time of an interpreter, no measure of the kernel."
+        for result in section.results:
+            if result.record.is_native and result.record.suspect:
+                yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
+    if superseded:
+        left_out = count(superseded, "older Trace")
+        yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
 
 
-def suspicions(trace: Trace) -> list[str]:
-    """The reasons not to trust a Trace's latency."""
-    performance = trace.evaluation.performance if trace.evaluation else None
-    return performance.suspect if performance else []
+def _legend(section: SectionResults) -> str:
+    """What the columns mean."""
+    has_intervals = any(result.record.latency_low_ms for result in section.results)
+    latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
+    rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
+    over = any((result.percent_of_peak or 0) > 100 for result in section.results)
+    peak = " Of peak: over 100% where the memory was spared a part of the bytes, which L2 still held." if over else ""
+    return f"Latency: {latency}. Times as fast: {rivals}.{peak}"
 
 
-def _append_doubt(line: Text, reason: str) -> None:
-    """Mark a line, with as much of the reason as fits it; `show` and the verdict of `try` have all of them."""
-    line.append("  SUSPECT", style="yellow")
-    room = _LINE_WIDTH - len(line) - 1
-    if room >= _SHORTEST_REASON:
-        line.append(f" {shorten(reason, room, placeholder=' …')}")
+def section_title(section: SectionResults) -> str:
+    """`rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2`."""
+    return f"{section.definition} on {section.conditions.text}"
 
 
-def results_table(traces: Sequence[Trace]) -> WordTable:
-    """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
-    columns = list(dict.fromkeys(axes_text(trace) for trace in traces))
-    rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
-    cells = {(trace.solution or "", axes_text(trace)): _cell(trace) for trace in traces}
-    return plain_table(
-        ("", *(f">{column}" for column in columns)),
-        [
-            ("reference", *(_reference_cell(traces, column) for column in columns)),
-            *((row, *(cells.get((row, column), "") for column in columns)) for row in rows),
-        ],
+def empty_name(section: SectionResults) -> str:
+    """What the floor of any launch is called."""
+    return "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
+
+
+def workload_grids(section: SectionResults) -> Iterator[Grid]:
+    """A table for each Workload."""
+    for each in section.workloads:
+        bounds = {
+            "Reference": each.reference_ms,
+            "A copy of the same bytes": each.copy_ms,
+            empty_name(section): each.empty_ms,
+        }
+        rows: list[Sequence[str]] = [
+            (name, "", format_latency(latency_ms), *[""] * (len(_COLUMNS) - 3))
+            for name, latency_ms in bounds.items()
+            if latency_ms
+        ]
+        rows += [_row(result) for result in each.results]
+        yield Grid(_COLUMNS, rows, title=f"Benchmark Results ({each.title})")
+
+
+def _row(result: Result) -> Sequence[str]:
+    record = result.record
+    return (
+        result.label,
+        LANGUAGE_TITLES.get(record.language or "", record.language or ""),
+        format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
+        either_side(record),
+        format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
+        format_percent(record.percent_of_copy) if record.percent_of_copy and record.is_native else "",
+        format_percent(result.percent_of_peak) if result.percent_of_peak else "",
+        _ratio(result.over_reference),
+        _ratio(result.over_baseline),
+        format_latency(record.host_overhead_us / 1e3) if record.host_overhead_us is not None else "",
+        result.mark,
     )
 
 
-def _reference_cell(traces: Sequence[Trace], column: str) -> str:
-    for trace in traces:
-        if axes_text(trace) == column and trace.evaluation and trace.evaluation.performance:
-            return format_latency(trace.evaluation.performance.reference_latency_ms)
-    return ""
-
-
-def _cell(trace: Trace) -> str:
-    evaluation = trace.evaluation
-    if evaluation is None:
+def either_side(record: Record) -> str:
+    """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
+    interval, latency = record.interval_ms, record.latency_ms
+    if interval is None or not latency or not record.is_native:
         return ""
-    performance = evaluation.performance
-    if performance is None:
-        return evaluation.status.value
-    if performance.interpreted:
-        return "interpreted"
-    doubt = "*" if performance.suspect else ""
-    return f"{doubt}{format_latency(performance.latency_ms)} ({format_ratio(performance.speedup_factor)})"
+    low, high = interval
+    return f"{50 * (max(high, latency) - min(low, latency)) / latency:.1f}%"
 
 
-def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """What the table's `*` stands for, if there is one, and where to read what failed."""
-    doubted = [trace for trace in traces if suspicions(trace)]
-    failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
-    found = []
-    if doubted:
-        found.append(f"* SUSPECT, a number not to trust; the reasons: {_show(doubted[0])}")
-    if failed:
-        found.append(f"Failures in full: {_show(failed[0])}")
-    return found
+def _ratio(speedup: Speedup | None) -> str:
+    return format_ratio(speedup.factor) if speedup else ""
 
 
-def _show(trace: Trace) -> str:
-    return f"fib-rmsnorm show {trace.solution}@{axes_text(trace).replace(' ', ',')}"
+def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
+    """A row for each result, with numbers as they are."""
+    return [
+        _flat(section, workload, result)
+        for section in sections
+        for workload in section.workloads
+        for result in workload.results
+    ]
+
+
+def as_csv(sections: Sequence[SectionResults]) -> str:
+    """A row for each result; its axes and scalars are text, as in the tables."""
+    rows = [
+        {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
+        for row in result_rows(sections)
+    ]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_json(sections: Sequence[SectionResults], superseded: int) -> str:
+    """The rows of the CSV, and how many Traces were left out."""
+    return json.dumps({"superseded": superseded, "results": result_rows(sections)}, indent=2) + "\n"
+
+
+def _flat(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
+    record, conditions = result.record, section.conditions
+    return {
+        "definition": section.definition,
+        "hardware": conditions.hardware,
+        "timer": conditions.timer,
+        "clock_mhz": record.during_mhz,
+        "cold_l2": conditions.cold_l2,
+        **workload.identity,
+        "solution": record.solution,
+        "label": result.label,
+        "author": record.author,
+        "language": record.language,
+        "status": record.status,
+        "mark": result.mark,
+        "latency_ms": record.latency_ms,
+        "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
+        "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
+        "reference_latency_ms": record.reference_latency_ms,
+        "speedup_over_reference": result.over_reference.factor if result.over_reference else None,
+        "baseline": section.baseline,
+        "speedup_over_baseline": result.over_baseline.factor if result.over_baseline else None,
+        "bytes_moved": record.bytes_moved,
+        "bandwidth_gb_per_s": result.bandwidth_gb_per_s,
+        "percent_of_copy": record.percent_of_copy if record.is_native else None,
+        "percent_of_peak": result.percent_of_peak,
+        "copy_ms": record.copy_ms,
+        "empty_ms": record.empty_ms,
+        "host_overhead_us": record.host_overhead_us,
+        "empty_host_us": record.empty_host_us,
+        "suspect": "; ".join(record.suspect),
+        "timestamp": record.timestamp,
+        "trace": record.place,
+    }

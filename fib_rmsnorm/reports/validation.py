@@ -9,7 +9,7 @@ from dataclasses import asdict
 from rich.text import Text
 
 from fib_rmsnorm.registry.validation import Finding, Validation
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.reports.text.units import count
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

@@ -12,7 +12,7 @@ from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
-from fib_rmsnorm.analysis.ulp import read_ulps
+from fib_rmsnorm.analysis.ulp_histogram import read_ulps
 from fib_rmsnorm.reports.charts import make_charts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 from trace_json import records, trace
 
-from fib_rmsnorm.analysis.devices import DEVICES, find_device, peak_of
+from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import make_roofline
 from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.schema import Definition
 
@@ -86,7 +87,7 @@ def test_the_fastest_is_trusted(definition):
     ],
 )
 def test_devices_are_known_by_the_names_that_drivers_give(hardware, name):
-    device = find_device(hardware)
+    device = find_gpu_model(hardware)
     assert (device.name if device else None) == name
 
 
@@ -95,4 +96,4 @@ def test_the_recorded_peak_comes_before_the_datasheet():
     assert peak_of(found).gb_per_s == 4814.304
     found.peak_bandwidth_gb_per_s = None
     assert peak_of(found).source == "datasheet of the H200"
-    assert len({device.name for device in DEVICES}) == len(DEVICES)
+    assert len({device.name for device in GPU_MODELS}) == len(GPU_MODELS)

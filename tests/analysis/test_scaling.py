@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trace_json import record
 
 from fib_rmsnorm.analysis.scaling import fit
-from fib_rmsnorm.statistics import t_central_probability, t_quantile
+from fib_rmsnorm.student_t import t_central_probability, t_quantile
 
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 

@@ -9,7 +9,7 @@ from trace_json import records, trace, upstream_trace
 
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
-from fib_rmsnorm.analysis.sources import SolutionFacts, SourceText
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
 from fib_rmsnorm.errors import InputError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.reports.units import format_ratio
+from fib_rmsnorm.reports.text.units import format_ratio
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from trace_json import record
 from fib_rmsnorm.analysis.comparison import compare
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift
 from fib_rmsnorm.analysis.loading import load
-from fib_rmsnorm.evaluation.race import INTERVAL_GOAL
-from fib_rmsnorm.evaluation.statistics import latency_interval, middle
-from fib_rmsnorm.statistics import t_quantile
+from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
+from fib_rmsnorm.evaluation.timing.latency_statistics import latency_interval, middle
+from fib_rmsnorm.student_t import t_quantile
 
 ROOT = Path(__file__).resolve().parents[2]
 # As in the committed traces of an H200 at batch 1 to 32: the clock's tick, and the spread of the calls of a run

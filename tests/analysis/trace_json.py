@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fib_rmsnorm.analysis.decoding import decode
-from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.trace_record import Record
 
 GPU = "NVIDIA H200"
 

@@ -9,7 +9,7 @@ from stock import make_stocked
 
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.reports import console
+from fib_rmsnorm.reports.text import console
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from fib_rmsnorm.evaluation import capabilities, survey
-from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.evaluation import readiness as survey
+from fib_rmsnorm.machine import capabilities
+from fib_rmsnorm.machine.devices import Device
 
 GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
 

@@ -8,7 +8,7 @@ import pytest
 from registries import REPOSITORY, TESTS, make_registry, pack_all
 from stock import CUDA, DEFINITION, PYTHON
 
-from fib_rmsnorm.evaluation.building.native import find_cuda_home
+from fib_rmsnorm.building.native import find_cuda_home
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
@@ -64,7 +64,7 @@ def test_cuda_launches_follow_the_architecture(fib, shipped):
         "explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "8.0", "--batch-sizes", "512", "--json"
     )
     record = json.loads(outcome.out)
-    assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100", 108)
+    assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100 40 GB", 108)
     check_launches(record, (512,))
 
 
@@ -117,7 +117,7 @@ def test_cpp_functions_and_their_vectors(fib, shipped):
 def test_as_text(fib, shipped):
     outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
     assert outcome.lines[0] == (
-        "rmsnorm_cuda_vec16_v1 (CUDA) for rmsnorm_d4096, compiled for sm_90 (H100 SXM, H200: 132 multiprocessors)"
+        "rmsnorm_cuda_vec16_v1 (CUDA) for rmsnorm_d4096, compiled for sm_90 (H200: 132 multiprocessors)"
     )
     assert "\x1b" not in outcome.out
     assert "2 x 16 bytes" in outcome.row("rmsnorm_row<__half2,")

@@ -5,8 +5,8 @@ import json
 import pytest
 from stock import CUDA, DEFINITION, HARDWARE, PYTHON, add_sources, make_trace, pack_all
 
-from fib_rmsnorm.evaluation import capabilities, devices
-from fib_rmsnorm.evaluation.devices import Device
+from fib_rmsnorm.machine import capabilities, devices
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.schema import trace_id
 

@@ -12,9 +12,9 @@ import pytest
 from registries import REPOSITORY, cli_environment, make_registry
 from stock import DEFINITION, PYTHON
 
-from fib_rmsnorm.evaluation import devices
-from fib_rmsnorm.evaluation.devices import Device
-from fib_rmsnorm.evaluation.profiling.counters import parse_counters
+from fib_rmsnorm.machine import devices
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling.counters import parse_counters
 from fib_rmsnorm.registry import generate_workloads
 
 # The shape of a raw page: launch columns without units, then metrics by name, a row of units, then a row a kernel.
@@ -191,7 +191,7 @@ def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
 
 
 def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tmp_path):
-    from fib_rmsnorm.evaluation.profiling import ncu as module
+    from fib_rmsnorm.profiling import ncu as module
 
     monkeypatch.setattr(module, "find_ncu", lambda: None)
     outcome = fib("profile", solution)
@@ -227,7 +227,7 @@ def test_the_watched_process_calls_the_solution(stocked, tmp_path):
     }
     request["solution"]["sources"][0]["content"] += "\nprint('imported')\n"
     (tmp_path / "request.json").write_text(json.dumps(request))
-    command = [sys.executable, "-m", "fib_rmsnorm.evaluation.profiling.target", str(tmp_path / "request.json")]
+    command = [sys.executable, "-m", "fib_rmsnorm.profiling.target", str(tmp_path / "request.json")]
     run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "imported\n"
@@ -235,7 +235,7 @@ def test_the_watched_process_calls_the_solution(stocked, tmp_path):
 
 @pytest.mark.gpu
 def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
-    from fib_rmsnorm.evaluation.profiling.ncu import find_ncu
+    from fib_rmsnorm.profiling.ncu import find_ncu
 
     if find_ncu() is None:
         pytest.skip("needs ncu")

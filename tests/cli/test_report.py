@@ -134,8 +134,8 @@ def test_a_terminal_gets_the_same_in_its_width(stocked):
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.document import print_parts
-    from fib_rmsnorm.reports.report import describe_results
+    from fib_rmsnorm.reports.results import describe_results
+    from fib_rmsnorm.reports.text.document import print_parts
 
     found = load_traces([stocked.root], warn=print)
     results = find_results(split(found.records), found.solutions)

@@ -9,8 +9,8 @@ from rich.console import Console
 from stock import CUDA, make_trace
 
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.results import folded_result, result_line, results_footnotes, results_table
-from fib_rmsnorm.reports.trial import verdict
+from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
+from fib_rmsnorm.reports.live.try_verdict import verdict
 from fib_rmsnorm.schema import EvaluationStatus
 
 REASON = "it takes 60% of a copy"

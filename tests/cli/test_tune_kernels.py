@@ -8,7 +8,7 @@ import shutil
 import pytest
 from registries import REPOSITORY, make_registry
 
-from fib_rmsnorm.evaluation.building.native import find_cuda_home
+from fib_rmsnorm.building.native import find_cuda_home
 
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
@@ -51,8 +51,8 @@ def make_kernel(tmp_path, name, table):
     ],
 )
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
-    from fib_rmsnorm.evaluation.tuning.table import Columns, Entry, Provenance, Rung, render_table
     from fib_rmsnorm.registry.manifest import read_manifest
+    from fib_rmsnorm.tuning.table import Columns, Entry, Provenance, Rung, render_table
 
     language = name.split("_")[1]
     if language != "triton" and find_cuda_home() is None:

@@ -11,14 +11,14 @@ import pytest
 import torch
 from registries import add_kernel, cli_environment
 
-from fib_rmsnorm.evaluation import strays
-from fib_rmsnorm.evaluation.building.sources import write_sources
-from fib_rmsnorm.evaluation.keepsakes import Keepsakes
-from fib_rmsnorm.evaluation.outputs import OutputBuffers
-from fib_rmsnorm.evaluation.seclusion import seclusion_version
-from fib_rmsnorm.evaluation.strays import find_strays
+from fib_rmsnorm.building.source_files import write_sources
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
+from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.sandbox import idle_check as strays
+from fib_rmsnorm.sandbox.idle_check import find_busy
+from fib_rmsnorm.sandbox.landlock import landlock_version
 
 
 class TestOutputBuffers:
@@ -39,7 +39,7 @@ class TestStrays:
         started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
         with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
             process.stdout.readline()
-            found = find_strays([process.pid]).get(process.pid)
+            found = find_busy([process.pid]).get(process.pid)
             process.kill()
         return found
 
@@ -81,7 +81,7 @@ class TestStrays:
     def test_it_takes_honest_ones_little_time(self):
         with subprocess.Popen(["sleep", "60"]) as process:
             started = time.monotonic()
-            assert find_strays([process.pid]) == {}
+            assert find_busy([process.pid]) == {}
             assert time.monotonic() - started < 0.25
             process.kill()
 
@@ -96,13 +96,13 @@ class TestWaitingForQuiet:
 
 
 class TestSeclusion:
-    @pytest.mark.skipif(seclusion_version() < 6, reason="this kernel secludes less, or nothing")
+    @pytest.mark.skipif(landlock_version() < 6, reason="this kernel secludes less, or nothing")
     def test_a_secluded_process_reaches_no_other_but_its_children(self, tmp_path):
         code = """
 import os
 import signal
 from pathlib import Path
-from fib_rmsnorm.evaluation.seclusion import seclude
+from fib_rmsnorm.sandbox.landlock import seclude
 
 seclude()
 here = Path.cwd()
@@ -166,9 +166,9 @@ class TestSources:
         assert (tmp_path / "sources").stat().st_ino == before
 
 
-class TestKeepsakes:
+class TestKeptOutputs:
     def test_a_few_kept_outputs_are_no_cache_and_many_are(self):
-        keepsakes = Keepsakes()
+        keepsakes = KeptOutputs()
         outputs = [torch.randn(4, 32) for _ in range(5)]
         for output in outputs:
             keepsakes.remember([output])
@@ -179,7 +179,7 @@ class TestKeepsakes:
         assert keepsakes.find_kept() == 0
 
     def test_equal_elements_say_nothing(self):
-        keepsakes = Keepsakes()
+        keepsakes = KeptOutputs()
         kept = [torch.full((4, 32), float(value)) for value in range(5)]
         for output in kept:
             keepsakes.remember([output])

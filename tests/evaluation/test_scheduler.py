@@ -10,12 +10,13 @@ from datetime import datetime
 import pytest
 from registries import QUICK, RIGHT, add_kernel, make_registry
 
-from fib_rmsnorm.evaluation.devices import choose_devices
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
-from fib_rmsnorm.evaluation.spawning import Zygote
-from fib_rmsnorm.evaluation.workers import Terms
+from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
@@ -30,8 +31,8 @@ HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace("ctypes.string_at(0)", "__import__(
 def evaluate(registry: Registry, *solutions: Solution, timeout_s: float = 60) -> Iterator[Trace]:
     (definition,) = registry.definitions().values()
     plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
-    with Zygote() as zygote:
-        scheduler = Scheduler(zygote, choose_devices("cpu"), Terms(QUICK, timeout_s))
+    with ForkServer(ROLES) as fork_server:
+        scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s))
         for event in scheduler.run(plan):
             if isinstance(event, Evaluated):
                 yield event.trace
@@ -95,15 +96,15 @@ def test_a_trace_is_recorded_before_the_next_workload_is_touched(registry):
         time.sleep(0.3)
         marker.touch()
 
-    with Zygote() as zygote:
-        scheduler = Scheduler(zygote, choose_devices("cpu"), Terms(QUICK, 60), record=record)
+    with ForkServer(ROLES) as fork_server:
+        scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
         traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
 
 
 def test_the_judges_time_is_not_charged_to_the_solution(registry):
     """The exact answer of many rows takes the judge longer than a solution may take in all."""
-    from fib_rmsnorm.evaluation.workers import Allowance, Worker
+    from fib_rmsnorm.evaluation.worker_pool import TimeBudget, WorkerClient
 
     class Answers:
         def request(self, _message, deadline, _limit):
@@ -111,10 +112,10 @@ def test_the_judges_time_is_not_charged_to_the_solution(registry):
             time.sleep(0.05)
             return {"ok": True, "changed_inputs": [], "overrun": [], "call_ms": 1.0}
 
-    from fib_rmsnorm.evaluation.answers import Called
+    from fib_rmsnorm.evaluation.worker.worker_messages import Called
 
-    process, allowance = Answers(), Allowance(10)
-    worker = Worker(process, 0.0, Terms(QUICK, 10))
+    process, allowance = Answers(), TimeBudget(10)
+    worker = WorkerClient(process, 0.0, RunConfig(QUICK, 10))
     worker.ask({"do": "call"}, Called, allowance)
     time.sleep(0.5)
     worker.ask({"do": "call"}, Called, allowance)

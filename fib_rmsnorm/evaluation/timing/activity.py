@@ -13,7 +13,7 @@ from typing import Any
 from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.attribution import Piece
-from fib_rmsnorm.evaluation.timing.driver import require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import require_success
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
 _BUFFER_BYTES = 1 << 20  # some 5,000 records; CUPTI asks for more if it needs more

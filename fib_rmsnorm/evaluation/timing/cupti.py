@@ -6,7 +6,7 @@ import torch
 
 from fib_rmsnorm.evaluation.timing.activity import ActivityRecorder
 from fib_rmsnorm.evaluation.timing.attribution import attribute
-from fib_rmsnorm.evaluation.timing.driver import make_private_stream
+from fib_rmsnorm.evaluation.timing.cuda_driver import make_private_stream
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
 from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.driver import load_driver, require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, require_success
 
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 

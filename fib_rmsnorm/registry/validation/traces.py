@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
-from fib_rmsnorm.registry.workloads import generating_command
+from fib_rmsnorm.registry.workload_generation import generating_command
 from fib_rmsnorm.schema import EvaluationStatus, Solution, Trace, Workload, digest
 
 

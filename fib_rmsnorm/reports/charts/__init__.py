@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.ulp import UlpHistogram
+from fib_rmsnorm.analysis.ulp_histogram import UlpHistogram
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series
 from fib_rmsnorm.reports.charts.distributions import spread_chart, ulp_chart
 from fib_rmsnorm.reports.charts.models import roofline_chart, scaling_chart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.record import Record
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.record import Record
 from fib_rmsnorm.analysis.results import WorkloadResults
+from fib_rmsnorm.analysis.trace_record import Record
 from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, find_axis
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.reports.document import Heading, Part
 from fib_rmsnorm.reports.findings.numbers import findings_json
 from fib_rmsnorm.reports.findings.roofs import describe_bounds, describe_intensity, describe_peak
 from fib_rmsnorm.reports.findings.scaling import describe_scaling
-from fib_rmsnorm.reports.report import section_title
+from fib_rmsnorm.reports.results import section_title
+from fib_rmsnorm.reports.text.document import Heading, Part
 
 __all__ = ["describe_findings", "describe_section", "findings_json"]
 

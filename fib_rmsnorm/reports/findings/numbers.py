@@ -11,7 +11,7 @@ from typing import Any
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import WorkloadRoof
 from fib_rmsnorm.analysis.scaling import Fit
-from fib_rmsnorm.statistics import Estimate
+from fib_rmsnorm.student_t import Estimate
 
 
 def findings_json(sections: Sequence[SectionFindings]) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fib_rmsnorm.analysis.devices import Device
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
-from fib_rmsnorm.reports.document import Part
-from fib_rmsnorm.reports.tables import Grid
-from fib_rmsnorm.reports.units import format_bandwidth, format_bytes, format_latency, format_percent
+from fib_rmsnorm.machine.gpu_models import GpuModel
+from fib_rmsnorm.reports.text.document import Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
 
 # As fast a share of a copy as only the memory's speed explains.
 _BOUND_BY_MEMORY = 80
@@ -93,7 +93,7 @@ def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
     )
 
 
-def _ridge_text(roofline: Roofline, device: Device, ridge: float) -> str:
+def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
     peak = roofline.peak
     clock = roofline.clock_mhz or device.boost_mhz
     whose = "measured" if roofline.clock_mhz else "datasheet's boost"
@@ -106,7 +106,7 @@ def _ridge_text(roofline: Roofline, device: Device, ridge: float) -> str:
     return (
         f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
         f" {(roofline.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
-        f" {device.fp32_lanes} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
+        f" {device.fp32_units} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
         f" over {format_bandwidth(peak.gb_per_s if peak else 0.0)} ({peak.source if peak else ''}).{verdict}"
     )
 

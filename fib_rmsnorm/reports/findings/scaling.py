@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.scaling import Fit
-from fib_rmsnorm.reports.document import Doubt, Part
-from fib_rmsnorm.reports.tables import Grid
-from fib_rmsnorm.reports.units import format_bandwidth, format_bytes, format_latency
-from fib_rmsnorm.statistics import Estimate
+from fib_rmsnorm.reports.text.document import Doubt, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency
+from fib_rmsnorm.student_t import Estimate
 
 
 def describe_scaling(section: SectionFindings) -> Iterator[Part]:

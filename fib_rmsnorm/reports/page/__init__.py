@@ -9,14 +9,14 @@ from html import escape
 from importlib.resources import files
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.sources import SolutionFacts
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.reports.charts import Chart
-from fib_rmsnorm.reports.document import as_html
 from fib_rmsnorm.reports.findings import describe_section
-from fib_rmsnorm.reports.page.results import results_table
-from fib_rmsnorm.reports.page.sources import highlighting_css, sources_html
-from fib_rmsnorm.reports.report import section_title
-from fib_rmsnorm.reports.units import count
+from fib_rmsnorm.reports.page.page_results import results_table
+from fib_rmsnorm.reports.page.page_sources import highlighting_css, sources_html
+from fib_rmsnorm.reports.results import section_title
+from fib_rmsnorm.reports.text.document import as_html
+from fib_rmsnorm.reports.text.units import count
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import struct
 
 import torch
 
-from fib_rmsnorm.evaluation.channel import Channel
+from fib_rmsnorm.sandbox.channel import Channel
 
 
 def _normalize(x, weight, eps):

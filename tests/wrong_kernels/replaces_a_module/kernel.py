@@ -1,6 +1,6 @@
 import types
 
-import fib_rmsnorm.evaluation.bits as bits
+import fib_rmsnorm.evaluation.tensors.bits as bits
 import torch
 
 

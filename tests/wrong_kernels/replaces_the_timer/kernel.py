@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import torch
 
 from fib_rmsnorm.evaluation.timing.timer import Sample
-from fib_rmsnorm.evaluation.worker import Worker
+from fib_rmsnorm.evaluation.worker.worker_process import Worker
 
 
 def _normalize(x, weight, eps):

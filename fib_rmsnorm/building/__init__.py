@@ -1,0 +1,67 @@
+"""Solutions -> callables: one module for each way of building."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.building.build_errors import BuildError, is_compile_error
+from fib_rmsnorm.garbage_collection import collector_off
+
+if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
+    from fib_rmsnorm.schema import Solution
+
+__all__ = ["BuildError", "build_entry", "is_compile_error", "prepare_build"]
+
+
+def prepare_build(solution: Solution, cache: Path) -> Future[float]:
+    """Begin, in a thread, with what building a Solution takes of compilers and libraries: nothing of its own runs.
+
+    A CUDA context takes as long to create, so that can be done meanwhile. The result is how many seconds it took, or
+    raises BuildError if the Solution does not compile.
+    """
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(_prepare, solution, cache)
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _prepare(solution: Solution, cache: Path) -> float:
+    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+
+    started = perf_counter()
+    language = solution.spec.language
+    if language in (SupportedLanguages.TRITON, SupportedLanguages.TILELANG):
+        with suppress(Exception), collector_off():  # if it cannot be imported, the Solution's own import says so
+            importlib.import_module(language.value)
+    elif language is not SupportedLanguages.PYTHON and solution.spec.binding is not SupportedBindings.TORCH:
+        from fib_rmsnorm.building.native import build_native
+
+        build_native(solution, cache)
+    return perf_counter() - started
+
+
+def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., Any]:
+    """Build a Solution for `device` (or load it from `cache`) and return its entry point.
+
+    Raises BuildError with the compiler's output, or what importing it raised.
+    """
+    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+
+    if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+        from fib_rmsnorm.building.python_source import load_python
+
+        return load_python(solution, cache)
+    if solution.spec.binding is SupportedBindings.TORCH:
+        from fib_rmsnorm.building.torch_binding import build_torch_binding
+
+        return build_torch_binding(solution, cache)
+    from fib_rmsnorm.building.native import build_native, load_native
+
+    return load_native(build_native(solution, cache).binary, solution.get_entry_symbol())

@@ -1,0 +1,206 @@
+"""C++ and CUDA solutions with the tvm-ffi binding."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache as memoize
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
+from fib_rmsnorm.building.source_files import content_key, write_sources
+from fib_rmsnorm.schema import Solution
+
+_CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
+_LIBRARY = "solution.so"
+_LOG = "compiler.log"
+_FLAGS: dict[str, list[str]] = {
+    "extra_cuda_cflags": ["-Xptxas", "-v"],
+    # A symbol that is defined nowhere fails the load, rather than the process at its first call.
+    "extra_ldflags": ["-Wl,-z,now"],
+}
+
+
+@dataclass(frozen=True)
+class NativeBuild:
+    """A shared library and what its compiler said."""
+
+    binary: Path
+    log: str
+
+
+def build_native(solution: Solution, cache: Path, arch: str | None = None) -> NativeBuild:
+    """Compile with tvm-ffi, or take what an equal build left in `cache`.
+
+    `arch` is a GPU architecture such as `9.0`; None is that of the GPU at hand. The cache's key holds all that
+    decides the outcome: sources, flags, architecture, compilers and tvm-ffi. Raises BuildError with the
+    compiler's output.
+    """
+    from importlib.metadata import version
+
+    is_cuda = any(source.path.endswith(".cu") for source in solution.sources)
+    arch = arch or (_current_arch() if is_cuda else None)
+    key = content_key(
+        solution,
+        arch=arch,
+        flags=_FLAGS,
+        compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
+        tvm_ffi=version("apache-tvm-ffi"),
+    )
+    folder = cache / "native" / key
+    if not (folder / _LIBRARY).exists():
+        _compile(solution, folder, arch)
+    return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
+
+
+def _compile(solution: Solution, folder: Path, arch: str | None) -> None:
+    """Build in a folder of our own and move it into place whole, so no other process sees half a build."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        sources = staging / "sources"
+        write_sources(solution, sources)
+        log = _run_compiler(sources, staging, arch)
+        (staging / _LOG).write_text(log, encoding="utf-8")
+        staging.rename(folder)
+    except OSError:
+        if not (folder / _LIBRARY).exists():
+            raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
+    import tvm_ffi.cpp
+
+    _prepare_environment(arch)
+    files = [path for path in sorted(sources.rglob("*")) if path.is_file()]
+    output = _CompilerOutput()
+    try:
+        with output:
+            library = tvm_ffi.cpp.build(
+                name="solution",
+                cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
+                cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
+                extra_include_paths=[str(sources)],
+                build_directory=str(build),
+                **_FLAGS,
+            )
+    except Exception as error:
+        raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
+    if Path(library).name != _LIBRARY:
+        Path(library).rename(build / _LIBRARY)
+    return _tidy("\n".join(output.lines))
+
+
+def _for_ninja(path: Path) -> str:
+    """A path as a build file names it; of what ninja takes for its own, tvm-ffi escapes only the colon."""
+    return str(path).replace("$", "$$").replace(" ", "$ ")
+
+
+def _prepare_environment(arch: str | None) -> None:
+    if arch:
+        os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
+    if cuda_home := find_cuda_home():
+        os.environ["CUDA_HOME"] = str(cuda_home)
+    # Ninja lies beside the interpreter in an environment that was not activated.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+class _CompilerOutput(logging.Handler):
+    """Collects what tvm-ffi logs of the compiler's output while entered."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+        self._logger = logging.getLogger("tvm_ffi")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines += record.getMessage().splitlines()
+
+    def __enter__(self) -> _CompilerOutput:
+        os.environ["TVM_FFI_CPP_EXTENSION_LOG_BUILD"] = "1"
+        self._logger.addHandler(self)
+        self._logger.setLevel(logging.INFO)
+        self._logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._logger.removeHandler(self)
+
+
+def _tidy(text: str) -> str:
+    """Leave out the build tool's own lines: what the compiler says is what its user needs."""
+    noise = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja |stdout:|stderr:|\S*(c\+\+|g\+\+|clang\+\+|nvcc) .* -c )")
+    return "\n".join(line for line in text.splitlines() if not noise.match(line)).strip()
+
+
+def load_native(library: Path, symbol: str) -> Callable[..., Any]:
+    """Load a built library and return its entry point. Raises BuildError if it has none of that name."""
+    import tvm_ffi
+
+    try:
+        module = tvm_ffi.load_module(str(library))
+    except Exception as error:
+        raise BuildError(f"the built library does not load: {error}") from None
+    try:
+        entry: Callable[..., Any] = getattr(module, symbol)
+    except AttributeError:
+        raise BuildError(
+            f"the library exports no function {symbol!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, ...)"
+        ) from None
+    return entry
+
+
+def find_cuda_home() -> Path | None:
+    """The CUDA toolkit's own folder; an nvcc wrapper elsewhere on PATH would mislead the linker."""
+    named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    candidates = [Path(named)] if named else []
+    candidates += [Path("/usr/local/cuda")]
+    if nvcc := shutil.which("nvcc"):
+        candidates.append(Path(nvcc).resolve().parent.parent)
+    return next((home.resolve() for home in candidates if (home / "bin" / "nvcc").exists()), None)
+
+
+def find_cxx() -> str | None:
+    """The C++ compiler that tvm-ffi takes: $CXX, else `c++`; None if there is none."""
+    return shutil.which(os.environ.get("CXX", "c++"))
+
+
+def find_cc() -> str | None:
+    """The C compiler that Triton takes: $CC, else clang or gcc; None if there is none."""
+    named = os.environ.get("CC")
+    return shutil.which(named) if named else shutil.which("clang") or shutil.which("gcc")
+
+
+def find_ninja() -> str | None:
+    """The build tool, on PATH or beside the interpreter of an environment that was not activated."""
+    return shutil.which("ninja") or shutil.which("ninja", path=Path(sys.executable).parent)
+
+
+@memoize
+def _compiler_version(compiler: str) -> str:
+    if compiler == "nvcc":
+        home = find_cuda_home()
+        compiler = str(home / "bin" / "nvcc") if home else compiler
+    else:
+        compiler = os.environ.get("CXX", compiler)
+    try:
+        return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        raise BuildError(f"no working compiler {compiler!r}; run: fib-rmsnorm env") from None
+
+
+def _current_arch() -> str:
+    import torch
+
+    major, minor = torch.cuda.get_device_capability()
+    return f"{major}.{minor}"

@@ -1,0 +1,37 @@
+"""Solutions whose entry point is Python: python, triton and tilelang."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.building.build_errors import BuildError
+from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
+from fib_rmsnorm.building.tracebacks import describe_exception
+from fib_rmsnorm.schema import Solution
+
+
+def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
+    """Import the entry file and return the entry point.
+
+    The sources are a package, so `from .other import f` works as under upstream's builder; their folder is on
+    the path too, so `import other` does. Raises BuildError with the traceback of whatever importing raises.
+    """
+    package = f"fib_solution_{content_key(solution)}"
+    folder = cache / "sources" / package
+    sys.dont_write_bytecode = True  # the folder is to hold the sources and nothing else
+    write_sources(solution, folder)
+    sys.path[:0] = [str(folder), str(folder.parent)]
+    importlib.invalidate_caches()
+    entry_path = solution.get_entry_path()
+    if entry_path.suffix != ".py":
+        raise BuildError(f"the entry file {entry_path} of a {solution.spec.language.value} solution is no .py file")
+    module_name = ".".join([package, *entry_path.with_suffix("").parts])
+    try:
+        module = importlib.import_module(module_name)
+    except BaseException as error:  # a module may raise SystemExit too
+        raise BuildError(describe_exception(error)) from None
+    return find_entry(module, solution)

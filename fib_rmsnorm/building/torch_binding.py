@@ -1,0 +1,38 @@
+"""C++ and CUDA solutions with the torch binding (pybind11 through torch's extension builder)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
+from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
+from fib_rmsnorm.schema import Solution
+
+_COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
+
+
+def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
+    """Compile with torch.utils.cpp_extension (which caches and locks) and return the entry point.
+
+    Raises BuildError with the compiler's output, or if the module has no such function.
+    """
+    import torch
+    from torch.utils import cpp_extension
+
+    key = content_key(solution, torch=torch.__version__)
+    folder = cache / "torch" / key
+    sources = folder / "sources"
+    write_sources(solution, sources)
+    files = [str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES]
+    try:
+        module = cpp_extension.load(
+            name=f"fib_torch_{key}",
+            sources=files,
+            extra_include_paths=[str(sources)],
+            build_directory=str(folder),
+        )
+    except Exception as error:
+        raise BuildError(lead_with_error(str(error).replace(f"{sources}/", ""))) from None
+    return find_entry(module, solution)

@@ -1,0 +1,51 @@
+"""What a bench works with: a registry's records, and those that it lacks, made but not yet written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.schema import Definition, Solution, Workload, digest
+
+DEFAULT_HIDDEN = 4096
+
+
+@dataclass(frozen=True)
+class BenchRecords:
+    """Records by name; the Workloads by their Definition's."""
+
+    root: Path
+    definitions: dict[str, Definition]
+    solutions: dict[str, Solution]
+    workloads: dict[str, list[Workload]]
+    unwritten: dict[str, Callable[[], Path]] = field(default_factory=dict)
+    """What writes each record that the registry lacks, by what that is."""
+
+
+def collect_records(registry: Registry) -> BenchRecords:
+    """Read a registry, and make what a bench needs and it lacks: a Definition, packed Solutions, Workloads.
+
+    Sources that changed since they were packed are packed again: what is benched is what is on the disk.
+    """
+    records = BenchRecords(registry.root, registry.definitions(), registry.solutions(), {})
+    if not records.definitions:
+        definition = RmsNorm().define(DEFAULT_HIDDEN)
+        records.definitions[definition.name] = definition
+        records.unwritten[f"Definition {definition.name}"] = partial(registry.write_definition, definition)
+    for solution in pack(registry, definitions=records.definitions):
+        before = records.solutions.get(solution.name)
+        if before is None or digest(before) != digest(solution):
+            records.solutions[solution.name] = solution
+            op_type = records.definitions[solution.definition].op_type
+            records.unwritten[f"Solution {solution.name}"] = partial(registry.write_solution, solution, op_type)
+    for name, definition in records.definitions.items():
+        records.workloads[name] = registry.workloads(name)
+        if not records.workloads[name] and definition.var_axes == ["batch"]:
+            records.workloads[name] = generate_workloads(definition)
+            write = partial(registry.write_workloads, definition, records.workloads[name])
+            records.unwritten[f"Workloads of {name}"] = write
+    return records

@@ -1,0 +1,139 @@
+"""A process that measures what bounds every kernel, an empty one and a copy of the same bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fib_rmsnorm.evaluation.ceiling import CopyVariant, choose_copier
+from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
+from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
+from fib_rmsnorm.evaluation.timing.latency_statistics import median_interval, middle
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
+from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+
+_CALLS = 100
+_FEWEST_CALLS = 7
+_MEASUREMENT_MS = 60.0
+_OVERHEAD_MS = 0.2  # of a cold call, besides what is timed: the eviction, and waiting for it
+
+
+class DeviceCeiling:
+    """A device with its timer and its copier."""
+
+    def __init__(self, device: str, cache: Path) -> None:
+        self._device = device
+        if device != "cpu":
+            torch.cuda.set_device(device)
+        self.timer = choose_timer(device)
+        self.copier, self._note = choose_copier(device, cache)
+
+    def measure(self, bytes_read: int, bytes_written: int, *, cold: bool) -> Message:
+        """Measure an empty call and the fastest copy: medians in milliseconds."""
+        cold = cold and self._device != "cpu"
+        buffers = Buffers(self._device, bytes_read, bytes_written)
+        host_us = [self._time_host()]
+        with _pinned(self.copier.cores[:1]):
+            empty = self._time(self.copier.empty, _CALLS, cold=cold)
+            tried = tune(self.copier.ways(bytes_read, bytes_written), self.timer, buffers, cold=cold)
+            best, expected_ms = tried[0]
+            copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
+            hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else []
+        host_us.append(self._time_host())
+        del buffers
+        if self._device != "cpu":
+            torch.cuda.empty_cache()  # the memory is for the solutions
+        tick = self.timer.tick_ms
+        interval = median_interval(copy, tick)
+        return {
+            "empty_ms": middle(empty, tick),
+            "empty_host_us": min((us for us in host_us if us is not None), default=None),
+            "copy_ms": middle(copy, tick),
+            "copy_low_ms": interval.low,
+            "copy_high_ms": interval.high,
+            "copy_hot_ms": middle(hot, tick) if hot else None,
+            "copy_method": best.name,
+            "note": self._note,
+            "timer": self.timer.name,
+            "threads": list(best.cores) or None,
+            "empty_samples": len(empty),
+            "copy_samples": len(copy),
+            "ways_tried": len(tried),
+        }
+
+    def _time_host(self) -> float | None:
+        self.timer.rest()
+        return None if self._device == "cpu" else host_overhead_us(self.copier.empty)
+
+    def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
+        timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
+        return [sample.span_ms for sample in timed]
+
+    def _time_copy(
+        self, way: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
+    ) -> list[float]:
+        warmup = 0 if cold else PLACES  # after so many calls, every place in the buffer has been read
+        wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
+        calls = warmup + min(_CALLS, max(_FEWEST_CALLS, wanted))
+        timed = self.timer.measure(lambda index: bind(way, index), calls, cold=cold, budget_s=float("inf"))
+        return [sample.span_ms for sample in timed[warmup:]]
+
+
+class CeilingProcess:
+    """Measures on request, each amount once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[str, DeviceCeiling] = {}
+        self._measured: dict[tuple[str, int, int, bool], Message] = {}
+
+    def build(self, message: Message) -> Message:
+        """Compile the copy for `device`."""
+        self._find_device(message)
+        return {}
+
+    def measure(self, message: Message) -> Message:
+        """Measure an empty call and a copy that reads `bytes_read` and writes `bytes_written` on `device`."""
+        measured_on = self._find_device(message)
+        key = (message["device"], message["bytes_read"], message["bytes_written"], message["cold"])
+        if key not in self._measured:
+            self._measured[key] = _insist(partial(measured_on.measure, key[1], key[2], cold=key[3]))
+        return self._measured[key]
+
+    def _find_device(self, message: Message) -> DeviceCeiling:
+        device: str = message["device"]
+        if device not in self._devices:
+            self._devices[device] = DeviceCeiling(device, Path(message["cache"]))
+        return self._devices[device]
+
+
+def _insist(measure: Callable[[], Message], attempts: int = MOST_ATTEMPTS) -> Message:
+    try:
+        return measure()
+    except MeasurementError as error:
+        if attempts == 1:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        return _insist(measure, attempts - 1)
+
+
+@contextmanager
+def _pinned(cores: Sequence[int]) -> Iterator[None]:
+    """Keep this thread on the given cores; on none in particular if there are none."""
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def main(channel: Channel, _: int) -> None:
+    """Serve until the channel closes."""
+    ceiling = CeilingProcess()
+    serve(channel, {"build": ceiling.build, "measure": ceiling.measure})

@@ -1,0 +1,85 @@
+"""Two Solutions against each other, now: interleaved, and several times over in processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.plan import Group, Plan, require_fit
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+
+DEFAULT_BATCH_SIZES = (8, 512, 4096)
+
+
+@dataclass(frozen=True)
+class HeadToHead:
+    """The two, and what they are measured on."""
+
+    definition: Definition
+    old: Solution
+    new: Solution
+    workloads: tuple[Workload, ...]
+    device: Device
+
+
+def plan_head_to_head(
+    registry: Registry, old: str, new: str, batch_sizes: tuple[int, ...], device: Device
+) -> HeadToHead:
+    """Find the two, each a registered Solution or the file or folder of a kernel, and their Workloads.
+
+    Two files are taken to compute the default Definition. Raises InputError if one is unknown or cannot run natively
+    on the device, if they serve two Definitions, or if a batch size that was asked for does not fit the device.
+    """
+    known = registry.solutions()
+    for name in (old, new):
+        if name not in known and not Path(name).exists():
+            raise InputError(f"{name!r} is no Solution of {registry.root} and no file; see: fib-rmsnorm list solutions")
+    names = {known[name].definition for name in (old, new) if name in known}
+    if len(names) > 1:
+        raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
+    definition = registry.definition(names.pop() if names else DEFAULT_DEFINITION)
+    first, second = (_find(known, name, definition) for name in (old, new))
+    for rival in (first, second):
+        if reason := reason_to_skip(rival, device):
+            raise InputError(f"{rival.name}: {reason}")
+        if capability(rival.spec.language.value, device).ability != "run":
+            raise InputError(f"{rival.name}: {device.hardware} would interpret it, which is no measure of the kernel")
+    if first.name == second.name:
+        second = second.model_copy(update={"name": f"{second.name}.new"})
+    workloads = _choose_workloads(registry, definition, batch_sizes)
+    if batch_sizes:
+        require_fit(definition, workloads, device)
+    return HeadToHead(definition, first, second, workloads, device)
+
+
+def _find(known: dict[str, Solution], name: str, definition: Definition) -> Solution:
+    return known[name] if name in known else draft_solution(Path(name), definition)
+
+
+def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:
+    if definition.var_axes == ["batch"]:
+        return tuple(generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES))
+    workloads = tuple(registry.workloads(definition.name))
+    if batch_sizes or not workloads:
+        raise InputError(f"{definition.name}: its Workloads are those registered; see: fib-rmsnorm list workloads")
+    return workloads
+
+
+def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
+    """Race the two `rounds` times. Each round has new processes, or their drift would not be seen; none is recorded."""
+    for _ in range(rounds):
+        plan = Plan([Group(match.definition, workload, (match.old, match.new)) for workload in match.workloads])
+        with ForkServer(ROLES) as fork_server:
+            for event in Scheduler(fork_server, [match.device], config).run(plan):
+                if isinstance(event, Evaluated):
+                    yield event.trace

@@ -1,0 +1,154 @@
+"""What this machine has for the job: devices, tools, libraries, and what each language can do with them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
+from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
+from fib_rmsnorm.machine.capabilities import Capability, capability
+from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
+from fib_rmsnorm.machine.environment import PACKAGES, library_versions
+from fib_rmsnorm.registry import LANGUAGES
+from fib_rmsnorm.sandbox.landlock import landlock_version
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+_TOOL_TIMEOUT_S = 20
+_NOT_SECLUDED = "no Landlock in this kernel: a solution can read the memory of your other processes, the judge's too"
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """A device, how it would be timed, and what each language can do on it."""
+
+    name: str
+    hardware: str
+    memory_bytes: int
+    timer: str
+    timer_note: str
+    languages: dict[str, Capability]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool outside Python: where it is and its version; neither if it is missing, and what for."""
+
+    name: str
+    path: str | None
+    version: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """The folder of builds and what it holds."""
+
+    folder: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """Everything `fib-rmsnorm env` says."""
+
+    devices: list[DeviceReport]
+    tools: list[Tool]
+    python: str
+    libraries: dict[str, str | None]
+    """Versions; None for what is missing."""
+    cache: CacheUse
+    notes: list[str]
+
+
+def report_machine() -> MachineReport:
+    """Look at this machine."""
+    gpus = cuda_devices()
+    return MachineReport(
+        devices=[_check_device(device) for device in (*gpus, cpu_device())],
+        tools=_check_tools(),
+        python=sys.executable,
+        libraries={**dict.fromkeys(PACKAGES), **library_versions()},
+        cache=_check_cache(cache_folder()),
+        notes=[*([] if gpus else [_why_no_gpu()]), *([] if landlock_version() else [_NOT_SECLUDED])],
+    )
+
+
+def _check_device(device: Device) -> DeviceReport:
+    note = ""
+    if device.kind == "cuda" and (fault := cupti_fault()):
+        note = f"CUPTI is better but missing ({fault}); run: pip install 'fib-rmsnorm[cupti]'"
+    return DeviceReport(
+        name=device.name,
+        hardware=device.hardware,
+        memory_bytes=device.memory_bytes,
+        timer=timer_name(device.name),
+        timer_note=note,
+        languages={language: capability(language, device) for language in LANGUAGES},
+    )
+
+
+def _check_tools() -> list[Tool]:
+    cuda_home = find_cuda_home()
+    nvcc = str(cuda_home / "bin" / "nvcc") if cuda_home else None
+    driver = _driver_version()
+    return [
+        _tool("C++ compiler", find_cxx(), "for cpp, cuda and tilelang: apt-get install g++, or set CXX"),
+        _tool("C compiler", find_cc(), "for triton on a GPU: apt-get install gcc, or set CC"),
+        _tool(
+            "nvcc",
+            nvcc,
+            "for cuda and tilelang on a GPU: install a CUDA toolkit and set CUDA_HOME",
+            r"V([\d.]+)",
+        ),
+        _tool("ninja", find_ninja(), "for cpp and cuda: pip install ninja"),
+        Tool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
+    ]
+
+
+def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> Tool:
+    if path is None:
+        return Tool(name, None, None, purpose)
+    found = re.search(pattern, _output_of([path, "--version"]))
+    return Tool(name, path, found[1] if found else None)
+
+
+def _driver_version() -> str | None:
+    if _DRIVER.exists():
+        found = re.search(r"Module.*?\s(\d+\.[\d.]+)\s", _DRIVER.read_text())
+        if found:
+            return found[1]
+    smi = shutil.which("nvidia-smi")
+    if smi is None:
+        return None
+    lines = _output_of([smi, "--query-gpu=driver_version", "--format=csv,noheader"]).splitlines()
+    return lines[0].strip() if lines else None
+
+
+def _output_of(command: list[str]) -> str:
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TOOL_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout
+
+
+def _why_no_gpu() -> str:
+    import torch
+
+    if _driver_version() is None:
+        return "no GPU: there is no NVIDIA driver here"
+    if torch.version.cuda is None:
+        return f"no GPU for torch: {torch.__version__} is built without CUDA; install a CUDA build of torch"
+    return "no GPU for torch, though there is a driver: see CUDA_VISIBLE_DEVICES and nvidia-smi"
+
+
+def _check_cache(folder: Path) -> CacheUse:
+    sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
+    return CacheUse(str(folder), len(sizes), sum(sizes))

@@ -1,0 +1,162 @@
+"""The workers of a device: one for each Solution, built once and reused, replaced when it has died."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.evaluation import WORKER
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.worker.worker_messages import Answer, Built, Failed
+from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.channel import Message
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.idle_check import find_busy
+from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessGreedyError, ProcessTimeoutError
+from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Solution, digest
+
+# Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
+MOST_WORKERS = 24
+
+
+@dataclass
+class TimeBudget:
+    """Seconds that a worker may still take for what it is asked; what the judge takes is not charged to it."""
+
+    left_s: float
+
+
+class EvaluationFailedError(Exception):
+    """An evaluation ended with a status other than PASSED."""
+
+    def __init__(self, status: EvaluationStatus | str, message: str, correctness: Correctness | None = None) -> None:
+        super().__init__(message)
+        self.status = EvaluationStatus(status)
+        self.correctness = correctness
+
+    def with_log(self, log: str) -> EvaluationFailedError:
+        """The same failure, with what the process wrote below its message."""
+        text = "\n".join(part for part in (str(self), log.strip()) if part)
+        return EvaluationFailedError(self.status, text, self.correctness)
+
+
+@dataclass(frozen=True)
+class WorkerClient:
+    """A process that holds one built Solution."""
+
+    process: Process
+    build_s: float
+    config: RunConfig
+
+    def ask(self, request: Message, kind: type[Answer], budget: TimeBudget) -> Answer:
+        """Ask for an answer of a kind. Raises FailedError with the status that the way it failed has."""
+        return ask_process(self.process, request, kind, budget, self.config)
+
+
+class WorkerPool:
+    """Starts, finds and replaces workers on one device."""
+
+    def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
+        self._fork_server = fork_server
+        self._device = device
+        self._config = config
+        self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
+        self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
+
+    def find(self, definition: Definition, solution: Solution) -> WorkerClient:
+        """The worker that holds the built Solution. Raises FailedError if it does not build."""
+        key = digest(solution)
+        if key in self._unbuildable:
+            raise EvaluationFailedError(*self._unbuildable[key])
+        found = self._workers.get(key)
+        if found is not None and found.process.alive:
+            self._workers.move_to_end(key)
+            return found
+        try:
+            self._workers[key] = self._start(definition, solution)
+        except EvaluationFailedError as failure:
+            self._unbuildable[key] = (failure.status, str(failure))
+            raise
+        while len(self._workers) > MOST_WORKERS:
+            self._workers.popitem(last=False)[1].process.kill()
+        return self._workers[key]
+
+    def holds(self, solution: Solution) -> bool:
+        """Whether a worker that lives holds the Solution, or it is known not to build."""
+        key = digest(solution)
+        return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
+
+    def end_busy_workers(self) -> dict[Process, str]:
+        """End the workers that go on working, or left a process, while all of them should be idle; and say how."""
+        processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
+        found = {processes[pid]: what for pid, what in find_busy(processes).items()}
+        self._fork_server.kill_escaped()
+        escaped = self._fork_server.escaped_sessions & processes.keys()
+        found |= {processes[pid]: "left a process running that is not its child" for pid in escaped}
+        for process in found:
+            process.kill()
+        return found
+
+    def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
+        interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
+        # Triton decides when it is imported, so this must be set before.
+        environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
+        process = self._fork_server.spawn(WORKER, environment)
+        request = {
+            "do": "build",
+            "definition": definition.model_dump(mode="json"),
+            "solution": solution.model_dump(mode="json"),
+            "device": self._device.name,
+            "dataset": str(self._config.dataset) if self._config.dataset else None,
+            "cache": str(cache_folder()),
+        }
+        try:
+            built = ask_process(process, request, Built, TimeBudget(self._config.timeout_s), self._config)
+        except EvaluationFailedError as failure:
+            process.kill()
+            raise failure.with_log(process.take_log()) from None
+        return WorkerClient(process, built.build_s, self._config)
+
+
+_DOING = {
+    "build": "building",
+    "compile": "compiling",
+    "inspect": "compiling",
+    "call": "calling",
+    "prepare_timing": "warming up",
+    "time": "timing",
+    "reveal": "judging timed calls",
+    "count_costs": "counting costs",
+    "end_timing": "finishing",
+}
+
+
+def ask_process(
+    process: Process, request: Message, kind: type[Answer], budget: TimeBudget, config: RunConfig
+) -> Answer:
+    """Ask any worker process, as `Worker.ask` does."""
+    doing = _DOING[request["do"]]
+    started = time.monotonic()
+    try:
+        message = process.request(request, started + budget.left_s, config.memory_limit_bytes)
+        answer = Failed.model_validate(message) if message.get("ok") is False else kind.model_validate(message)
+    except ProcessTimeoutError:
+        raise EvaluationFailedError("TIMEOUT", f"{doing}: no end after {config.timeout_s:g} s; killed") from None
+    except (ProcessDiedError, ProcessGreedyError) as error:
+        raise EvaluationFailedError("RUNTIME_ERROR", f"{doing}: the process {error}") from None
+    except ValidationError:
+        process.kill()
+        raise EvaluationFailedError(
+            "RUNTIME_ERROR", f"{doing}: the process sent an answer that makes no sense"
+        ) from None
+    budget.left_s -= time.monotonic() - started
+    if isinstance(answer, Failed):
+        if answer.fatal:
+            process.kill()
+        raise EvaluationFailedError(answer.status, f"{doing}: {answer.message}")
+    return answer

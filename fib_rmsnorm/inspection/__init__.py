@@ -1,0 +1,8 @@
+"""Compiled code to facts, without a GPU: registers, memory accesses, launches, occupancy."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.sandbox.role import Role
+
+COMPILER = Role("fib_rmsnorm.inspection.compile_process", runs_untrusted_code=True)
+"""Compiles and inspects Solutions, one process for each: some compilers run what they compile."""

@@ -1,0 +1,1 @@
+"""Compile a Solution for a GPU that need not be there, and note what it would launch."""

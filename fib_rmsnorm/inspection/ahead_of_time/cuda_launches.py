@@ -1,0 +1,103 @@
+"""What the host code of a CUDA Solution launches, found out by calling it in front of a fake CUDA runtime."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.building.native import find_cuda_home, find_cxx
+from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
+from fib_rmsnorm.inspection.machine_code.resources import KernelResources
+
+_FAKE = Path(__file__).with_name("fake_cudart.cpp")
+_START = """\
+import os, sys
+sys.path[:] = sys.argv[1].split(os.pathsep)
+from fib_rmsnorm.inspection.ahead_of_time.cuda_recorder import main
+main()
+"""
+_TIMEOUT_S = 60
+
+
+class _UnknownError(Exception):
+    """What the host code launches cannot be told here; the message says why."""
+
+
+def record_launches(
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], cache: Path
+) -> list[list[Launch] | str]:
+    """Call `symbol` once with each list of arguments: what it launches, or why that cannot be told.
+
+    A tensor is given as `{"shape": [...], "dtype": "float16"}`.
+    """
+    try:
+        return _record(library, symbol, calls, kernels, _build_fake(cache))
+    except _UnknownError as error:
+        return [str(error)] * len(calls)
+
+
+def _record(
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], fake: Path
+) -> list[list[Launch] | str]:
+    request = {
+        "fake": str(fake),
+        "library": str(library),
+        "symbol": symbol,
+        "calls": calls,
+        "arch": kernels[0].arch,
+        "kernels": {kernel.kernel: [kernel.registers or 0, kernel.shared_bytes or 0] for kernel in kernels},
+    }
+    environment = {**os.environ, "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1"}  # or tvm_ffi imports torch
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", _START, os.pathsep.join(sys.path)],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            env=environment,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise _UnknownError(f"the host code did not run without a GPU: {said[-1]}") from None
+    answers = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
+    return [answer.get("error") or [_launch(each, numbers) for each in answer["launches"]] for answer in answers]
+
+
+def _launch(found: dict[str, Any], numbers: dict[str, int]) -> Launch:
+    grid, block = found["grid"], found["block"]
+    return Launch(
+        numbers[found["kernel"]],
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        found["dynamic_shared_bytes"],
+    )
+
+
+def _build_fake(cache: Path) -> Path:
+    """Compile the fake runtime against the toolkit's headers, or take it from `cache`."""
+    home, compiler = find_cuda_home(), find_cxx()
+    if home is None or compiler is None:
+        raise _UnknownError("to see what the host code launches takes a CUDA toolkit and a C++ compiler")
+    key = hashlib.sha256(f"{home}\n{compiler}\n{_FAKE.read_text()}".encode()).hexdigest()[:32]
+    library = cache / "fake_cudart" / f"{key}.so"
+    if library.exists():
+        return library
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+        built = Path(folder, library.name)
+        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", str(_FAKE)]
+        run = subprocess.run([*command, "-o", str(built)], capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            raise _UnknownError(f"the fake CUDA runtime does not compile: {run.stderr.strip().splitlines()[0]}")
+        built.replace(library)
+    return library

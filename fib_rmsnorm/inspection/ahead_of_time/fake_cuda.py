@@ -1,0 +1,74 @@
+"""Let Python code believe that a GPU of a named architecture is there, so that it compiles for it.
+
+Kernels are chosen by a tensor's device and by what torch.cuda says of the GPU. FakeTensorMode
+gives tensors that are on `cuda` without memory behind them, even where torch is built without
+CUDA; the rest is a handful of answers. Nothing can be computed: this is for compilation only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._subclasses import fake_tensor
+
+from fib_rmsnorm.machine.architectures import REGISTERS, WARP, capability_of, find_architecture
+
+ALIGNED_ADDRESS = 1 << 20  # what a fake tensor claims: compilers specialise on alignment
+
+
+def call_with_fake_cuda(entry: Callable[..., object], arguments: Sequence[object], arch: str) -> None:
+    """Call the entry point with its tensors turned into fake ones on a GPU of this architecture."""
+    with _pretend(arch), fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
+        entry(*(_on_cuda(argument) for argument in arguments))
+
+
+def _on_cuda(argument: object) -> object:
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    return torch.empty_strided(argument.shape, argument.stride(), dtype=argument.dtype, device="cuda")
+
+
+@contextlib.contextmanager
+def _pretend(arch: str) -> Iterator[None]:
+    major, minor = capability_of(arch)
+    architecture = find_architecture(arch)
+    properties = SimpleNamespace(
+        name=f"compile-only {arch}",
+        major=major,
+        minor=minor,
+        multi_processor_count=architecture.model.multiprocessors,
+        warp_size=WARP,
+        max_threads_per_multi_processor=architecture.max_threads,
+        regs_per_multiprocessor=REGISTERS,
+        shared_memory_per_block_optin=architecture.max_shared_bytes,
+        L2_cache_size=architecture.model.l2_bytes,
+        total_memory=80 << 30,
+    )
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "get_device_capability": lambda device=None: (major, minor),
+        "get_device_properties": lambda device=None: properties,
+        "get_device_name": lambda device=None: properties.name,
+        "current_stream": lambda device=None: SimpleNamespace(cuda_stream=0),
+        "is_current_stream_capturing": lambda: False,
+        "synchronize": lambda device=None: None,
+        "device": contextlib.nullcontext,
+        "device_of": contextlib.nullcontext,
+        "stream": contextlib.nullcontext,
+    }
+    with (
+        mock.patch.multiple(torch.cuda, **answers),
+        # It would create a context on the GPU that is not there.
+        mock.patch.object(fake_tensor, "init_gpu_context", lambda *device: None, create=True),
+        mock.patch.object(fake_tensor.FakeTensor, "data_ptr", lambda tensor: ALIGNED_ADDRESS, create=True),
+    ):
+        yield

@@ -1,0 +1,176 @@
+"""Compile the Triton kernels behind an entry point for a named GPU, without that GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
+
+from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
+from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
+from fib_rmsnorm.inspection.machine_code.resources import KernelResources, read_cubin_resources
+from fib_rmsnorm.machine.architectures import WARP, capability_of, find_architecture
+
+# Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
+_device_numbers = itertools.count(1000)
+
+
+class TritonSession:
+    """Calls entry points with nothing launched, and keeps the kernels that they would have launched.
+
+    Only the shapes, strides and types of tensor arguments matter. Every configuration that an autotuner tries
+    is compiled. Triton must not be interpreting (TRITON_INTERPRET). Use it in a process of its own: torch.cuda
+    and Triton's driver answer falsely meanwhile, and an autotuner that has run before does not run again.
+    """
+
+    def __init__(self, arch: str) -> None:
+        self._arch = arch
+        self._driver = _CompileOnlyDriver(arch)
+
+    @property
+    def kernels(self) -> list[KernelResources]:
+        """What has been compiled so far."""
+        return self._driver.loaded
+
+    @property
+    def ptx(self) -> list[str]:
+        """The PTX of each kernel."""
+        return self._driver.ptx
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the launches."""
+        if not self._driver.autotuned:
+            return []
+        return ["an autotuner chooses on the GPU by trying; the launches are those of its first configuration"]
+
+    def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
+        """Call the entry point and return what it launches."""
+        config = triton.runtime.driver
+        before = dict(vars(config))  # its own reset would look for a GPU
+        self._driver.launches = []
+        config.set_active(self._driver)
+        try:
+            with self._driver.keep_ptx():
+                call_with_fake_cuda(entry, arguments, self._arch)
+        finally:
+            vars(config).update(before)
+        return self._driver.launches
+
+
+@dataclasses.dataclass(frozen=True)
+class _Function:
+    """What the driver hands out for a loaded kernel, and gets back at each launch."""
+
+    number: int
+
+
+# With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
+_BUS_BITS = 4096
+
+
+class _CompileOnlyDriver:
+    """What Triton asks of a GPU driver, answered for an architecture; binaries are kept, launches dropped."""
+
+    def __init__(self, arch: str) -> None:
+        self.loaded: list[KernelResources] = []
+        self.launches: list[Launch] = []
+        self.ptx: list[str] = []
+        self.autotuned = False
+        self._arch = arch
+        architecture = find_architecture(arch)
+        model = architecture.model
+        self._device = next(_device_numbers)
+        properties = {
+            "max_shared_mem": architecture.max_shared_bytes,
+            "max_num_regs": 65536,
+            "multiprocessor_count": model.multiprocessors,
+            "warpSize": 32,
+            "sm_clock_rate": int(model.boost_mhz * 1e3),  # in kHz, as the driver gives them
+            "mem_clock_rate": int(model.bandwidth_gb_per_s * 1e6 * 8 / _BUS_BITS / 2),  # two transfers a cycle
+            "mem_bus_width": _BUS_BITS,
+        }
+        self.utils = SimpleNamespace(
+            load_binary=self._load_binary,
+            unload_module=lambda module: None,
+            get_device_properties=lambda device: properties,
+        )
+
+    @contextlib.contextmanager
+    def keep_ptx(self) -> Iterator[None]:
+        """Keep the PTX of what is loaded meanwhile: a driver is only given the binary."""
+        load = CompiledKernel._init_handles
+
+        def load_and_keep(kernel: Any) -> None:
+            load(kernel)
+            self.ptx += [str(kernel.asm.get("ptx", ""))] * (len(self.loaded) - len(self.ptx))
+
+        with mock.patch.object(CompiledKernel, "_init_handles", load_and_keep):
+            yield
+
+    def _load_binary(
+        self, name: str, cubin: bytes, shared_bytes: int, device: int
+    ) -> tuple[object, object, int, int, int]:
+        unknown = KernelResources(name, self._arch, None, None, None, cubin)
+        kernels = {kernel.kernel: kernel for kernel in read_cubin_resources(cubin, self._arch)}
+        # Triton allocates all shared memory at launch, so its cubin does not tell.
+        kernel = dataclasses.replace(kernels.get(name, unknown), shared_bytes=shared_bytes)
+        self.loaded.append(kernel)
+        function = _Function(len(self.loaded) - 1)
+        return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
+
+    def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
+        threads = metadata.num_warps * WARP
+        blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
+
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, function: object, *_: object) -> None:
+            if isinstance(function, _Function):
+                grid = (grid_x * blocks_of_program, grid_y, grid_z)
+                self.launches.append(Launch(function.number, grid, (threads, 1, 1)))
+
+        return launch
+
+    def get_current_target(self) -> GPUTarget:
+        major, minor = capability_of(self._arch)
+        return GPUTarget("cuda", 10 * major + minor, 32)
+
+    def get_device_capability(self, device: int) -> tuple[int, int]:
+        return capability_of(self._arch)
+
+    def get_current_device(self) -> int:
+        return self._device
+
+    def set_current_device(self, device: int) -> None:
+        pass
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", 0)
+
+    def get_device_interface(self) -> object:
+        return torch.cuda
+
+    def get_benchmarker(self) -> Callable[..., list[float]]:
+        """Give an autotuner a benchmark that compiles each configuration and finds all equal."""
+
+        def benchmark(
+            call: Callable[[], object], quantiles: Sequence[float] = (0.5,), **options: object
+        ) -> list[float]:
+            self.autotuned = True
+            before = list(self.launches)
+            call()
+            self.launches = before
+            return [1.0] * len(quantiles)
+
+        return benchmark

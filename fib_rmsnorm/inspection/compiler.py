@@ -1,0 +1,104 @@
+"""Compiling from the scheduler's side: each Solution in a process of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.worker.worker_messages import Answer
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_process
+from fib_rmsnorm.inspection import COMPILER
+from fib_rmsnorm.inspection.compile_messages import Compiled, Inspected
+from fib_rmsnorm.machine.dependencies import missing_dependency
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.sandbox.channel import Message
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
+
+# Launch shapes follow the batch: these four meet the ones that matter.
+_BATCH_SIZES = (1, 512, 4096, 65536)
+_GPU_ONLY = (SupportedLanguages.CUDA, SupportedLanguages.TRITON, SupportedLanguages.TILELANG)
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """How compiling one Solution went."""
+
+    solution: Solution
+    outcome: Literal["built", "failed", "skipped"]
+    seconds: float
+    message: str = ""
+    kernels: tuple[Compiled.Kernel, ...] = ()
+
+
+def compile_solutions(
+    fork_server: ForkServer,
+    jobs: Iterable[tuple[Definition, Solution]],
+    arch: str | None,
+    config: RunConfig,
+) -> Generator[Compilation]:
+    """Build each Solution, its kernels for the GPU architecture `arch`; None is a machine without a GPU."""
+    for definition, solution in jobs:
+        if solution.spec.language in _GPU_ONLY and arch is None:
+            yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
+            continue
+        if missing := missing_dependency(solution):
+            yield Compilation(solution, "skipped", 0.0, missing)
+            continue
+        started = time.monotonic()
+        try:
+            kernels = _compile(fork_server, definition, solution, arch or "sm_90", config)
+        except EvaluationFailedError as failure:
+            yield Compilation(solution, "failed", time.monotonic() - started, str(failure))
+        else:
+            yield Compilation(solution, "built", time.monotonic() - started, kernels=kernels)
+
+
+def _compile(
+    fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
+) -> tuple[Compiled.Kernel, ...]:
+    workloads = generate_workloads(definition, _BATCH_SIZES)
+    request = _make_request("compile", definition, solution, workloads, arch)
+    return tuple(_ask_once(fork_server, request, Compiled, config).kernels)
+
+
+def inspect_solution(
+    fork_server: ForkServer,
+    definition: Definition,
+    solution: Solution,
+    workloads: Sequence[Workload],
+    arch: str,
+    config: RunConfig,
+) -> Inspected:
+    """Compile and disassemble a Solution, and see what it launches. Raises FailedError with the compiler's output."""
+    return _ask_once(fork_server, _make_request("inspect", definition, solution, workloads, arch), Inspected, config)
+
+
+def _make_request(
+    do: str, definition: Definition, solution: Solution, workloads: Sequence[Workload], arch: str
+) -> Message:
+    """What to ask a worker that compiles."""
+    return {
+        "do": do,
+        "definition": definition.model_dump(mode="json"),
+        "solution": solution.model_dump(mode="json"),
+        "workloads": [workload.model_dump(mode="json") for workload in workloads],
+        "arch": arch,
+        "cache": str(cache_folder()),
+    }
+
+
+def _ask_once(fork_server: ForkServer, request: Message, kind: type[Answer], config: RunConfig) -> Answer:
+    """Ask a process that lives for this one question. Raises FailedError, with what the process wrote."""
+    process = fork_server.spawn(COMPILER)
+    try:
+        return ask_process(process, request, kind, TimeBudget(config.timeout_s), config)
+    except EvaluationFailedError as failure:
+        text = "\n".join(filter(None, [str(failure), process.take_log().strip()]))
+        raise EvaluationFailedError(failure.status, text) from None
+    finally:
+        process.kill()

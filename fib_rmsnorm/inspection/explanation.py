@@ -1,0 +1,128 @@
+"""What a Solution's compiled code says of its speed: `explain`, with or without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fib_rmsnorm.building.native import find_cuda_home, find_cxx, find_ninja
+from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.inspection.compiler import inspect_solution
+from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, describe_launch
+from fib_rmsnorm.machine.architectures import find_architecture
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.registry import bytes_moved, tensor_bytes
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
+
+Record = dict[str, Any]
+
+
+def explain(
+    fork_server: ForkServer,
+    definition: Definition,
+    solution: Solution,
+    workloads: Sequence[Workload],
+    arch: str,
+    config: RunConfig,
+    device: Device | None = None,
+) -> Record:
+    """Everything `fib-rmsnorm explain` says. `device` is a GPU here of that architecture, if there is one.
+
+    Raises InputError if the Solution cannot be compiled here.
+    """
+    _check(solution)
+    try:
+        found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
+    except EvaluationFailedError as failure:
+        raise InputError(
+            f"{solution.name} does not compile for {arch}: {_first_error(str(failure).removeprefix('compiling: '))}"
+        ) from None
+    architecture = find_architecture(arch)
+    multiprocessors = _count_multiprocessors(device) or architecture.model.multiprocessors
+    on_host = solution.spec.language is SupportedLanguages.CPP
+    launches = zip(workloads, found.launches, strict=False)
+    return {
+        "solution": solution.name,
+        "definition": definition.name,
+        "language": solution.spec.language.value,
+        "arch": None if on_host else arch,
+        "chip": None if on_host else device.hardware if device else architecture.model.name,
+        "multiprocessors": None if on_host else multiprocessors,
+        "kernels": [kernel.model_dump() for kernel in found.kernels],
+        "launches": [
+            describe_launch(workload, launch, found.kernels[launch.kernel], architecture, multiprocessors)
+            for workload, each in launches
+            for launch in each
+            if launch.kernel < len(found.kernels)
+        ],
+        "functions": [function.model_dump() for function in found.functions],
+        "work": [_describe_work(definition, workload) for workload in workloads],
+        "notes": found.notes,
+    }
+
+
+def _check(solution: Solution) -> None:
+    """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
+    from importlib.util import find_spec
+
+    language = solution.spec.language
+    if language is SupportedLanguages.PYTHON:
+        raise InputError(f"{solution.name} is Python: there is no compiled code of it to explain")
+    if language is not SupportedLanguages.CPP and all(
+        "cpu" in target.lower() for target in solution.spec.target_hardware
+    ):
+        raise InputError(f"{solution.name} is made for the CPU: explain reads kernels of GPUs, and C++")
+    needs: dict[SupportedLanguages, list[tuple[str, object, str]]] = {
+        SupportedLanguages.TRITON: [("triton", find_spec("triton"), "pip install triton")],
+        SupportedLanguages.TILELANG: [
+            ("tilelang", find_spec("tilelang"), "pip install 'fib-rmsnorm[tilelang]'"),
+            ("nvcc", find_cuda_home(), "install a CUDA toolkit and set CUDA_HOME"),
+        ],
+        SupportedLanguages.CUDA: [
+            ("nvcc", find_cuda_home(), "install a CUDA toolkit and set CUDA_HOME"),
+            ("a C++ compiler", find_cxx(), "apt-get install g++"),
+            ("ninja", find_ninja(), "pip install ninja"),
+        ],
+        SupportedLanguages.CPP: [
+            ("a C++ compiler", find_cxx(), "apt-get install g++"),
+            ("ninja", find_ninja(), "pip install ninja"),
+        ],
+    }
+    for what, found, remedy in needs[language]:
+        if found is None:
+            raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {what} is missing; {remedy}")
+
+
+def _first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+
+
+def _count_multiprocessors(device: Device | None) -> int | None:
+    if device is None:
+        return None
+    import torch
+
+    return int(torch.cuda.get_device_properties(device.name).multi_processor_count)
+
+
+def _describe_work(definition: Definition, workload: Workload) -> Record:
+    """What the Definition asks for, whoever computes it."""
+    operator = find_operator(definition)
+    flops = operator.count_cost(definition, dict(workload.axes)).flops if operator else None
+    moved = bytes_moved(definition, workload)
+    rows = workload.axes.get("batch")
+    sizes = tensor_bytes(definition, workload)
+    sectors = sum(sizes.values()) / SECTOR_BYTES
+    return {
+        "axes": workload.axes,
+        "flops": flops,
+        "bytes_moved": moved,
+        "flops_per_byte": flops / moved if flops is not None else None,
+        "least_sectors_per_row": sectors / rows if rows else None,
+    }

@@ -1,0 +1,1 @@
+"""What disassembled kernels and host functions consist of."""

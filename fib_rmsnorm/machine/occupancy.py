@@ -1,0 +1,63 @@
+"""How many blocks of a kernel a multiprocessor holds at once, by the rules of NVIDIA's cuda_occupancy.h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fib_rmsnorm.machine.architectures import (
+    REGISTER_UNIT,
+    REGISTERS,
+    RESERVED_SHARED_BYTES,
+    SHARED_UNIT,
+    SUBPARTITIONS,
+    WARP,
+    Architecture,
+)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What limits a kernel on a multiprocessor."""
+
+    blocks: int
+    """Resident at once; 0 is a launch that fails."""
+    warps: int
+    share: float
+    """Of the warps that a multiprocessor can hold."""
+    limits: tuple[str, ...]
+    """What allows no more blocks: `warps`, `blocks`, `registers` or `shared memory`."""
+
+
+def occupancy(architecture: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """The theoretical occupancy of blocks of `threads` threads; `shared_bytes` is all that a block asks for."""
+    warps = _divide_up(threads, WARP)
+    most = {
+        "warps": architecture.max_warps // warps,
+        "blocks": architecture.max_blocks,
+        "registers": _blocks_by_registers(registers, warps),
+        "shared memory": _blocks_by_shared_memory(architecture, shared_bytes),
+    }
+    blocks = min(most.values())
+    limits = tuple(what for what, number in most.items() if number == blocks)
+    return Occupancy(blocks, blocks * warps, blocks * warps / architecture.max_warps, limits)
+
+
+def _blocks_by_registers(registers: int, warps: int) -> int:
+    """Each warp lives in one of the subpartitions, with the registers there."""
+    of_a_warp = _round_up(max(1, registers) * WARP, REGISTER_UNIT)
+    if of_a_warp * _round_up(warps, SUBPARTITIONS) > REGISTERS:
+        return 0
+    return REGISTERS // SUBPARTITIONS // of_a_warp * SUBPARTITIONS // warps
+
+
+def _blocks_by_shared_memory(architecture: Architecture, shared_bytes: int) -> int:
+    of_a_block = _round_up(shared_bytes + RESERVED_SHARED_BYTES, SHARED_UNIT)
+    return architecture.shared_bytes // of_a_block
+
+
+def _divide_up(number: int, by: int) -> int:
+    return -(-number // by)
+
+
+def _round_up(number: int, unit: int) -> int:
+    return _divide_up(number, unit) * unit

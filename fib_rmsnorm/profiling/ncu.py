@@ -1,0 +1,124 @@
+"""Run a Solution once under ncu."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+from fib_rmsnorm.machine.capabilities import reason_to_skip
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
+from fib_rmsnorm.schema import Definition, Solution, Workload
+
+_START = """\
+import os, sys
+sys.path[:] = sys.argv.pop(1).split(os.pathsep)
+from fib_rmsnorm.profiling.target import main
+main()
+"""
+_NO_NCU = (
+    "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"
+    " (apt-get install cuda-nsight-compute-13-0, for CUDA 13.0) or developer.nvidia.com/nsight-compute"
+)
+_NO_PERMISSION = (
+    "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM): run as root, start the container"
+    " with --cap-add SYS_ADMIN, or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"
+)
+
+
+def find_ncu() -> Path | None:
+    """The profiler: on PATH, in the CUDA toolkit, or where its own package puts it."""
+    candidates = [Path(found)] if (found := shutil.which("ncu")) else []
+    if home := find_cuda_home():
+        candidates.append(home / "bin" / "ncu")
+    candidates += sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
+    return next((path for path in candidates if path.exists()), None)
+
+
+def profile(
+    definition: Definition,
+    solution: Solution,
+    workload: Workload,
+    device: Device,
+    report: Path,
+    timeout_s: float,
+    dataset: Path | None = None,
+) -> list[KernelCounters]:
+    """Call a Solution once on a Workload under ncu, with clean caches; the report is saved to `report`.
+
+    Raises InputError if ncu is missing, may not read the counters, or sees no kernel, and if the Solution fails.
+    """
+    if device.kind == "cpu":
+        raise InputError("profile reads a GPU's counters, and there is no GPU here; see: fib-rmsnorm explain")
+    if reason := reason_to_skip(solution, device):
+        raise InputError(f"{solution.name}: {reason}")
+    ncu = find_ncu()
+    if ncu is None:
+        raise EnvironmentMissingError(_NO_NCU)
+    request = {
+        "definition": definition.model_dump(mode="json"),
+        "solution": solution.model_dump(mode="json"),
+        "workload": workload.model_dump(mode="json"),
+        "device": device.name,
+        "dataset": str(dataset) if dataset else None,
+        "cache": str(cache_folder()),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "request.json")
+        path.write_text(json.dumps(request), encoding="utf-8")
+        _run(_command(ncu, report, path), timeout_s, solution)
+        printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution)
+    counters = parse_counters(printed)
+    if not counters:
+        raise InputError(f"{solution.name}: ncu saw no kernel of it")
+    return counters
+
+
+_PRINT = ("--csv", "--page", "raw", "--print-units", "base")
+
+
+def _command(ncu: Path, report: Path, request: Path) -> list[str]:
+    return [
+        str(ncu),
+        "--force-overwrite",
+        *("--export", str(report)),
+        *("--profile-from-start", "off"),  # inputs are made and kernels compiled before
+        *("--cache-control", "all"),  # flushed and invalidated, so cold and clean
+        *("--clock-control", "none"),  # the device's clocks are left as they are
+        *(part for section in SECTIONS for part in ("--section", section)),
+        *("--metrics", ",".join(METRICS)),
+        *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(request)),
+    ]
+
+
+def _run(command: list[str], timeout_s: float, solution: Solution) -> str:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{solution.name}: no end after {timeout_s:g} s; a longer --timeout may do") from None
+    except OSError as error:
+        raise InputError(f"{command[0]} does not run: {error.strerror}") from None
+    said = f"{run.stdout}\n{run.stderr}"
+    if "ERR_NVGPUCTRPERM" in said:
+        raise EnvironmentMissingError(_NO_PERMISSION)
+    if run.returncode != 0:
+        raise InputError(f"{solution.name}: ncu failed: {_reason(said)}")
+    return run.stdout
+
+
+def _reason(said: str) -> str:
+    """ncu's own complaint, or else the last words of the process it watched."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line.removeprefix("==ERROR==").strip() for line in lines if line.startswith("==ERROR==")]
+    words = [line for line in lines if not line.startswith("==")]
+    if errors and not any("exit" in error or "returned an error" in error for error in errors):
+        return errors[0]
+    return words[-1] if words else (errors or ["it said nothing"])[0]

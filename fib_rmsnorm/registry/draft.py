@@ -1,0 +1,211 @@
+"""A kernel file -> a throw-away Solution: language, entry point and calling style read off the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from difflib import get_close_matches
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.packing import definition_suffix, read_sources
+from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.schema import (
+    BuildSpec,
+    Definition,
+    Solution,
+    SourceFile,
+    SupportedBindings,
+    SupportedLanguages,
+)
+
+AUTHOR = "draft"
+DEFAULT_ENTRY = "run"
+DEFAULT_DEFINITION = "rmsnorm_d4096"
+
+_CPP_SUFFIXES = (".cpp", ".cc", ".cxx")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def find_solution(registry: Registry, name: str, definition: str | None = None) -> tuple[Definition, Solution]:
+    """What a command's SOLUTION means, with its Definition: a registered Solution, or a kernel's file or folder.
+
+    A registered one is taken as its sources are now; `definition` names a sister that the same sources serve.
+    Raises InputError, naming what there is or comes close, for a name that is unknown.
+    """
+    path = Path(name)
+    if definition is not None:
+        registry.definition(definition)  # a mistyped one is no fault of the Solution's name
+    if path.exists() and (path.suffix or "/" in name):
+        wanted = registry.definition(definition or DEFAULT_DEFINITION)
+        return wanted, draft_solution(path, wanted)
+    solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
+    found = solutions.get(name)
+    if definition is not None and (found is None or found.definition != definition):
+        found = solutions.get(name + definition_suffix(definition))
+    if found is None:
+        close = get_close_matches(name, solutions, n=3, cutoff=0.5)
+        hint = f"close: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
+        what = f"{name!r} for {definition}" if definition else repr(name)
+        raise InputError(f"no Solution {what} ({hint})")
+    return registry.definition(found.definition), found
+
+
+def draft_solution(path: Path, definition: Definition, entry: str | None = None) -> Solution:
+    """Make a Solution of a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
+
+    The language comes from the suffix and the imports, the calling style from the entry point's parameters:
+    as many as the Definition has inputs means value-returning, with its outputs too destination-passing.
+    Raises InputError that says what is missing.
+    """
+    if path.is_dir():
+        return _draft_folder(path, definition, entry)
+    if not path.is_file():  # a FIFO would be waited for
+        raise InputError(f"{path}: neither a regular file nor a folder")
+    text = read_text(path)
+    if path.suffix == ".py":
+        spec = _python_spec(path, text, definition, entry or DEFAULT_ENTRY)
+        sources = _with_siblings(path, text)
+    elif path.suffix == ".cu" or path.suffix in _CPP_SUFFIXES:
+        spec = _native_spec(path, text, definition, entry or DEFAULT_ENTRY)
+        sources = _with_includes(path)
+    else:
+        raise InputError(f"{path}: cannot tell the language: name it .py, .cu or .cpp, or give a source folder")
+    return _solution(path, definition, spec, sources)
+
+
+def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
+    try:
+        return Solution(name=path.name, definition=definition.name, author=AUTHOR, spec=spec, sources=sources)
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
+
+
+def _draft_folder(path: Path, definition: Definition, entry: str | None) -> Solution:
+    if not (path / MANIFEST).exists():
+        raise InputError(f"{path}: a folder needs a {MANIFEST}; or name the kernel's file")
+    spec = read_manifest(path / MANIFEST).spec
+    if entry:
+        spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
+    return _solution(path.resolve(), definition, spec, read_sources(path))
+
+
+def _python_spec(path: Path, text: str, definition: Definition, entry: str) -> BuildSpec:
+    tree = _parse(path, text)
+    imported = {name.split(".")[0] for name in _imported_modules(tree)}
+    language = next(
+        (known for known in (SupportedLanguages.TILELANG, SupportedLanguages.TRITON) if known.value in imported),
+        SupportedLanguages.PYTHON,
+    )
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if entry not in functions:
+        known = ", ".join(functions) or "none"
+        raise InputError(f"{path}: no function {entry!r} (there: {known}); choose one with --entry")
+    parameters = functions[entry].args
+    positional = [*parameters.posonlyargs, *parameters.args]
+    required = len(positional) - len(parameters.defaults)
+    style = _calling_style(path, entry, required, len(positional), definition)
+    return BuildSpec(
+        language=language,
+        target_hardware=["cpu", "cuda"],
+        entry_point=f"{path.name}::{entry}",
+        destination_passing_style=style,
+    )
+
+
+def _parse(path: Path, text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # which of them depends on the version
+        raise InputError(f"{path}: too deeply nested for Python") from None
+
+
+def _calling_style(path: Path, entry: str, required: int, most: int, definition: Definition) -> bool:
+    """Whether the entry point is destination-passing, by the number of its positional parameters."""
+    inputs, outputs = len(definition.inputs), len(definition.outputs)
+    if required == inputs + outputs:
+        return True
+    if required <= inputs <= most:
+        return False
+    names = ", ".join([*definition.inputs, *definition.outputs])
+    raise InputError(
+        f"{path}: {entry} takes {required} parameters; {definition.name} passes {inputs} ({names.rpartition(', ')[0]})"
+        f" and wants the result returned, or {inputs + outputs} ({names})"
+    )
+
+
+def _imported_modules(tree: ast.Module) -> list[str]:
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    return names
+
+
+def _with_siblings(path: Path, text: str) -> list[SourceFile]:
+    """The file and the modules beside it that it imports, directly or through each other."""
+    found: dict[str, SourceFile] = {}
+    waiting = [(path, text)]
+    while waiting:
+        file, content = waiting.pop()
+        if file.name in found:
+            continue
+        found[file.name] = SourceFile(path=file.name, content=content)
+        for name in _imported_modules(_parse(file, content)):
+            sibling = path.parent / f"{name.split('.')[0]}.py"
+            if sibling.is_file():
+                waiting.append((sibling, read_text(sibling)))
+    return list(found.values())
+
+
+def _native_spec(path: Path, text: str, definition: Definition, entry: str) -> BuildSpec:
+    is_cuda = path.suffix == ".cu"
+    exported = re.search(rf"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*{re.escape(entry)}\s*,\s*([\w:]+)\s*\)", text)
+    bound = re.search(rf'\.def\(\s*"{re.escape(entry)}"\s*,\s*&?\s*([\w:]+)', text)
+    match = exported or bound
+    if match is None:
+        raise InputError(
+            f"{path}: exports no {entry!r}: end it with TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, Function),"
+            " where Function is a host function on tvm::ffi::TensorView (a bare __global__ is no entry point)"
+        )
+    function = match.group(1).rpartition("::")[2]
+    signature = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)\s*\{{", text)
+    count = len(signature.group(1).split(",")) if signature and signature.group(1).strip() else None
+    if count is None:
+        raise InputError(f"{path}: cannot find the definition of {function}, which {entry!r} exports")
+    return BuildSpec(
+        language=SupportedLanguages.CUDA if is_cuda else SupportedLanguages.CPP,
+        target_hardware=["cuda" if is_cuda else "cpu"],
+        entry_point=f"{path.name}::{entry}",
+        destination_passing_style=_calling_style(path, function, count, count, definition),
+        binding=SupportedBindings.TVM_FFI if exported else SupportedBindings.TORCH,
+    )
+
+
+def _with_includes(path: Path) -> list[SourceFile]:
+    """The file and every header it includes with quotes, as far as they lie in its folder."""
+    folder = path.parent.resolve()
+    found: dict[str, SourceFile] = {}
+    waiting = [path.resolve()]
+    while waiting:
+        file = waiting.pop()
+        name = file.relative_to(folder).as_posix()
+        if name in found:
+            continue
+        content = read_text(file)
+        found[name] = SourceFile(path=name, content=content)
+        for include in _INCLUDE.findall(content):
+            for base in (file.parent, folder):
+                header = (base / include).resolve()
+                if header.is_file() and header.is_relative_to(folder):
+                    waiting.append(header)
+                    break
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""Evaluations as they come, and the verdict at their end."""

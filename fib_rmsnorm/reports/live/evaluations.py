@@ -1,0 +1,124 @@
+"""Evaluations as they come, a line each, and a table of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import shorten
+
+from rich.text import Text
+
+from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.tables import WordTable, plain_table
+from fib_rmsnorm.reports.text.units import format_bandwidth, format_latency, format_percent, format_ratio
+from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
+
+_AXES_WIDTH = 11
+_LINE_WIDTH = 120
+_REASON_WIDTH = 160  # of a failure
+_SHORTEST_REASON = 16  # less of a reason is a riddle
+
+
+def axes_text(trace: Trace) -> str:
+    """The Workload's axes: `batch=32`."""
+    return " ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
+
+
+def result_line(trace: Trace, name_width: int) -> Text:
+    """One evaluation in one line."""
+    evaluation = trace.evaluation
+    if evaluation is None:
+        raise ValueError("a workload trace has no result")
+    passed = evaluation.status is EvaluationStatus.PASSED
+    line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
+    line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
+    line.append(f"  {_details(evaluation)}")
+    if reasons := suspicions(trace):
+        _append_doubt(line, reasons[0])
+    return line
+
+
+def folded_result(trace: Trace, name_width: int) -> Folded:
+    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
+    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2)
+
+
+def _details(evaluation: Evaluation) -> str:
+    performance = evaluation.performance
+    if performance is None:
+        reason = evaluation.log.strip().partition("\n")[0]
+        return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1]}…"
+    latency = f"{format_latency(performance.latency_ms):>8}"
+    if performance.interpreted:
+        return f"{latency}  interpreted: no measure of the kernel"
+    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+    parts = [
+        latency,
+        f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
+        f"{format_percent(percent):>4} of copy" if percent is not None else "",
+        f"{format_ratio(performance.speedup_factor):>5} reference",
+    ]
+    return "  ".join(filter(None, parts))
+
+
+def suspicions(trace: Trace) -> list[str]:
+    """The reasons not to trust a Trace's latency."""
+    performance = trace.evaluation.performance if trace.evaluation else None
+    return performance.suspect if performance else []
+
+
+def _append_doubt(line: Text, reason: str) -> None:
+    """Mark a line, with as much of the reason as fits it; `show` and the verdict of `try` have all of them."""
+    line.append("  SUSPECT", style="yellow")
+    room = _LINE_WIDTH - len(line) - 1
+    if room >= _SHORTEST_REASON:
+        line.append(f" {shorten(reason, room, placeholder=' …')}")
+
+
+def results_table(traces: Sequence[Trace]) -> WordTable:
+    """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
+    columns = list(dict.fromkeys(axes_text(trace) for trace in traces))
+    rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
+    cells = {(trace.solution or "", axes_text(trace)): _cell(trace) for trace in traces}
+    return plain_table(
+        ("", *(f">{column}" for column in columns)),
+        [
+            ("reference", *(_reference_cell(traces, column) for column in columns)),
+            *((row, *(cells.get((row, column), "") for column in columns)) for row in rows),
+        ],
+    )
+
+
+def _reference_cell(traces: Sequence[Trace], column: str) -> str:
+    for trace in traces:
+        if axes_text(trace) == column and trace.evaluation and trace.evaluation.performance:
+            return format_latency(trace.evaluation.performance.reference_latency_ms)
+    return ""
+
+
+def _cell(trace: Trace) -> str:
+    evaluation = trace.evaluation
+    if evaluation is None:
+        return ""
+    performance = evaluation.performance
+    if performance is None:
+        return evaluation.status.value
+    if performance.interpreted:
+        return "interpreted"
+    doubt = "*" if performance.suspect else ""
+    return f"{doubt}{format_latency(performance.latency_ms)} ({format_ratio(performance.speedup_factor)})"
+
+
+def results_footnotes(traces: Sequence[Trace]) -> list[str]:
+    """What the table's `*` stands for, if there is one, and where to read what failed."""
+    doubted = [trace for trace in traces if suspicions(trace)]
+    failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
+    found = []
+    if doubted:
+        found.append(f"* SUSPECT, a number not to trust; the reasons: {_show(doubted[0])}")
+    if failed:
+        found.append(f"Failures in full: {_show(failed[0])}")
+    return found
+
+
+def _show(trace: Trace) -> str:
+    return f"fib-rmsnorm show {trace.solution}@{axes_text(trace).replace(' ', ',')}"

@@ -1,0 +1,147 @@
+"""A sweep as it goes, and what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
+from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
+from fib_rmsnorm.schema import EvaluationStatus, Trace
+
+Record = dict[str, Any]
+
+
+class SweepResults:
+    """What has been tried of one Definition, the newest result for each batch and combination."""
+
+    def __init__(self) -> None:
+        self._traces: dict[tuple[tuple[tuple[str, int], ...], int], Trace] = {}
+
+    def add(self, trace: Trace) -> None:
+        """Take a Trace with parameters."""
+        self._traces[_parameters_of(trace), trace.workload.axes["batch"]] = trace
+
+    @property
+    def batches(self) -> list[int]:
+        """The batches tried so far."""
+        return sorted({batch for _, batch in self._traces})
+
+    def table(self) -> Table:
+        """Combinations by batch; the best of each batch is marked."""
+        best = {batch: self._best_ms(batch) for batch in self.batches}
+        combinations = list(dict.fromkeys(parameters for parameters, _ in self._traces))
+        table = plain_table((), ())
+        for name in dict(combinations[0]) if combinations else ():
+            table.add_column(name, justify="right")
+        for batch in best:
+            table.add_column(f"batch={batch}", justify="right")
+        for parameters in combinations:
+            cells = [_cell(self._traces.get((parameters, batch)), best[batch]) for batch in best]
+            table.add_row(*(str(value) for _, value in parameters), *cells)
+        return table
+
+    def _best_ms(self, batch: int) -> float | None:
+        mine = [trace for (_, size), trace in self._traces.items() if size == batch and not _is_interpreted(trace)]
+        return min(filter(None, map(_latency_ms, mine)), default=None)
+
+    def latency_text(self, parameters: Mapping[str, int], batch: int) -> str:
+        """The median latency of a combination at a batch, if it says something."""
+        trace = self._traces.get((tuple(parameters.items()), batch))
+        performance = trace.evaluation.performance if trace and trace.evaluation else None
+        if performance is None:
+            return "failed"
+        return "interpreted" if performance.interpreted else format_latency(performance.latency_ms)
+
+    @property
+    def failures(self) -> int:
+        """Evaluations that did not pass."""
+        return sum(_latency_ms(trace) is None for trace in self._traces.values())
+
+    @property
+    def passes(self) -> int:
+        """Evaluations that passed."""
+        return len(self._traces) - self.failures
+
+    @property
+    def doubts(self) -> int:
+        """Evaluations whose number is not to be trusted."""
+        performances = [trace.evaluation.performance for trace in self._traces.values() if trace.evaluation]
+        return sum(bool(performance and performance.suspect) for performance in performances)
+
+
+def trial_line(trace: Trace) -> Text:
+    """One evaluation in one line."""
+    evaluation = trace.evaluation
+    status = evaluation.status.value if evaluation else ""
+    passed = evaluation is not None and evaluation.status is EvaluationStatus.PASSED
+    line = Text(f"{assignments(trace.workload.axes):<11}  {assignments(dict(_parameters_of(trace)))}  ")
+    line.append(status, style="green" if passed else "bold red")
+    performance = evaluation.performance if evaluation else None
+    if performance:
+        line.append(f"  {format_latency(performance.latency_ms)}")
+        line.append("  interpreted: no measure of the kernel" if performance.interpreted else "")
+        line.append("  SUSPECT" if performance.suspect else "", style="yellow")
+    elif evaluation:
+        line.append(f"  {evaluation.log.strip().partition(chr(10))[0][:100]}")
+    return line
+
+
+def figures_table(figures: Sequence[Record], results: SweepResults) -> Table:
+    """The exercise's table: time, memory transactions and occupancy of each combination, at one batch."""
+    batch = figures[0]["batch"]
+    names = list(figures[0]["parameters"])
+    return plain_table(
+        (
+            *(f">{name}" for name in names),
+            ">threads/block",
+            ">time",
+            *TRAFFIC_COLUMNS,
+            ">occupancy",
+            ">registers",
+            ">spilled bytes",
+        ),
+        (
+            (
+                *(str(value) for value in row["parameters"].values()),
+                str(row["threads"]),
+                results.latency_text(row["parameters"], batch),
+                *traffic_cells(row["traffic"]),
+                "?" if row["occupancy"] is None else format_percent(100 * row["occupancy"]),
+                "?" if row["registers"] is None else str(row["registers"]),
+                "?" if row["spill_bytes"] is None else str(row["spill_bytes"]),
+            )
+            for row in figures
+        ),
+    )
+
+
+def _parameters_of(trace: Trace) -> tuple[tuple[str, int], ...]:
+    found = trace.evaluation.parameters if trace.evaluation else None
+    return tuple((found or {}).items())
+
+
+def _latency_ms(trace: Trace) -> float | None:
+    """The median latency of a Trace that passed."""
+    performance = trace.evaluation.performance if trace.evaluation else None
+    return performance.latency_ms if performance else None
+
+
+def _is_interpreted(trace: Trace) -> bool:
+    performance = trace.evaluation.performance if trace.evaluation else None
+    return performance is not None and performance.interpreted
+
+
+def _cell(trace: Trace | None, best_ms: float | None) -> Text:
+    if trace is None:
+        return Text("")
+    latency_ms = _latency_ms(trace)
+    if latency_ms is None:
+        return Text("failed", style="red")
+    if latency_ms != best_ms:
+        return Text(format_latency(latency_ms))
+    return Text(f"* {format_latency(latency_ms)}", style="bold green")

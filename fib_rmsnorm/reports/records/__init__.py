@@ -1,0 +1,1 @@
+"""What a registry holds, as lists and one record in full."""

@@ -1,0 +1,118 @@
+"""Whether a Solution was right, in words: errors, tolerances, the cases it was judged on, and distances in ULP."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from fib_rmsnorm.reports.records.record import fields
+from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.schema import Correctness
+
+_Case = dict[str, Any]
+_Ulp = dict[str, Any]
+
+
+def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
+    """The largest errors, what was tolerated, and each case; `is_ours` says who wrote `extra`."""
+    extra: dict[str, Any] = dict(correctness.extra or {})
+    # What others write under these names may have any form.
+    tolerances = extra.pop("tolerance", {}) if is_ours else {}
+    cases: list[_Case] = extra.pop("cases", []) if is_ours else []
+    yield from fields(
+        {
+            "Largest errors": (
+                f"absolute {correctness.max_absolute_error:.3g}, relative {correctness.max_relative_error:.3g}"
+                " (on the Workload's own inputs)"
+            ),
+            **{
+                f"Tolerance of {name}": _bound_text(bound.get("rtol"), bound.get("atol"))
+                for name, bound in tolerances.items()
+            },
+            **{name: json.dumps(value) for name, value in extra.items()},
+        }
+    )
+    if not cases:
+        return
+    groups: dict[str, list[_Case]] = {}
+    for case in cases:
+        groups.setdefault(case["case"], []).append(case)
+    yield ""
+    yield _cases_table(groups)
+    for output in _measured_outputs(cases):
+        yield ""
+        yield _ulp_table(groups, output)
+
+
+def _bound_text(rtol: float | None, atol: float | None) -> str:
+    """A Trace need not hold them; JSON has no infinite ones."""
+    if rtol is None or atol is None:
+        return "not recorded, so anything may have passed"
+    return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
+
+
+def _cases_table(groups: dict[str, list[_Case]]) -> Table:
+    """The cases it was judged on; those of the same name are one row."""
+    return plain_table(
+        ("judged on", ">times", ">largest absolute error", ">wrong elements"),
+        (
+            (
+                name,
+                str(len(cases)),
+                f"{max(float(case['max_absolute_error']) for case in cases):.3g}",
+                str(sum(case["mismatched"] for case in cases)),
+            )
+            for name, cases in groups.items()
+        ),
+    )
+
+
+def _measured_outputs(cases: list[_Case]) -> list[str]:
+    """The outputs whose distances were counted: not those of dtypes without such a notion."""
+    return list(dict.fromkeys(name for case in cases for name, ulp in case.get("ulp", {}).items() if ulp))
+
+
+def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
+    """How many elements of an output are how far from the exact answer, beside what the reference reaches."""
+    rows: dict[str, list[_Ulp]] = {}
+    for name, cases in groups.items():
+        rows[name] = [ulp for case in cases if (ulp := case.get("ulp", {}).get(output))]
+        rows[f"{name}, by the reference"] = [
+            ulp for case in cases if (ulp := case.get("reference_ulp", {}).get(output))
+        ]
+    rows = {name: found for name, found in rows.items() if found}
+    histograms = {name: _add_up(found) for name, found in rows.items()}
+    buckets = list(dict.fromkeys(bucket for histogram in histograms.values() for bucket in histogram))
+    while len(buckets) > 1 and not any(histogram[buckets[-1]] for histogram in histograms.values()):
+        buckets.pop()
+    return plain_table(
+        (f"ULP of {output}", ">maximum", ">mean", *(f">{bucket} ULP" for bucket in buckets)),
+        (
+            (
+                name,
+                str(max(ulp["maximum"] for ulp in found)),
+                f"{_mean(found):.3g}",
+                *(str(histograms[name][bucket]) for bucket in buckets),
+            )
+            for name, found in rows.items()
+        ),
+    )
+
+
+def _add_up(found: list[_Ulp]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for ulp in found:
+        total.update(ulp["histogram"])
+    return total
+
+
+def _mean(found: list[_Ulp]) -> float:
+    """The mean over all elements, as each histogram counts them."""
+    elements = [sum(ulp["histogram"].values()) for ulp in found]
+    weighted = sum(ulp["mean"] * number for ulp, number in zip(found, elements, strict=True))
+    return float(weighted / max(1, sum(elements)))

@@ -1,0 +1,154 @@
+"""One record in full: a Definition, a Solution or a Workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from fib_rmsnorm.registry import bytes_moved
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table
+from fib_rmsnorm.reports.records.rows import Row, each_trace_rows, scalars_of, trace_rows
+from fib_rmsnorm.reports.records.summaries import summarize_definition
+from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
+from fib_rmsnorm.reports.text.source_text import harmless, source_text
+from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
+from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Solution, Trace
+
+
+def describe_definition(definition: Definition, catalogue: Catalogue, console: Console) -> Iterator[RenderableType]:
+    """The summary, every axis and tensor with its description, and the reference."""
+    yield summarize_definition(definition)
+    if definition.description:
+        yield from _describe(definition.description)
+    yield ""
+    held = catalogue.select(definitions=[definition.name])
+    yield from fields(
+        {
+            "Operator type": definition.op_type,
+            "Tags": ", ".join(definition.tags),
+            "Constraints": "; ".join(definition.constraints),
+            "In this registry": ", ".join(
+                [
+                    count(len(held.solutions), "Solution"),
+                    count(len(held.workloads), "Workload"),
+                    count(len(held.traces), "Trace"),
+                ]
+            ),
+        }
+    )
+    yield ""
+    tensors = {**definition.inputs, **definition.outputs}
+    rows = [
+        (name, "axis", str(definition.const_axes.get(name, "variable")), axis.description or "")
+        for name, axis in definition.axes.items()
+    ]
+    rows += [
+        (
+            name,
+            "input" if name in definition.inputs else "output",
+            f"{spec.dtype.value} " + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]"),
+            spec.description or "",
+        )
+        for name, spec in tensors.items()
+    ]
+    yield plain_table(("name", "is", "value", "description"), rows)
+    yield heading("Reference")
+    yield source_text("reference.py", definition.reference, console)
+
+
+def describe_solution(
+    solution: Solution, catalogue: Catalogue, here: Row, console: Console
+) -> Iterator[RenderableType]:
+    """What it is made for, how it is called, its Traces and its sources."""
+    spec = solution.spec
+    yield f"Solution: {solution.name}"
+    if solution.description:
+        yield from _describe(solution.description)
+    yield ""
+    traces = [trace for trace in catalogue.traces if trace.solution == solution.name]
+    yield from fields(
+        {
+            "Definition": solution.definition,
+            "Author": solution.author,
+            "Language": LANGUAGE_TITLES[spec.language.value],
+            "Binding": spec.binding.value if spec.binding else "",
+            "Entry point": spec.entry_point,
+            "Called": "with its outputs (destination passing)" if spec.destination_passing_style else "for its outputs",
+            "Made for": ", ".join(spec.target_hardware),
+            "Needs": ", ".join(spec.dependencies),
+            "On this machine": here_text(here),
+            "Traces": str(len(traces)),
+        }
+    )
+    if traces:
+        yield ""
+        yield traces_table(trace_rows(traces))
+        yield f"\nOne of them: fib-rmsnorm show {solution.name}@{axes_name(traces[-1])}"
+    for source in solution.sources:
+        yield heading(source.path)
+        yield source_text(source.path, source.content, console)
+
+
+def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
+    """Its axes and inputs, and what was evaluated on it."""
+    workload = record.workload
+    definition = catalogue.definitions[record.definition]
+    yield f"Workload: {workload.uuid}"
+    yield ""
+    yield from fields(
+        {
+            "Definition": record.definition,
+            "Axes": assignments(workload.axes),
+            "Inputs": inputs_text(record),
+            "Bytes moved": f"{format_bytes(bytes_moved(definition, workload))} (inputs and outputs, each once)",
+        }
+    )
+    traces = [
+        trace
+        for trace in catalogue.traces
+        if trace.definition == record.definition and trace.workload.uuid == workload.uuid
+    ]
+    yield f"\n{count(len(traces), 'Trace')}{':' if traces else ''}"
+    if traces:
+        yield each_trace_table(each_trace_rows(traces))
+
+
+def _describe(description: str) -> Iterator[RenderableType]:
+    yield ""
+    yield from map(Folded, harmless(description).splitlines())
+
+
+def inputs_text(record: Trace) -> str:
+    """The inputs of a Workload: `x random, weight random, eps=1e-06`."""
+    told = []
+    for name, given in record.workload.inputs.items():
+        if isinstance(given, RandomInput):
+            told.append(f"{name} random")
+        elif isinstance(given, SafetensorsInput):
+            told.append(f"{name} from {given.path} ({given.tensor_key})")
+        else:
+            told.append(assignments({name: scalars_of(record)[name]}))
+    return ", ".join(told)
+
+
+def fields(values: dict[str, str]) -> Iterable[RenderableType]:
+    """Named values in a column; empty ones are left out."""
+    told = {name: value for name, value in values.items() if value}
+    width = max(map(len, told), default=0)
+    return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in told.items()]
+
+
+def joined(*parts: str) -> str:
+    """The parts that are not empty, as one value."""
+    return ", ".join(filter(None, parts))
+
+
+def heading(text: str) -> Text:
+    """The title of a part, after an empty line."""
+    return Text.assemble("\n", (harmless(text), "bold"), "\n")

@@ -1,0 +1,136 @@
+"""A Performance as a sceptic reads it: the number, what bounds it, how it was taken, and all that speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from fib_rmsnorm.reports.records.conditions import condition_fields
+from fib_rmsnorm.reports.records.record import fields, joined
+from fib_rmsnorm.reports.text.source_text import harmless
+from fib_rmsnorm.reports.text.units import (
+    count,
+    format_bandwidth,
+    format_bytes,
+    format_latency,
+    format_percent,
+    format_ratio,
+)
+from fib_rmsnorm.schema import Performance
+
+_STOPPED = {
+    "interval": "until the median was known within 1%",
+    "budget": "until the time was spent",
+    "iterations": "as many as were asked for",
+}
+
+
+def describe_performance(performance: Performance) -> Iterator[RenderableType]:
+    """Doubts first, then a fact a line; what the record does not say is left out."""
+    for reason in performance.suspect:
+        yield Text.assemble(("SUSPECT", "bold red"), (f": {harmless(reason)}", "red"))
+    if performance.suspect:
+        yield ""
+    yield from fields(
+        {
+            **_latency_fields(performance),
+            **_speed_fields(performance),
+            **_ceiling_fields(performance),
+            **_cost_fields(performance),
+            **condition_fields(performance),
+        }
+    )
+
+
+def _latency_fields(performance: Performance) -> dict[str, str]:
+    latency_ms, samples, trials = performance.latency_ms, performance.samples, performance.trials
+    low_ms, high_ms = performance.latency_low_ms, performance.latency_high_ms
+    p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
+    told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
+    if low_ms is not None and high_ms is not None:
+        either_side = f", ±{50 * (high_ms - low_ms) / latency_ms:.1f}%" if latency_ms else ""
+        told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
+    if performance.interpreted:
+        told.append("interpreted: no measure of the kernel")
+    busy_ms, pieces, hot_ms = performance.busy_ms, performance.pieces or 0, performance.hot_latency_ms
+    difference = performance.a_a_difference
+    return {
+        "Latency": "; ".join(told),
+        "Spread": f"5% to 95%: {_span(p5_ms, p95_ms)}" if p5_ms is not None and p95_ms is not None else "",
+        "Samples": joined(
+            count(samples, "call") + (f" in {count(trials, 'trial')}" if trials else "") if samples else "",
+            _STOPPED[performance.stopped_by] if performance.stopped_by else "",
+        ),
+        "Repeated": joined(
+            f"{count(len(repeated), 'trial')} measured again" if (repeated := performance.repeated_trials) else "",
+            *map(harmless, repeated[:1]),
+        ),
+        "A/A": f"earlier and later trials differ by {difference:.1%}" if difference is not None else "",
+        "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
+        "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",
+    }
+
+
+def _speed_fields(performance: Performance) -> dict[str, str]:
+    reference, moved = format_latency(performance.reference_latency_ms), performance.bytes_moved
+    told = {
+        "Reference": reference,
+        "Bytes moved": f"{format_bytes(moved)} (inputs and outputs, each once)" if moved is not None else "",
+    }
+    if performance.interpreted:
+        return told  # such a time says nothing about the kernel, and neither does what is computed from it
+    low, high = performance.speedup_low, performance.speedup_high
+    trials = f" ({format_ratio(low)} to {format_ratio(high)} over the trials)" if low and high else ""
+    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+    peak = performance.ceiling.peak_bandwidth_gb_per_s if performance.ceiling else None
+    return {
+        "Reference": f"{reference}; the Solution is {format_ratio(performance.speedup_factor)} as fast{trials}",
+        "Bandwidth": joined(
+            format_bandwidth(bandwidth) if bandwidth is not None else "",
+            f"{format_percent(percent)} of copy" if percent is not None else "",
+            f"{format_percent(100 * bandwidth / peak)} of the datasheet's {format_bandwidth(peak)}"
+            if bandwidth is not None and peak
+            else "",
+        ),
+        "Bytes moved": told["Bytes moved"],
+    }
+
+
+def _ceiling_fields(performance: Performance) -> dict[str, str]:
+    ceiling = performance.ceiling
+    if ceiling is None:
+        return {}
+    cores = f"pinned to {count(len(ceiling.threads), 'core')}" if ceiling.threads else ""
+    interval = f"95% interval {_span(ceiling.copy_low_ms, ceiling.copy_high_ms)}"
+    empty = "Empty call" if performance.timer == "cpu_clock" else "Empty kernel"
+    return {
+        "Copy": joined(
+            f"{format_latency(ceiling.copy_ms)} for as many bytes",
+            interval,
+            f"by {ceiling.copy_method}",
+            cores,
+            ceiling.note or "",
+        ),
+        empty: format_latency(ceiling.empty_ms),
+    }
+
+
+def _cost_fields(performance: Performance) -> dict[str, str]:
+    overhead_us, first_ms = performance.host_overhead_us, performance.first_call_ms
+    build_s, memory = performance.build_s, performance.peak_memory_bytes
+    empty_us = performance.ceiling.empty_host_us if performance.ceiling else None
+    return {
+        "Host overhead": joined(
+            f"{format_latency(overhead_us / 1e3)} to issue a call" if overhead_us is not None else "",
+            f"{format_latency(empty_us / 1e3)} for an empty kernel" if empty_us is not None else "",
+        ),
+        "First call": format_latency(first_ms) if first_ms is not None else "",
+        "Build": f"{build_s:.2f} s" if build_s is not None else "",
+        "Peak memory": f"{format_bytes(memory)} beyond its outputs" if memory is not None else "",
+    }
+
+
+def _span(low_ms: float, high_ms: float) -> str:
+    return f"{format_latency(low_ms)} to {format_latency(high_ms)}"

@@ -1,0 +1,1 @@
+"""The text kit: consoles, documents, tables, numbers and names as people read them."""

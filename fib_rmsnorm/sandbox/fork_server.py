@@ -1,0 +1,162 @@
+"""The processes of a run: start them with torch imported already, and leave none behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import psutil
+
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.sandbox.fork_server_process import become_subreaper, is_marked
+from fib_rmsnorm.sandbox.log import Log
+from fib_rmsnorm.sandbox.process import Process, StoppedError
+from fib_rmsnorm.sandbox.role import Role
+
+_RUN_VARIABLE = "FIB_RMSNORM_RUN"
+# With our own path: `-m` would put the working folder first, where a kernel's author may well keep a triton.py.
+_START = """\
+import os, sys
+sys.path[:] = sys.argv[1].split(os.pathsep)
+from fib_rmsnorm.sandbox.fork_server_process import main
+main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+"""
+
+
+class ForkServer:
+    """The source of worker and judge processes; closing it ends them all."""
+
+    def __init__(self, roles: Sequence[Role]) -> None:
+        become_subreaper()
+        self.run = uuid.uuid4().hex
+        """The run's id: every process of the run has it in its environment."""
+        self._lock = threading.Lock()
+        self._alive: dict[int, Process] = {}
+        self.escaped_sessions: set[int] = set()
+        """Of killed processes that had escaped: mostly the pid of the worker that they came from."""
+        self._stopping = threading.Event()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for the zygote's life
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(theirs.fileno()), str(os.getpid())),
+                *(role.module for role in roles),
+            ],
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, _RUN_VARIABLE: self.run},
+            stdin=subprocess.DEVNULL,
+            stdout=self._errors,
+            stderr=self._errors,
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def spawn(self, role: Role, environment: dict[str, str] | None = None) -> Process:
+        """Start a process of a role with variables added to its environment.
+
+        Raises FibRmsnormError with the zygote's last words if it could not start.
+        """
+        ours, theirs = socket.socketpair()
+        log = Log()
+        outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
+        request = json.dumps({**asdict(role), "environment": environment or {}}).encode()
+        with self._lock, theirs:
+            if self._stopping.is_set():
+                raise StoppedError
+            try:
+                socket.send_fds(self._socket, [request], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+                answer = self._socket.recv(1 << 12)
+            except OSError:
+                answer = b""
+            if self._stopping.is_set():
+                raise StoppedError
+            if not answer:
+                raise FibRmsnormError(f"the worker processes cannot start: {self._last_words()}")
+            process = Process(
+                json.loads(answer)["pid"],
+                Channel(ours.detach()),
+                log,
+                outputs_file,
+                stopping=self._stopping,
+                forget=self._forget,
+            )
+            self._alive[process.pid] = process
+        return process
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "their parent died"
+
+    def _forget(self, process: Process) -> None:
+        """Take a process that has ended off the list, and kill what it left behind."""
+        with self._lock:
+            self._alive.pop(process.pid, None)
+        self.kill_escaped()
+
+    def kill_escaped(self) -> None:
+        """Kill descendants of workers that are our children now, being orphans or made so.
+
+        The children of what is killed become ours in turn, until none is left.
+        """
+        while any(self._kill_if_escaped(child) for child in psutil.Process().children()):
+            pass
+
+    def _kill_if_escaped(self, child: psutil.Process) -> bool:
+        with self._lock:
+            known = child.pid in self._alive or child.pid == self._process.pid
+        if known:
+            return False
+        try:
+            session = os.getsid(child.pid)
+            if not self._is_of_a_worker(child, session):
+                return False
+            child.kill()
+            os.waitpid(child.pid, 0)
+        except (psutil.Error, OSError):
+            return False
+        self.escaped_sessions.add(session)
+        return True
+
+    def _is_of_a_worker(self, child: psutil.Process, session: int) -> bool:
+        """It has the run's id; or, if it got rid of its environment, a worker's mark in a session that is not ours."""
+        with contextlib.suppress(psutil.Error):  # it may have forbidden to look
+            if child.environ().get(_RUN_VARIABLE) == self.run:
+                return True
+        return session != os.getsid(0) and is_marked(child.pid) and not is_marked(os.getpid())
+
+    def stop(self) -> None:
+        """Kill every process of this run; nothing can be started any more."""
+        self._stopping.set()
+        # First, because one that still imports torch would keep a spawn waiting, and us for its lock.
+        self._process.kill()
+        self._process.wait()
+        with self._lock:
+            processes = list(self._alive.values())
+        for process in processes:
+            process.signal_kill()  # all of them before any is waited for: what holds a GPU takes 0.1 s to die
+        for process in processes:
+            process.kill()
+        self.kill_escaped()
+
+    def close(self) -> None:
+        """Kill every process of this run and release what it held."""
+        self.stop()
+        self._socket.close()
+        self._errors.close()
+
+    def __enter__(self) -> ForkServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

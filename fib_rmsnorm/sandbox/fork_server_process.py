@@ -1,0 +1,139 @@
+"""The process that imports torch once and forks every worker and judge from itself.
+
+A worker is then there in milliseconds rather than seconds, also after a crash. It never touches CUDA, so its
+children can. Each child is forked twice: its parent dies at once, and the scheduler (a subreaper) inherits
+it, so that the scheduler itself can wait for it and see how it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.sandbox.landlock import enter_landlock, prctl
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_FDS_PER_SPAWN = 3  # channel, log, handover
+_FIRST_TO_GO = "1000"
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants children of this process."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def is_marked(pid: int) -> bool:
+    """Whether a process has what all our children inherit and, without privileges, cannot undo."""
+    try:
+        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _FIRST_TO_GO
+    except OSError:
+        return False
+
+
+def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
+    """Import the modules of all roles, then serve spawn requests until the process `scheduler` closes its end."""
+    server = socket.socket(fileno=descriptor)
+    # While we import, nothing else would tell us that the scheduler has died. (Afterwards the socket does, and
+    # does not mind which of the scheduler's threads started us.)
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != scheduler:
+        return
+    # Imported for the children's sake; with its modules loaded a fork is ready to work. What the children have in
+    # common is neither searched nor copied by their collectors.
+    with collector_off():
+        for module in modules:
+            importlib.import_module(module)
+    gc.freeze()
+    prctl(_PR_SET_PDEATHSIG, 0)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
+        if not data:
+            return
+        pid = _fork_twice(server, json.loads(data), descriptors, scheduler)
+        for inherited in descriptors:
+            os.close(inherited)
+        server.send(json.dumps({"pid": pid}).encode())
+
+
+def _fork_twice(server: socket.socket, request: dict[str, object], fds: list[int], scheduler: int) -> int:
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        middle = os.getpid()
+        pid = os.fork()
+        if pid:
+            os._exit(0)
+        os.close(reader)
+        server.close()
+        _run_child(request, fds, writer, middle, scheduler)
+    os.close(writer)
+    os.waitpid(middle, 0)
+    with os.fdopen(reader, "rb") as pipe:
+        return int(pipe.read())
+
+
+def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: int, scheduler: int) -> None:
+    status = 1
+    try:
+        os.setsid()
+        os.write(writer, str(os.getpid()).encode())
+        os.close(writer)
+        # Not before the scheduler has become the parent: the middle process's death would kill us.
+        while (parent := os.getppid()) != scheduler:
+            if parent != middle:  # the scheduler has died, and another subreaper, or init, has inherited us
+                os._exit(1)
+            time.sleep(0.0005)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != scheduler:
+            os._exit(1)
+        channel_fd, log_fd, outputs_fd = fds
+        _redirect(log_fd)
+        _limit()
+        if request["runs_untrusted_code"]:
+            become_subreaper()  # so that it keeps the descendants whose parents end
+            enter_landlock()
+        environment = request["environment"]
+        assert isinstance(environment, dict)
+        os.environ.update(environment)
+        _serve(str(request["module"]), channel_fd, outputs_fd)
+        status = 0
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(log_fd: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        # Out of memory, the kernel shall choose a solution's process before any other.
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
+
+
+def _serve(module: str, channel_fd: int, outputs_fd: int) -> None:
+    import faulthandler
+
+    from fib_rmsnorm.sandbox.channel import Channel
+
+    faulthandler.enable()
+    importlib.import_module(module).main(Channel(channel_fd), outputs_fd)

@@ -1,0 +1,63 @@
+"""What the compiled code says of each combination: the block, its occupancy, and the memory transactions of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.inspection import COMPILER
+from fib_rmsnorm.inspection.explanation import explain
+from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
+from fib_rmsnorm.machine.devices import Device, gpu_arch
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import SupportedLanguages
+from fib_rmsnorm.tuning.tunable import Parameters, Tunable
+
+_ON_GPUS = (SupportedLanguages.TRITON, SupportedLanguages.CUDA, SupportedLanguages.TILELANG)
+
+Record = dict[str, Any]
+
+
+def collect_figures(
+    tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
+) -> list[Record]:
+    """A row for each combination that launches one kernel at this batch; none for code that runs on a CPU."""
+    if tunable.solution.spec.language not in _ON_GPUS or (device.kind == "cpu" and not _is_triton(tunable)):
+        return []
+    arch = gpu_arch(device)
+    workloads = generate_workloads(tunable.definition, [batch])
+    here = device if arch else None
+    rows = []
+    with ForkServer((COMPILER,)) as fork_server:
+        for combination in combinations:
+            variant = tunable.make_variant(combination)
+            try:
+                found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
+            except InputError:
+                continue  # it did not compile: its evaluation says so
+            rows += [_make_row(combination, batch, found)] if len(found["launches"]) == 1 else []
+    return rows
+
+
+def _is_triton(tunable: Tunable) -> bool:
+    """Interpreted on a CPU, so that its figures are those of a GPU all the same."""
+    return tunable.solution.spec.language is SupportedLanguages.TRITON
+
+
+def _make_row(combination: Parameters, batch: int, found: Record) -> Record:
+    (launch,) = found["launches"]
+    kernel = found["kernels"][launch["kernel_number"]]
+    return {
+        "parameters": dict(combination),
+        "batch": batch,
+        "arch": found["arch"],
+        "threads": launch["block"][0] * launch["block"][1] * launch["block"][2],
+        "registers": kernel["registers"],
+        "spill_bytes": kernel["spill_bytes"],
+        "occupancy": launch["occupancy"]["share"] if launch["occupancy"] else None,
+        "waves": launch["waves"],
+        "traffic": launch["traffic"],
+    }

@@ -1,0 +1,173 @@
+"""Race the ways to launch a Solution, and keep what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, Skip, fits
+from fib_rmsnorm.evaluation.recorder import OutputFile
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
+from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry import bytes_moved, generate_workloads
+from fib_rmsnorm.registry.store import append_line, read_jsonl
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Trace, Workload
+from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
+from fib_rmsnorm.tuning.tunable import Parameters, Tunable
+
+_MOST_AT_ONCE = 16
+"""How many race side by side; beyond this there are heats, and a final of the best."""
+_FINALISTS = 8
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One evaluation of the sweep; it has been recorded."""
+
+    tunable: Tunable
+    parameters: Parameters
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """What to try, on what."""
+
+    batch_sizes: tuple[int, ...]
+    chosen: Mapping[str, tuple[int, ...]]
+    """Values of parameters that replace those of the manifest."""
+    output: OutputFile | None = None
+
+
+def check_device(tunables: Sequence[Tunable], device: Device) -> None:
+    """Raise InputError if the Solution cannot run on the device."""
+    reason = reason_to_skip(tunables[0].solution, device)
+    if reason:
+        raise InputError(f"{tunables[0].name}: {reason}")
+
+
+def is_interpreted(tunable: Tunable, device: Device) -> bool:
+    """Whether the times say nothing about the kernel."""
+    return capability(tunable.solution.spec.language.value, device).ability == "interpret"
+
+
+class Sweep:
+    """Tries the combinations of one Tunable on one device."""
+
+    def __init__(self, tunable: Tunable, device: Device, config: RunConfig) -> None:
+        self._tunable = tunable
+        self._device = device
+        self._config = config
+
+    def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
+        """The Workloads that the device can hold, and an interpreter run in time. Raises InputError if none is left."""
+        definition = self._tunable.definition
+        found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
+        if is_interpreted(self._tunable, self._device):
+            found = [each for each in found if bytes_moved(definition, each) <= MOST_INTERPRETED_BYTES]
+        if not found:
+            raise InputError(
+                f"{definition.name}: no batch of {', '.join(map(str, batch_sizes))} fits {self._device.hardware}"
+            )
+        return found
+
+    def run(self, options: SweepOptions) -> Generator[Tried | Skip]:
+        """Race every combination on every batch; with many of them in heats, and then the best against each other."""
+        workloads = self.workloads(options.batch_sizes)
+        combinations = self._tunable.combinations(options.chosen)
+        heats = split_evenly(combinations, _MOST_AT_ONCE)
+        traces: list[Trace] = []
+        for heat in heats:
+            for event in self._run_trials(heat, workloads, options.output):
+                if isinstance(event, Tried):
+                    traces.append(event.trace)
+                yield event
+        if len(heats) > 1:
+            yield from self._run_trials(choose_finalists(traces), workloads, options.output)
+
+    def _run_trials(
+        self, combinations: Sequence[Parameters], workloads: Sequence[Workload], output: OutputFile | None
+    ) -> Generator[Tried | Skip]:
+        variants = {self._tunable.make_variant(each).name: each for each in combinations}
+        solutions = tuple(map(self._tunable.make_variant, combinations))
+
+        def convert(trace: Trace) -> Tried:
+            parameters = variants[trace.solution or ""]
+            return Tried(self._tunable, parameters, self._as_kept(trace, parameters))
+
+        def record(event: Evaluated | Resumed) -> None:
+            kept = convert(event.trace).trace
+            if self._tunable.tuning_file:
+                append_line(self._tunable.tuning_file, kept.model_dump_json())
+            if output:
+                output.add(kept)
+
+        plan = Plan([Group(self._tunable.definition, workload, solutions) for workload in workloads])
+        with ForkServer(ROLES) as fork_server:
+            scheduler = Scheduler(fork_server, [self._device], self._config, record=record)
+            with closing(scheduler.run(plan)) as events:
+                for event in events:
+                    if isinstance(event, Evaluated):
+                        yield convert(event.trace)
+                    elif isinstance(event, Skip):
+                        yield event
+
+    def _as_kept(self, trace: Trace, parameters: Parameters) -> Trace:
+        """The Trace of a variant as one of the Solution, with its parameters."""
+        if trace.evaluation is None:
+            return trace
+        details = {"parameters": dict(parameters), "multiprocessors": _count_multiprocessors(self._device)}
+        evaluation = trace.evaluation.model_copy(update=details)
+        return trace.model_copy(update={"solution": self._tunable.solution.name, "evaluation": evaluation})
+
+
+def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:
+    """In parts of about the same size, at most `most`."""
+    parts = ceil(len(items) / most)
+    bounds = [len(items) * part // parts for part in range(parts + 1)]
+    return [items[start:end] for start, end in pairwise(bounds)]
+
+
+def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
+    """Those that come near the best at any batch, the nearest first."""
+    losses: dict[Parameters, float] = {}
+    for latencies in collect_timings(traces).values():
+        best = min(latencies.values())
+        for parameters, latency in latencies.items():
+            losses[parameters] = min(losses.get(parameters, float("inf")), latency / best - 1)
+    near = sorted((loss, parameters) for parameters, loss in losses.items() if loss <= 3 * TOLERANCE)
+    return [parameters for _, parameters in near[:_FINALISTS]]
+
+
+def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, list[Trace]]:
+    """The kept Traces of each Definition that were made from the sources as they are, on one device model.
+
+    Without `hardware` it is that of the newest Trace.
+    """
+    found: dict[str, list[Trace]] = {}
+    for tunable in tunables:
+        if tunable.tuning_file and tunable.tuning_file.exists():
+            found[tunable.definition.name] = tunable.select_current(read_jsonl(tunable.tuning_file, Trace))
+    everything = [trace.evaluation for traces in found.values() for trace in traces if trace.evaluation]
+    if hardware is None and everything:
+        hardware = max(everything, key=lambda each: each.timestamp).environment.hardware
+    return {
+        name: [t for t in traces if t.evaluation and t.evaluation.environment.hardware == hardware]
+        for name, traces in found.items()
+    }
+
+
+def _count_multiprocessors(device: Device) -> int | None:
+    if device.kind == "cpu":
+        return None
+    import torch
+
+    return int(torch.cuda.get_device_properties(device.name).multi_processor_count)

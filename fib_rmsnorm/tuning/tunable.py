@@ -1,0 +1,171 @@
+"""What can be tuned of a Solution, and each way to try it as a Solution of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.registry.manifest import MANIFEST, Tuning, read_manifest
+from fib_rmsnorm.registry.packing import pack_folder
+from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
+from fib_rmsnorm.tuning.table import Columns, Entry, Rung, render_table
+
+Parameters = tuple[tuple[str, int], ...]
+"""Names and values, in the manifest's order."""
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A folder of sources, as it serves one Definition."""
+
+    name: str
+    """The manifest's name, which all Definitions' Solutions share."""
+    folder: Path
+    tuning: Tuning
+    definition: Definition
+    solution: Solution
+    tuning_file: Path | None
+    """Where the Traces are kept; None for sources that lie in no registry."""
+
+    @property
+    def table(self) -> Path:
+        """The file that tuning writes."""
+        return self.folder / self.tuning.table
+
+    @property
+    def columns(self) -> Columns:
+        """What the table is of."""
+        key = tuple(table_key(self.definition))
+        return Columns(self.tuning.table, self.name, key, tuple(self.tuning.parameters))
+
+    def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
+        """Every combination of values within the limits; `chosen` replaces the values of some parameters.
+
+        Raises InputError for a parameter that is unknown, or if no combination is left.
+        """
+        for name in chosen:
+            if name not in self.tuning.parameters:
+                known = ", ".join(self.tuning.parameters)
+                raise InputError(f"--set {name}: no such parameter of {self.name} (there: {known})")
+        values = {**self.tuning.parameters, **chosen}
+        found = [
+            tuple(zip(values, numbers, strict=True))
+            for numbers in itertools.product(*values.values())
+            if self._is_within_limits(dict(zip(values, numbers, strict=True)))
+        ]
+        if not found:
+            raise InputError(f"{self.name}: no combination of its parameters is within its limits")
+        return found
+
+    def _is_within_limits(self, parameters: dict[str, int]) -> bool:
+        products = [(limit, prod(parameters[name] for name in limit.product)) for limit in self.tuning.limits]
+        return all(limit.least <= product <= limit.most for limit, product in products)
+
+    def make_variant(self, parameters: Parameters) -> Solution:
+        """The Solution with a table that holds these parameters for every batch of the Definition."""
+        entry = Entry(table_key(self.definition), (Rung(None, dict(parameters)),))
+        text = render_table(self.columns, [entry])
+        sources = [source for source in self.solution.sources if source.path != self.tuning.table]
+        suffix = "".join(f".{name}{value}" for name, value in parameters)
+        return self.solution.model_copy(
+            update={
+                "name": f"{self.solution.name}{suffix}",
+                "sources": [*sources, SourceFile(path=self.tuning.table, content=text)],
+            }
+        )
+
+    def select_current(self, traces: Iterable[Trace]) -> list[Trace]:
+        """Those of some kept Traces that were made from the sources as they are now."""
+        digests: dict[Parameters, str] = {}
+
+        def is_current(trace: Trace) -> bool:
+            parameters = parameters_of(trace)
+            if trace.evaluation is None or [name for name, _ in parameters] != list(self.tuning.parameters):
+                return False
+            if parameters not in digests:
+                digests[parameters] = digest(self.make_variant(parameters))
+            return trace.evaluation.solution_sha256 == digests[parameters]
+
+        return [trace for trace in traces if is_current(trace)]
+
+
+def parameters_of(trace: Trace) -> Parameters:
+    """What a Trace was made with; empty for one that `tune` did not make."""
+    found = trace.evaluation.parameters if trace.evaluation else None
+    return tuple((found or {}).items())
+
+
+def table_key(definition: Definition) -> dict[str, int]:
+    """What a table knows a Definition by: its constants, and the bytes of an element of its first tensor."""
+    first = next(spec for spec in definition.inputs.values() if spec.shape is not None)
+    bits = int("".join(c for c in first.dtype.value.partition("_")[0] if c.isdigit()))
+    return {**definition.const_axes, "itemsize": bits // 8}
+
+
+def find_tunables(registry: Registry, name: str) -> list[Tunable]:
+    """What `name`, a Solution's or a folder's, means: once for each Definition that it serves, its own first.
+
+    Raises InputError if there is no such thing, or nothing in it to tune.
+    """
+    folder = _find_folder(registry, name)
+    manifest = read_manifest(folder / MANIFEST)
+    if manifest.tune is None:
+        raise InputError(f"{folder / MANIFEST}: declares nothing to tune: add a [tune] with table and parameters")
+    return list(_serve(registry, folder, manifest.name, manifest.tune))
+
+
+def _find_folder(registry: Registry, name: str) -> Path:
+    folder = Path(name)
+    if (folder / MANIFEST).exists():
+        return folder.resolve()
+    manifests = {read_manifest(path).name: path for path in sorted(registry.layout.solutions.rglob(MANIFEST))}
+    owners = [known for known in manifests if name == known or name.startswith(f"{known}_")]
+    if not owners:
+        tunable = ", ".join(known for known, path in manifests.items() if read_manifest(path).tune) or "none"
+        raise InputError(f"no Solution {name!r} with sources in {registry.root} (tunable: {tunable})")
+    return manifests[max(owners, key=len)].parent
+
+
+def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[Tunable]:
+    definitions = registry.definitions()
+    if not folder.is_relative_to(registry.layout.solutions.resolve()):
+        wanted = filter(_has_a_key, definitions.values())
+        for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
+            yield Tunable(name, folder, tuning, definition, draft_solution(folder, definition), None)
+        return
+    author, home = folder.parents[2].name, folder.parent.name
+    definitions |= _define_kept(registry, author, name, definitions)
+    served = pack_folder(registry, folder, definitions)
+    for solution in sorted(served, key=lambda each: each.definition != home):
+        definition = definitions[solution.definition]
+        if _has_a_key(definition):
+            path = registry.layout.tuning_file(author, definition.op_type, definition.name, name)
+            yield Tunable(name, folder, tuning, definition, solution, path)
+
+
+def _has_a_key(definition: Definition) -> bool:
+    return definition.var_axes == ["batch"] and bool(definition.const_axes)
+
+
+def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str, Definition]) -> dict[str, Definition]:
+    """The Definitions of kept timings that the registry lacks: a table made without them would lose their part."""
+    defined = {}
+    for file in registry.layout.tuning_files(author, name):
+        missing = file.parent.name
+        if missing in known:
+            continue
+        definition = define_by_name(missing)
+        if definition is None:
+            raise InputError(
+                f"{file}: timings of {missing}, which the registry does not define: the table would lose them; define"
+                " it, or remove the file"
+            )
+        defined[missing] = definition
+    return defined

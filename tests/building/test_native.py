@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from registries import TESTS, copy_kernels, make_registry
+
+from fib_rmsnorm.building.build_errors import BuildError
+from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
+
+needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    registry = make_registry(tmp_path_factory.mktemp("native") / "registry", 4096)
+    return {**copy_kernels(registry, TESTS / "wrong_kernels"), **copy_kernels(registry, TESTS / "honest_kernels")}
+
+
+def test_an_equal_build_is_taken_from_the_cache(kernels, tmp_path):
+    solution = kernels["cpp_header_in_a_folder"]
+    built = build_native(solution, tmp_path)
+    written = built.binary.stat().st_mtime_ns
+    assert build_native(solution, tmp_path) == built
+    assert built.binary.stat().st_mtime_ns == written
+    assert callable(load_native(built.binary, "run"))
+    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
+
+
+def test_other_sources_are_another_build(kernels, tmp_path):
+    solution = kernels["cpp_header_in_a_folder"]
+    built = build_native(solution, tmp_path)
+    header = next(source for source in solution.sources if source.path == "norm/row.h")
+    edited = solution.model_copy(
+        update={
+            "sources": [
+                *(source for source in solution.sources if source is not header),
+                header.model_copy(update={"content": header.content + "// edited\n"}),
+            ]
+        }
+    )
+    assert build_native(edited, tmp_path).binary != built.binary
+
+
+def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):
+    with pytest.raises(BuildError) as caught:
+        build_native(kernels["cpp_syntax_error"], tmp_path)
+    assert "kernel.cpp:12:1: error" in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+    assert list((tmp_path / "native").iterdir()) == []
+
+
+def test_a_library_without_the_function_says_how_to_export_it(kernels, tmp_path):
+    built = build_native(kernels["cpp_exports_nothing"], tmp_path)
+    with pytest.raises(BuildError, match=r"exports no function 'run': add TVM_FFI_DLL_EXPORT_TYPED_FUNC\(run"):
+        load_native(built.binary, "run")
+
+
+@needs_nvcc
+def test_cuda_that_does_not_compile_is_found_without_a_gpu(kernels, tmp_path):
+    with pytest.raises(BuildError, match=r'kernel\.cu\(\d+\): error: expected a ";"'):
+        build_native(kernels["cuda_syntax_error"], tmp_path, arch="9.0")
+
+
+@needs_nvcc
+def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, tmp_path):
+    built = build_native(kernels["cuda_illegal_address"], tmp_path, arch="9.0")
+    assert "sm_90" in built.log
+    assert "registers" in built.log
+
+
+@needs_nvcc
+def test_without_a_disassembler_cuda_tells_its_ptx(kernels, tmp_path):
+    from unittest import mock
+
+    from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_launches, read_codes
+    from fib_rmsnorm.inspection.machine_code import resources
+    from fib_rmsnorm.operators import RmsNorm
+    from fib_rmsnorm.registry import generate_workloads
+
+    definition = RmsNorm().define(4096)
+    workloads = generate_workloads(definition, [8])
+    compiled = compile_launches(kernels["cuda_two_kernels"], definition, workloads, "sm_90", tmp_path)
+    with mock.patch.object(resources, "find_cuobjdump", lambda: None):
+        told = read_codes(compiled)
+    assert len(told) == 2
+    assert {code.source for code in told} == {"PTX"}
+    if resources.find_cuobjdump() is not None:
+        for ptx, sass in zip(told, read_codes(compiled), strict=True):
+            assert {(a.does, a.bytes) for a in ptx.accesses} == {(a.does, a.bytes) for a in sass.accesses}

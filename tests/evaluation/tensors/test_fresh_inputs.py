@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Definition, Workload
+
+
+def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> tuple[Definition, Workload, FreshInputs]:
+    definition = RmsNorm().define(hidden, dtype)
+    (workload,) = generate_workloads(definition, [batch])
+    return definition, workload, FreshInputs(definition, workload, device, None)
+
+
+def tensors(inputs):
+    return {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+
+
+def test_every_row_differs_from_call_to_call_in_place():
+    _, _, inputs = make()
+    first = inputs.set(1)
+    x, weight = first["x"].clone(), first["weight"].clone()
+    second = inputs.set(2)
+    assert second["x"].data_ptr() == first["x"].data_ptr()
+    assert ((second["x"] != x).sum(dim=1) == 2).all()  # the one that was large and the one that is
+    assert (second["weight"] != weight).sum() == 2
+    assert second["eps"] == first["eps"]
+
+
+def test_another_process_makes_the_same_of_a_number():
+    one, other = make()[2], make()[2]
+    one.set(5)
+    assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
+
+
+@pytest.mark.parametrize("hidden", [128, 4096, 32768])
+def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
+    _, _, inputs = make(hidden, 50)
+    one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
+    assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
+
+
+def test_what_calls_changed_is_found_and_nothing_else():
+    _, _, inputs = make()
+    inputs.set(1)
+    assert inputs.changed() == []
+    inputs.set(2)["weight"][7] += 1
+    assert inputs.changed() == ["weight"]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
+def test_other_dtypes(dtype):
+    definition = RmsNorm().define(128)
+    x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
+    definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
+    (workload,) = generate_workloads(definition, [4])
+    inputs = FreshInputs(definition, workload, "cpu", None)
+    for number in range(8):
+        inputs.set(number)
+    assert inputs.changed() == []
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_call_leaves_the_caches_as_its_inputs_do(dtype):
+    _, _, inputs = make(batch=64, dtype=dtype)
+    x = inputs.set(1)["x"]
+    with torch.profiler.profile(profile_memory=True) as profile:
+        inputs.set(2)
+    assert all(abs(event.self_cpu_memory_usage) < x.nbytes // 2 for event in profile.events())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=80))
+def test_a_number_stands_for_the_same_inputs_however_it_is_reached(further):
+    """Going on by one is done in one step; another process, or one that skips some, starts from nothing."""
+    walker, number = make(128)[2], None
+    for once in further:
+        number = walker.number_after(number)
+        if not once:
+            number = walker.number_after(number)
+        reached = tensors(walker.set(number))
+    afresh = tensors(make(128)[2].set(number))
+    assert reached.keys() == afresh.keys() and all(torch.equal(reached[name], afresh[name]) for name in afresh)
+    assert walker.changed() == []
+
+
+def test_in_every_row_the_next_call_differs_at_two_places():
+    _, _, inputs = make(128)
+    number = inputs.number_after(None)
+    before = tensors(inputs.set(number))
+    for _ in range(100):
+        earlier, number = number, inputs.number_after(number)
+        now = tensors(inputs.set(number))
+        for name, value in now.items():
+            places = (value != before[name]).sum(dim=-1)
+            # A new secret may begin in a row with the place where the one before it ended, but not with the value.
+            assert (places == 2).all() or (number != earlier + 1 and ((places == 1) | (places == 2)).all())
+        before = now
+
+
+def test_what_a_call_changes_is_found_wherever_it_steps_on():
+    _, _, inputs = make(128)
+    number = inputs.number_after(None)
+    values = inputs.set(number)
+    values["weight"][5] += 1
+    inputs.set(inputs.number_after(number))
+    assert inputs.changed() == ["weight"]
+
+
+@pytest.mark.gpu
+def test_numbers_stand_for_the_same_inputs_on_a_gpu_too():
+    walker = make(128, device="cuda:0")[2]
+    number = None
+    for _ in range(70):
+        number = walker.number_after(number)
+        reached = tensors(walker.set(number))
+    afresh = tensors(make(128, device="cuda:0")[2].set(number))
+    assert all(torch.equal(reached[name], afresh[name]) for name in afresh)
+    assert walker.changed() == []

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from registries import TESTS, cli_environment
+from safetensors.torch import save_file
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.tensors.inputs import count_cases, generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
+
+DEFINITION = RmsNorm().define(256)
+
+
+def workload_of(batch: int) -> Workload:
+    return generate_workloads(DEFINITION, [batch])[0]
+
+
+def fingerprint() -> str:
+    sha = hashlib.sha256()
+    for batch in (1, 7):
+        for case in range(count_cases(DEFINITION, workload_of(batch))):
+            made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+            for value in made.inputs.values():
+                sha.update(value.numpy().tobytes() if isinstance(value, torch.Tensor) else repr(value).encode())
+    return sha.hexdigest()
+
+
+def test_another_process_makes_the_same_inputs_for_the_same_uuid():
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_inputs; print(test_inputs.fingerprint())"
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import torch; torch.manual_seed(1); torch.rand(3); " + code,
+            str(__file__).rpartition("/")[0],
+        ],
+        env={**cli_environment(), "PYTHONPATH": cli_environment()["PYTHONPATH"] + f":{TESTS}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == fingerprint()
+
+
+def test_inputs_depend_on_the_uuid_and_the_name():
+    definition = DEFINITION
+    one, other = generate_workloads(definition, [4, 5])
+    same_size = one.model_copy(update={"uuid": other.uuid})
+    first, second = generate_inputs(definition, one, "cpu"), generate_inputs(definition, same_size, "cpu")
+    assert not torch.equal(first["x"], second["x"])
+    assert not torch.equal(first["x"][0], first["weight"])
+    assert first["eps"] == 1e-6
+
+
+def test_a_scalar_without_a_value_is_refused():
+    workload = Workload(axes={"batch": 1}, inputs={"x": RandomInput(), "weight": RandomInput()}, uuid="u")
+    with pytest.raises(InputError, match="scalar input 'eps' has no value"):
+        generate_inputs(DEFINITION, workload, "cpu")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 32])
+def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
+    seen = set()
+    for case in range(1, count_cases(DEFINITION, workload_of(batch)) - 1):
+        made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+        inputs, kinds = made.inputs, made.row_kinds
+        assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
+        seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
+        assert (inputs["weight"] < 0).any()
+        assert (inputs["weight"] == 0).any()
+    assert len({eps for _, eps in seen}) == 2
+    kinds = {kind for kind, _ in seen}
+    assert len(kinds) >= 7
+    assert len(seen) == 2 * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("batch", "awkward"), [(1, 3), (2, 3), (4, 3), (32, 31), (128, 31), (512, 509), (4096, 509), (65536, 4099)]
+)
+def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
+    workload = workload_of(batch)
+    case = make_case(DEFINITION, workload, count_cases(DEFINITION, workload) - 1, "cpu")
+    assert case.name == f"batch={awkward}"
+    assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
+    assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
+
+
+def test_a_file_has_the_size_it_has(tmp_path):
+    save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
+    workload = safetensors_workload("blob.safetensors")
+    for index in range(count_cases(DEFINITION, workload)):
+        case = make_case(DEFINITION, workload, index, "cpu", tmp_path)
+        assert case.workload == workload and case.inputs["x"].shape == (2, 256)
+
+
+def test_outputs_start_as_nan():
+    (out,) = OutputBuffers(DEFINITION, workload_of(3), "cpu").tensors
+    assert out.shape == (3, 256)
+    assert out.isnan().all()
+
+
+def safetensors_workload(path: str) -> Workload:
+    given = SafetensorsInput(path=path, tensor_key="x")
+    inputs = {"x": given, "weight": RandomInput(), "eps": ScalarInput(value=1e-6)}
+    return Workload(axes={"batch": 2}, inputs=inputs, uuid="u")
+
+
+def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
+    x = torch.randn(2, 256, dtype=torch.float16)
+    save_file({"x": x}, tmp_path / "blob.safetensors")
+    made = generate_inputs(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path)
+    assert torch.equal(made["x"], x)
+
+
+@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
+def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
+    with pytest.raises(InputError, match=r"leads out|no such file"):
+        generate_inputs(DEFINITION, safetensors_workload(path), "cpu", tmp_path)

@@ -1,0 +1,88 @@
+"""What a call costs the host. A GPU would do its work later; here there is none, and calls only take their time."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
+
+PROCESSORS = sorted(os.sched_getaffinity(0))
+FAST_S, SLOW_S = 20e-6, 200e-6
+WAIT_S = 0.001
+
+
+def nothing_to_wait_for() -> None:
+    pass
+
+
+def spin(seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+@pytest.mark.skipif(len(PROCESSORS) < 2, reason="needs two processors")
+@pytest.mark.parametrize("fast", PROCESSORS[:2])
+def test_a_processor_that_something_else_slows_does_not_count(fast):
+    def call() -> None:
+        spin(FAST_S if os.sched_getaffinity(0) == {fast} else SLOW_S)
+
+    assert FAST_S * 1e6 <= host_overhead_us(call, nothing_to_wait_for) < SLOW_S * 1e6
+
+
+def test_waiting_for_the_gpu_is_no_time_of_a_call():
+    waits = []
+
+    def wait() -> None:
+        time.sleep(WAIT_S)
+        waits.append(None)
+
+    assert host_overhead_us(nothing_to_wait_for, wait) < WAIT_S * 1e6 / 10
+    assert waits
+
+
+def test_the_first_call_after_a_wait_does_not_count():
+    waited = []
+
+    def wait() -> None:
+        waited.append(None)
+
+    def call() -> None:
+        if waited:
+            waited.clear()
+            spin(WAIT_S)
+
+    assert host_overhead_us(call, wait) < WAIT_S * 1e6 / 50  # it would be a fiftieth of the mean of the most calls
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError])
+def test_the_thread_may_run_where_it_could_before(error):
+    calls = []
+
+    def call() -> None:
+        calls.append(os.sched_getaffinity(0))
+        if error is not None and len(calls[-1]) == 1:
+            raise error
+
+    if error is None or len(PROCESSORS) == 1:
+        host_overhead_us(call, nothing_to_wait_for)
+    else:
+        with pytest.raises(error):
+            host_overhead_us(call, nothing_to_wait_for)
+    assert sorted(os.sched_getaffinity(0)) == PROCESSORS
+    assert {processor for allowed in calls for processor in allowed} <= set(PROCESSORS)
+
+
+def test_slow_calls_are_not_repeated_for_long():
+    """As many as of fast ones would take seconds."""
+    calls = []
+
+    def call() -> None:
+        calls.append(None)
+        time.sleep(0.002)
+
+    assert host_overhead_us(call, nothing_to_wait_for) >= 2000
+    assert len(calls) <= 300

@@ -1,0 +1,70 @@
+"""A trial whose measurement fails is measured again, and the answer says so."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from registries import RIGHT, add_kernel
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError
+from fib_rmsnorm.evaluation.worker import worker_process as worker_module
+from fib_rmsnorm.sandbox.channel import RefusalError
+
+CALLS = 5
+
+
+class Forgetful:
+    """Measures as it should, and loses what it has measured the first times."""
+
+    name, tick_ms = CpuClock.name, CpuClock.tick_ms
+
+    def __init__(self, failures: int) -> None:
+        self._clock = CpuClock()
+        self.failures_left = failures
+
+    def measure(self, *arguments, **options):
+        samples = self._clock.measure(*arguments, **options)
+        if self.failures_left:
+            self.failures_left -= 1
+            raise MeasurementError("lost a record", len(samples))
+        return samples
+
+
+def make_worker(registry, monkeypatch, failures):
+    solution = add_kernel(registry, "right", RIGHT)
+    definition = registry.definition(solution.definition)
+    monkeypatch.setattr(worker_module, "choose_timer", lambda _: Forgetful(failures))
+    worker = worker_module.Worker(None, os.memfd_create("outputs"))
+    worker.build(
+        {
+            "definition": definition.model_dump(mode="json"),
+            "solution": solution.model_dump(mode="json"),
+            "device": "cpu",
+            "cache": str(cache_folder()),
+        }
+    )
+    workload = registry.workloads(definition.name)[0].model_dump(mode="json")
+    worker.prepare_timing({"workload": workload, "warmup_runs": 1, "budget_s": 1.0})
+    return worker
+
+
+REQUEST = {"calls": CALLS, "cold": True, "budget_s": 60.0}
+
+
+@pytest.mark.parametrize("failures", range(MOST_ATTEMPTS))
+def test_a_trial_that_failed_is_measured_again_and_told(registry, monkeypatch, failures):
+    worker = make_worker(registry, monkeypatch, failures)
+    answer = worker.time(REQUEST)
+    assert len(answer["span_ms"]) == CALLS
+    assert answer["repeated"] == ["lost a record"] * failures
+    assert worker.time(REQUEST)["repeated"] == []
+    assert worker.reveal({})["number"] >= 0  # calls of a lost trial can be judged as others can
+
+
+def test_one_that_fails_again_and_again_is_a_failure(registry, monkeypatch):
+    worker = make_worker(registry, monkeypatch, MOST_ATTEMPTS)
+    with pytest.raises(RefusalError, match="lost a record, in 3 trials in a row"):
+        worker.time(REQUEST)

@@ -1,0 +1,153 @@
+"""What is read off machine code, of kernels whose instructions are known."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.inspection.machine_code.disassembly import Access, parse_sass
+from fib_rmsnorm.inspection.machine_code.host_code import read_functions
+from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
+from fib_rmsnorm.inspection.machine_code.resources import find_cuobjdump, read_code
+
+SOURCE = """\
+#include <cuda_fp16.h>
+extern "C" __global__ void copy16(const uint4* x, uint4* out) { out[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void copy2(const __half* x, __half* out) { out[threadIdx.x] = x[threadIdx.x]; }
+extern "C" __global__ void reverse(const float* x, float* out) {
+  __shared__ float shared[256];
+  shared[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = rsqrtf(shared[255 - threadIdx.x]);
+}
+extern "C" __global__ void sum(const float2* x, float* out, int count) {
+  float total = 0;
+  #pragma unroll 1
+  for (int i = threadIdx.x; i < count; i += 32) total = fmaf(x[i].x, x[i].y, total);
+  for (int offset = 16; offset > 0; offset /= 2) total += __shfl_xor_sync(~0u, total, offset);
+  if (threadIdx.x == 0) *out = total;
+}
+extern "C" __global__ void widen(const __half* x, float* out) { out[threadIdx.x] = __half2float(x[threadIdx.x]); }
+"""
+
+
+@pytest.fixture(scope="module", params=["sm_80", "sm_90", "sm_100"])
+def codes(request, tmp_path_factory):
+    home = find_cuda_home()
+    if home is None or find_cuobjdump() is None:
+        pytest.skip("needs nvcc and cuobjdump")
+    folder = tmp_path_factory.mktemp("sass")
+    (folder / "k.cu").write_text(SOURCE)
+    command = [home / "bin" / "nvcc", f"-arch={request.param}", "-cubin", "k.cu", "-o", "k.cubin"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        pytest.skip(f"this nvcc does not compile for {request.param}")
+    found = read_code(folder / "k.cubin")
+    if not found:
+        pytest.skip(f"this cuobjdump does not know {request.param}")
+    assert read_code((folder / "k.cubin").read_bytes()) == found
+    return found
+
+
+def test_every_kernel_is_found_by_its_name(codes):
+    assert set(codes) == {"copy16", "copy2", "reverse", "sum", "widen"}
+
+
+@pytest.mark.parametrize(("kernel", "width"), [("copy16", 16), ("copy2", 2), ("widen", 2)])
+def test_the_width_of_a_load(codes, kernel, width):
+    (load,) = [access for access in codes[kernel].accesses if access.does == "load"]
+    assert load == Access("load", width, 1, in_loop=False)
+
+
+def test_the_width_of_a_store(codes):
+    widths = {
+        name: [access.bytes for access in code.accesses if access.does == "store"] for name, code in codes.items()
+    }
+    assert widths == {"copy16": [16], "copy2": [2], "reverse": [4], "sum": [4], "widen": [4]}
+
+
+def test_shared_memory_barrier_and_special_function(codes):
+    instructions = codes["reverse"].instructions
+    wanted = ("global loads", "shared stores", "barriers", "shared loads", "special functions", "global stores")
+    assert {kind: instructions.get(kind) for kind in wanted} == dict.fromkeys(wanted, 1)
+    assert codes["reverse"].loops == 0
+
+
+def test_a_loop_and_what_is_in_it(codes):
+    assert codes["sum"].loops == 1
+    assert [(access.does, access.in_loop) for access in codes["sum"].accesses] == [("load", True), ("store", False)]
+    assert codes["sum"].instructions["fused multiply-adds"] == 1
+    assert codes["sum"].instructions["shuffles"] == 5
+
+
+def test_widening_a_half_is_a_conversion(codes):
+    assert codes["widen"].instructions["conversions"] == 1
+    assert "conversions" not in codes["copy2"].instructions
+
+
+def test_no_code_is_no_kernels():
+    assert parse_sass("") == {}
+    assert parse_ptx("") == {}
+
+
+@pytest.fixture(scope="module")
+def ptx(tmp_path_factory):
+    if find_cuda_home() is None:
+        pytest.skip("needs nvcc")
+    folder = tmp_path_factory.mktemp("ptx")
+    (folder / "k.cu").write_text(SOURCE)
+    return parse_ptx(compile_ptx(folder, "sm_90"))
+
+
+def test_ptx_has_the_accesses_of_the_machine_code(ptx):
+    widths = {
+        name: sorted((access.does, access.bytes, access.in_loop) for access in code.accesses)
+        for name, code in ptx.items()
+    }
+    assert widths == {
+        "copy16": [("load", 16, False), ("store", 16, False)],
+        "copy2": [("load", 2, False), ("store", 2, False)],
+        "reverse": [("load", 4, False), ("store", 4, False)],
+        "sum": [("load", 8, True), ("store", 4, False)],
+        "widen": [("load", 2, False), ("store", 4, False)],
+    }
+    assert {code.source for code in ptx.values()} == {"PTX"}
+
+
+def test_kinds_of_ptx(ptx):
+    reverse, total = ptx["reverse"].instructions, ptx["sum"].instructions
+    for kind in ("shared stores", "shared loads", "barriers", "special functions"):
+        assert reverse[kind] == 1
+    assert (total["shuffles"], total["fused multiply-adds"], ptx["sum"].loops) == (5, 1, 1)
+    assert ptx["widen"].instructions["conversions"] == 1
+
+
+HOST = """\
+#include <immintrin.h>
+__attribute__((target("avx2,fma"))) void scale(const float* x, float* out) {
+  _mm256_storeu_ps(out, _mm256_fmadd_ps(_mm256_loadu_ps(x), _mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)));
+}
+__attribute__((target("avx512f"))) void stream(const float* x, float* out) {
+  const __m512 value = _mm512_loadu_ps(x);
+  _mm512_stream_ps(out, _mm512_mul_ps(value, value));
+}
+float plain(float x) { return x * x; }
+"""
+
+
+def test_vectors_of_functions_on_the_host(tmp_path):
+    import platform
+
+    if platform.machine() != "x86_64" or not shutil.which("g++") or not shutil.which("objdump"):
+        pytest.skip("needs an x86 machine with g++ and objdump")
+    (tmp_path / "h.cpp").write_text(HOST)
+    subprocess.run(["g++", "-O2", "-shared", "-fPIC", "h.cpp", "-o", "h.so"], cwd=tmp_path, check=True)
+    stream, scale = read_functions(tmp_path / "h.so")
+    assert (stream.name, stream.isa, stream.vector_bytes) == ("stream", "AVX-512", 64)
+    assert stream.instructions["streaming stores"] == 1
+    assert (scale.name, scale.isa, scale.vector_bytes) == ("scale", "AVX2", 32)
+    assert (scale.instructions["vector loads"], scale.instructions["vector stores"]) == (2, 1)
+    assert scale.instructions["fused multiply-adds"] == 1

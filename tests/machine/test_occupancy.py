@@ -1,0 +1,101 @@
+"""The theoretical occupancy is what NVIDIA's own calculator says."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+
+import pytest
+
+from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.machine.architectures import REGISTERS, WARP, find_architecture
+from fib_rmsnorm.machine.occupancy import occupancy
+
+ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
+REGISTER_COUNTS = (16, 30, 32, 33, 40, 64, 90, 125, 168, 255)
+SHARED = (0, 128, 1024, 20_000, 49_152, 100_000)
+
+CALCULATOR = """\
+#include <cuda_occupancy.h>
+#include <cstdio>
+
+int main() {
+  int major, minor, sm_threads, sm_shared, max_shared, threads, registers, shared;
+  while (std::scanf("%d %d %d %d %d %d %d %d", &major, &minor, &sm_threads, &sm_shared, &max_shared, &threads,
+                    &registers, &shared) == 8) {
+    cudaOccDeviceProp device;
+    device.computeMajor = major;
+    device.computeMinor = minor;
+    device.maxThreadsPerBlock = 1024;
+    device.maxThreadsPerMultiprocessor = sm_threads;
+    device.regsPerBlock = device.regsPerMultiprocessor = 65536;
+    device.warpSize = 32;
+    device.sharedMemPerBlock = 49152;
+    device.sharedMemPerMultiprocessor = sm_shared;
+    device.numSms = 100;
+    device.sharedMemPerBlockOptin = max_shared;
+    device.reservedSharedMemPerBlock = 1024;
+    cudaOccFuncAttributes function;
+    function.maxThreadsPerBlock = 1024;
+    function.numRegs = registers;
+    function.sharedSizeBytes = 0;
+    function.partitionedGCConfig = PARTITIONED_GC_OFF;
+    function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    function.maxDynamicSharedSizeBytes = max_shared;
+    function.numBlockBarriers = 1;
+    cudaOccDeviceState state;
+    state.carveoutConfig = SHAREDMEM_CARVEOUT_MAX_SHARED;
+    cudaOccResult result;
+    const auto error = cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, threads, shared);
+    std::printf("%d\\n", error == CUDA_OCC_SUCCESS ? result.activeBlocksPerMultiprocessor : -1 - error);
+  }
+}
+"""
+
+
+def test_blocks_agree_with_nvidias_header(tmp_path):
+    home = find_cuda_home()
+    if home is None or not (home / "include" / "cuda_occupancy.h").exists() or shutil.which("g++") is None:
+        pytest.skip("needs cuda_occupancy.h and g++")
+    (tmp_path / "calculator.cpp").write_text(CALCULATOR)
+    subprocess.run(
+        ["g++", f"-I{home / 'include'}", "calculator.cpp", "-o", "calculator"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    cases = list(itertools.product(map(find_architecture, ARCHS), THREADS, REGISTER_COUNTS, SHARED))
+    cases = [case for case in cases if case[3] <= case[0].max_shared_bytes]
+    lines = [
+        " ".join(map(str, (*arch.capability, arch.max_threads, arch.shared_bytes, arch.max_shared_bytes, *rest)))
+        for arch, *rest in cases
+    ]
+    run = subprocess.run([tmp_path / "calculator"], input="\n".join(lines), capture_output=True, text=True, check=True)
+    theirs = [int(line) for line in run.stdout.split()]
+    ours = [occupancy(*case).blocks for case in cases]
+    assert len(theirs) == len(cases)
+    assert [(case, mine, his) for case, mine, his in zip(cases, ours, theirs, strict=True) if mine != his] == []
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "blocks", "limits"),
+    [
+        (512, 32, 0, 4, ("warps", "registers")),
+        (1024, 16, 0, 2, ("warps",)),
+        (32, 16, 0, 32, ("blocks",)),
+        (128, 90, 0, 5, ("registers",)),
+        (128, 16, 50_000, 4, ("shared memory",)),
+        (1024, 128, 0, 0, ("registers",)),
+    ],
+)
+def test_what_limits_a_hopper_is_named(threads, registers, shared, blocks, limits):
+    found = occupancy(find_architecture("sm_90"), threads, registers, shared)
+    assert (found.blocks, found.limits) == (blocks, limits)
+    assert found.share == blocks * threads / 2048
+
+
+def test_an_architecture_that_is_newer_than_the_table_is_like_the_newest_before_it():
+    assert find_architecture("sm_91") == find_architecture("sm_90a") == find_architecture("sm_90")
+    assert REGISTERS // WARP == 2048

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+from registries import cli_environment
+
+from fib_rmsnorm.evaluation import ROLES, WORKER
+from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.log import Log
+from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
+
+
+@pytest.fixture
+def ends():
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours.detach())
+    yield channel, theirs
+    channel.close()
+    theirs.close()
+
+
+def frame(data: bytes) -> bytes:
+    return struct.pack("!I", len(data)) + data
+
+
+def test_a_message_is_whole_however_it_arrives(ends):
+    channel, theirs = ends
+    for byte in frame(b'{"a": 1}')[:-1]:
+        theirs.send(bytes([byte]))
+        assert channel.receive_part() is None
+    theirs.send(b"}" + frame(b'{"b": 2}'))
+    assert channel.receive_part() == {"a": 1}
+    assert channel.has_unread()
+
+
+@pytest.mark.parametrize(
+    "data", [frame(b"no json"), frame(b"[1]"), struct.pack("!I", MAX_MESSAGE_BYTES + 1), frame(b"\xff")]
+)
+def test_what_is_no_message_is_refused(ends, data):
+    channel, theirs = ends
+    theirs.send(data)
+    with pytest.raises(ValueError):
+        channel.receive()
+
+
+def test_a_closed_end_is_told(ends):
+    channel, theirs = ends
+    theirs.send(b"\0\0")
+    theirs.close()
+    with pytest.raises(EOFError):
+        channel.receive()
+
+
+def test_large_messages_pass(ends):
+    channel, theirs = ends
+    other = Channel(theirs.detach())
+    message = {"text": "x" * 50_000}
+    other.send(message)
+    assert channel.receive() == message
+    other.close()
+
+
+def test_a_log_keeps_the_beginning_and_the_end():
+    log = Log()
+    os.write(log.fileno(), b"begin" + b"x" * 1_000_000 + b"end")
+    text = log.take()
+    assert text.startswith("beginx")
+    assert text.endswith("xend")
+    assert "bytes left out" in text
+    assert len(text) < 70_000
+    os.write(log.fileno(), b"next")
+    assert log.take() == "next"
+    assert log.take() == ""
+
+
+@pytest.mark.parametrize("length", [0, 1, 32 << 10, (32 << 10) + 1, 64 << 10])
+def test_a_short_log_is_whole(length):
+    log = Log()
+    data = os.urandom(length // 2).hex().encode().ljust(length, b"-")
+    os.write(log.fileno(), data)
+    assert log.take().encode() == data
+
+
+def test_a_log_takes_no_more_disk_the_longer_it_is_printed_to():
+    log = Log()
+    for number in range(40):
+        os.write(log.fileno(), b"%04d" % number + b"x" * 1_000_000)
+        log.trim()
+        assert os.fstat(log.fileno()).st_blocks * 512 < 8 << 20
+    text = log.take()
+    assert text.startswith("0000x")
+    assert f"{40 * 1_000_004 - (64 << 10)} bytes left out" in text
+
+
+def test_the_workers_parent_imports_nothing_from_the_working_folder(tmp_path):
+    """A kernel author's folder may well hold a triton.py or a torch.py."""
+    for name in ("torch", "json", "triton", "pydantic"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working folder')\n")
+    code = (
+        "import time\n"
+        "from fib_rmsnorm.sandbox.fork_server import ForkServer\n"
+        "from fib_rmsnorm.evaluation import ROLES, WORKER\n"
+        "with ForkServer(ROLES) as fork_server:\n"
+        "    print(fork_server.spawn(WORKER).alive)\n"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    script = tmp_path / "elsewhere" / "script.py"
+    script.write_text(code)
+    found = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env=cli_environment(), capture_output=True, text=True, check=False
+    )
+    assert found.stdout == "True\n", found.stderr
+
+
+def test_closing_does_not_wait_for_the_import_of_torch():
+    started = time.monotonic()
+    with ForkServer(ROLES):
+        pass
+    assert time.monotonic() - started < 0.5
+
+
+def test_a_process_answers_dies_and_times_out():
+    with ForkServer(ROLES) as fork_server:
+        worker = fork_server.spawn(WORKER)
+        answer = worker.request({"do": "nonsense"}, time.monotonic() + 30)
+        assert answer["ok"] is False
+        assert "KeyError" in answer["message"]
+        os.kill(worker.pid, 9)
+        with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
+            worker.request({"do": "build"}, time.monotonic() + 30)
+        assert not worker.alive
+        stopped = fork_server.spawn(WORKER)
+        os.kill(stopped.pid, 19)
+        with pytest.raises(ProcessTimeoutError):
+            stopped.request({"do": "build"}, time.monotonic() + 0.5)
+        assert not os.path.exists(f"/proc/{stopped.pid}")  # noqa: PTH110
+    with pytest.raises(StoppedError):
+        fork_server.spawn(WORKER)
+
+
+def test_messages_are_json(ends):
+    channel, theirs = ends
+    channel.send({"x": float("inf")})
+    assert json.loads(theirs.recv(100)[4:]) == {"x": float("inf")}
