@@ -26,7 +26,6 @@ from fib_rmsnorm.cli.options import (
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
@@ -63,6 +62,7 @@ def command(
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     with (
