@@ -1,21 +1,31 @@
-"""Who may race on a Workload: the Solutions that build and are right on every case."""
+"""Lets those Solutions through to timing that build and are right on every case."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 
-from fib_rmsnorm.evaluation.interleaved_trials import Candidate
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.schema import Definition, Solution, Workload
+from fib_rmsnorm.schema import Correctness, Definition, Solution, Workload
 
 # Inputs and outputs of calls are on the device at the same time, and outputs wait in memory until they are judged.
 _MOST_AT_WORK_BYTES = 2 << 30
 
-Verdict = Candidate | EvaluationFailedError
+
+@dataclass(frozen=True)
+class Admitted:
+    """A Solution that may be timed, and the worker that holds it."""
+
+    solution: Solution
+    worker: WorkerClient
+    budget: TimeBudget
+    first_call_ms: float | None = None
+    """None for a Definition's reference, which nobody judges."""
+    correctness: Correctness | None = None
 
 
 class CorrectnessGate:
@@ -32,8 +42,8 @@ class CorrectnessGate:
         workload: Workload,
         solutions: Sequence[Solution],
         meanwhile: Sequence[Callable[[], object]] = (),
-    ) -> Iterator[tuple[Solution, Verdict]]:
-        """Each Solution as an entrant that is right, or with its failure; those that are ready first come first.
+    ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
+        """Judge each Solution on a Workload; those that are ready first come first.
 
         Compilers take most of the time, most of them at a first call. So the Solutions are built, called and judged
         side by side, and what else takes as long is done `meanwhile`; nothing is being timed yet.
@@ -49,16 +59,17 @@ class CorrectnessGate:
             for task in aside:
                 task.result()
 
-    def _examine(self, definition: Definition, workload: Workload, solution: Solution) -> Verdict:
+    def _examine(
+        self, definition: Definition, workload: Workload, solution: Solution
+    ) -> Admitted | EvaluationFailedError:
         try:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
             return failure
-        candidate = Candidate(solution, worker, TimeBudget(self._timeout_s))
+        budget = TimeBudget(self._timeout_s)
         try:
-            first = self._judge_client.call(workload, 0, worker, candidate.budget)
-            candidate.first_call_ms = first.call_ms
-            candidate.correctness = self._judge_client.judge(definition, workload, worker, first, candidate.budget)
+            first = self._judge_client.call(workload, 0, worker, budget)
+            correctness = self._judge_client.judge(definition, workload, worker, first, budget)
         except EvaluationFailedError as failure:
             return failure.with_log(worker.process.take_log())
-        return candidate
+        return Admitted(solution, worker, budget, first.call_ms, correctness)

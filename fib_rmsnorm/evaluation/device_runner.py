@@ -1,16 +1,17 @@
-"""A lane: one device with its judge and its workers; one Workload at a time."""
+"""Evaluates on one device, with its judge and its workers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
-from fib_rmsnorm.evaluation.interleaved_trials import Candidate, InterleavedTrials
+from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient, ReferenceFailedError
-from fib_rmsnorm.evaluation.performance import describe_performance, find_suspicions
+from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import MOST_WORKERS, EvaluationFailedError, TimeBudget, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability
@@ -38,12 +39,21 @@ from fib_rmsnorm.schema import (
 
 _REFERENCE_FILE = "reference.py"
 # A solution that is being timed holds its inputs and two to four sets of outputs.
-_STAGE_FACTOR = 3
-_STAGE_SHARE = 0.5
+_TIMING_FACTOR = 3
+_TIMING_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """What a Trace says of a Solution that passed."""
+
+    correctness: Correctness | None
+    performance: Performance
+    log: str
 
 
 class DeviceRunner:
-    """Evaluates Solutions on one device."""
+    """Evaluates Solutions on one device, one Workload at a time."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self.device = device
@@ -59,76 +69,77 @@ class DeviceRunner:
         return sum(not self._workers.holds(solution) for solution in solutions)
 
     def evaluate(self, definition: Definition, workload: Workload, solutions: Sequence[Solution]) -> Iterator[Trace]:
-        """Judge Solutions on one Workload and race those that are right. A failure is a Trace too.
+        """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         Raises ReferenceFailedError if the Definition's reference is what fails.
         """
         size = self._most_at_once(definition, workload)
         for start in range(0, len(solutions), size):
-            candidates: list[Candidate] = []
-            # The reference and the copy are for the race, and take as long to build as a solution does.
+            admitted: dict[str, Admitted] = {}
+            # The reference and the copy are needed for timing, and take as long to build as a solution does.
             meanwhile = (partial(self._find_reference, definition), self._ceiling_client.build)
             some = solutions[start : start + size]
             for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile):
-                if isinstance(verdict, Candidate):
-                    candidates.append(verdict)
+                if isinstance(verdict, Admitted):
+                    admitted[solution.name] = verdict
                 else:
-                    yield self._make_trace(definition, workload, solution, failure=verdict)
-            if candidates:
-                order = {solution.name: place for place, solution in enumerate(some)}
-                candidates.sort(key=lambda candidate: order[candidate.solution.name])
-                yield from self._run_trials(definition, workload, candidates)
+                    yield self._make_trace(definition, workload, solution, verdict)
+            if admitted:
+                in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
+                yield from self._time(definition, workload, in_order)
 
     def _most_at_once(self, definition: Definition, workload: Workload) -> int:
-        """How many solutions race side by side: the device must hold their inputs and outputs, we their workers."""
-        each = _STAGE_FACTOR * bytes_moved(definition, workload)
-        fitting = int(_STAGE_SHARE * self.device.memory_bytes / each) - 1  # the reference races too
+        """How many solutions are timed side by side: the device must hold their inputs and outputs."""
+        each = _TIMING_FACTOR * bytes_moved(definition, workload)
+        fitting = int(_TIMING_SHARE * self.device.memory_bytes / each) - 1  # the reference is timed too
         return max(1, min(fitting, MOST_WORKERS - 1))
 
-    def _find_reference(self, definition: Definition) -> Candidate:
+    def _find_reference(self, definition: Definition) -> Admitted:
         solution = reference_solution(definition)
         try:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-        return Candidate(solution, worker, TimeBudget(self._config.timeout_s))
+        return Admitted(solution, worker, TimeBudget(self._config.timeout_s))
 
-    def _run_trials(self, definition: Definition, workload: Workload, candidates: list[Candidate]) -> Iterator[Trace]:
+    def _time(self, definition: Definition, workload: Workload, admitted: list[Admitted]) -> Iterator[Trace]:
         reference = self._find_reference(definition)
-        everyone = [reference, *candidates]
-        self._fail_busy(everyone)  # now, because they would disturb the others
+        outcomes: dict[str, Outcome] = {}
+        self._fail_busy(admitted, outcomes)  # now, because they would disturb the others
+        idle = [each for each in admitted if each.solution.name not in outcomes]
         ceiling, no_ceiling = self._measure_ceiling(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            InterleavedTrials(definition, workload, self._judge_client, self._config.settings).run(
-                candidates, unjudged=reference
-            )
-        clocks = watch.summary()
-        self._fail_busy(everyone)  # and now, because they may have waited until they were timed
-        if reference.failure:
-            raise ReferenceFailedError(f"the reference of {definition.name} failed: {reference.failure}")
-        for candidate in candidates:
-            log = candidate.worker.process.take_log()
-            if candidate.failure:
-                yield self._make_trace(
-                    definition, workload, candidate.solution, failure=candidate.failure.with_log(log)
-                )
+            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
+            found, of_reference = trials.run(idle, reference)
+        outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
+        self._fail_busy(idle, outcomes)  # and now, because they may have waited until they were timed
+        if isinstance(of_reference, EvaluationFailedError):
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference}")
+        conditions = Conditions(
+            self._config.settings,
+            bytes_moved(definition, workload),
+            ceiling,
+            no_ceiling,
+            watch.summary(),
+            identify_session(self.device),
+        )
+        for each in admitted:
+            outcome = outcomes[each.solution.name]
+            log = each.worker.process.take_log()
+            if isinstance(outcome, EvaluationFailedError):
+                yield self._make_trace(definition, workload, each.solution, outcome.with_log(log))
                 continue
-            performance = describe_performance(
-                candidate, reference, bytes_moved(definition, workload), self._config.settings
-            )
-            language = candidate.solution.spec.language.value
-            performance.interpreted = capability(language, self.device).ability == "interpret"
-            performance.ceiling, performance.clocks = ceiling, clocks
-            performance.device_session = identify_session(self.device)
-            find_suspicions(performance, no_ceiling)
-            yield self._make_trace(
-                definition,
-                workload,
-                candidate.solution,
-                correctness=candidate.correctness,
-                performance=performance,
-                log=log,
-            )
+            interpreted = capability(each.solution.spec.language.value, self.device).ability == "interpret"
+            performance = describe_performance(each, outcome, of_reference, conditions, interpreted=interpreted)
+            yield self._make_trace(definition, workload, each.solution, _Passed(each.correctness, performance, log))
+
+    def _fail_busy(self, admitted: list[Admitted], outcomes: dict[str, Outcome]) -> None:
+        """Fail those whose workers go on working while nobody asks them to; workers of other Solutions end too."""
+        busy = self._workers.end_busy_workers()
+        for each in admitted:
+            failed_before = isinstance(outcomes.get(each.solution.name), EvaluationFailedError)
+            if each.worker.process in busy and not failed_before:
+                outcomes[each.solution.name] = EvaluationFailedError("RUNTIME_ERROR", busy[each.worker.process])
 
     def _measure_ceiling(self, definition: Definition, workload: Workload) -> tuple[Ceiling | None, str | None]:
         """The ceiling, or why there is none."""
@@ -137,35 +148,21 @@ class DeviceRunner:
         except NoCeilingError as error:
             return None, str(error)
 
-    def _fail_busy(self, candidates: Iterable[Candidate]) -> None:
-        """Fail the entrants whose workers go on working while nobody asks them to, and end those of others too."""
-        found = self._workers.end_busy_workers()
-        for candidate in candidates:
-            if candidate.failure is None and candidate.worker.process in found:
-                candidate.failure = EvaluationFailedError("RUNTIME_ERROR", found[candidate.worker.process])
-
     def _make_trace(
-        self,
-        definition: Definition,
-        workload: Workload,
-        solution: Solution,
-        *,
-        failure: EvaluationFailedError | None = None,
-        correctness: Correctness | None = None,
-        performance: Performance | None = None,
-        log: str = "",
+        self, definition: Definition, workload: Workload, solution: Solution, verdict: _Passed | EvaluationFailedError
     ) -> Trace:
+        passed = verdict if isinstance(verdict, _Passed) else None
         return Trace(
             definition=definition.name,
             workload=workload,
             solution=solution.name,
             evaluation=Evaluation(
-                status=failure.status if failure else EvaluationStatus.PASSED,
+                status=EvaluationStatus.PASSED if isinstance(verdict, _Passed) else verdict.status,
                 environment=record_environment(self.device),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-                log=str(failure) if failure else log,
-                correctness=failure.correctness if failure else correctness,
-                performance=performance,
+                log=passed.log if passed else str(verdict),
+                correctness=verdict.correctness,
+                performance=passed.performance if passed else None,
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),

@@ -1,12 +1,21 @@
-"""What a race found of an entrant, as the Performance of its Trace."""
+"""The results of trials as the Performance of a Trace."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import median, quantiles
 
-from fib_rmsnorm.evaluation.interleaved_trials import Candidate
-from fib_rmsnorm.evaluation.timing.latency_statistics import a_a_difference, latency_interval, middle, trial_ratios
-from fib_rmsnorm.schema import Performance, Settings
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
+from fib_rmsnorm.evaluation.timing.latency_statistics import (
+    Interval,
+    a_a_difference,
+    latency_interval,
+    middle,
+    trial_ratios,
+)
+from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
 
 _MOST_A_A_DIFFERENCE = 0.03
 _MOST_CLOCK_MOVE = 0.02
@@ -14,75 +23,88 @@ _MOST_CLOCK_MOVE = 0.02
 _LEAST_OF_COPY = 0.95
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What holds for all solutions that are timed on a Workload together."""
+
+    settings: Settings
+    bytes_moved: int
+    ceiling: Ceiling | None
+    no_ceiling: str | None
+    """Why there is no ceiling."""
+    clocks: Clocks
+    device_session: str | None
+
+
 def describe_performance(
-    candidate: Candidate, reference: Candidate, bytes_moved: int, settings: Settings
+    admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions, *, interpreted: bool
 ) -> Performance:
-    """Sum up the trials of an entrant beside those of the reference."""
-    samples = candidate.samples
-    tick = candidate.tick_ms
+    """Sum up the trials of a solution beside those of the reference."""
+    samples = results.samples_ms
+    tick = results.prepared.tick_ms
     latency_ms = middle(samples, tick)
-    interval = latency_interval(candidate.trials, tick)
+    interval = latency_interval(results.spans_ms, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
-    shared = min(len(candidate.trials), len(reference.trials))
-    speedups = trial_ratios(reference.trials[:shared], candidate.trials[:shared], tick)
-    difference = a_a_difference(candidate.trials, tick)
-    performance = Performance(
+    shared = min(len(results.trials), len(reference.trials))
+    speedups = trial_ratios(reference.spans_ms[:shared], results.spans_ms[:shared], tick)
+    difference = a_a_difference(results.spans_ms, tick)
+    host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
+    timer, ceiling = results.prepared.timer, conditions.ceiling
+    suspicions = () if interpreted else _find_suspicions(latency_ms, interval, difference, timer, conditions)
+    return Performance(
         latency_ms=latency_ms,
-        reference_latency_ms=middle(reference.samples, tick),
+        reference_latency_ms=middle(reference.samples_ms, tick),
         speedup_factor=median(speedups) if speedups else 0.0,
         speedup_low=min(speedups, default=None),
         speedup_high=max(speedups, default=None),
-        timer=candidate.timer,
-        cold_l2=None if candidate.timer == "cpu_clock" else settings.l2 != "hot",
+        timer=timer,
+        cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
+        interpreted=interpreted,
         samples=len(samples),
-        trials=len(candidate.trials),
-        trial_medians_ms=[round(middle(trial, tick), 9) for trial in candidate.trials],
-        stopped_by=candidate.stopped_by,
-        repeated_trials=candidate.repeated,
+        trials=len(results.trials),
+        trial_medians_ms=[round(middle(trial, tick), 9) for trial in results.spans_ms],
+        stopped_by=results.stopped_by,
+        repeated_trials=[what for trial in results.trials for what in trial.repeated],
         latency_low_ms=interval.low,
         latency_high_ms=interval.high,
         latency_p5_ms=p5,
         latency_p95_ms=p95,
-        busy_ms=middle(candidate.busy_ms, tick),
-        pieces=round(median(candidate.pieces)),
-        hot_latency_ms=middle(candidate.hot_ms, tick) if candidate.hot_ms else None,
+        busy_ms=middle([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
+        hot_latency_ms=middle(results.hot.span_ms, tick) if results.hot else None,
         a_a_difference=difference,
-        bytes_moved=bytes_moved,
-        bandwidth_gb_per_s=bytes_moved / latency_ms / 1e6 if latency_ms else None,
-        first_call_ms=candidate.first_call_ms,
-        build_s=candidate.worker.build_s,
-        library_calls=candidate.operators,
+        bytes_moved=conditions.bytes_moved,
+        bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
+        ceiling=ceiling,
+        percent_of_copy=100 * ceiling.copy_ms / latency_ms if ceiling and latency_ms and not interpreted else None,
+        host_overhead_us=min(host_us, default=None),
+        first_call_ms=admitted.first_call_ms,
+        build_s=admitted.worker.build_s,
+        peak_memory_bytes=results.costs[-1].peak_memory_bytes if results.costs else None,
+        library_calls=results.prepared.operators,
+        clocks=conditions.clocks,
+        device_session=conditions.device_session,
+        suspect=list(suspicions),
     )
-    if candidate.costs:
-        host_us = [costs.host_overhead_us for costs in candidate.costs if costs.host_overhead_us is not None]
-        performance.host_overhead_us = min(host_us, default=None)
-        performance.peak_memory_bytes = candidate.costs[-1].peak_memory_bytes
-    return performance
 
 
-def find_suspicions(performance: Performance, no_ceiling: str | None) -> None:
-    """Fill in `percent_of_copy`, and the reasons not to trust this number: one is `no_ceiling`."""
-    if performance.interpreted:
-        return  # it is no measure of the kernel, and says so
-    suspect = performance.suspect
-    difference, ceiling, clocks = performance.a_a_difference, performance.ceiling, performance.clocks
+def _find_suspicions(
+    latency_ms: float, interval: Interval, difference: float | None, timer: str, conditions: Conditions
+) -> Iterator[str]:
+    """The reasons not to trust a number."""
     if difference is not None and difference > _MOST_A_A_DIFFERENCE:
-        suspect.append(f"earlier and later trials {difference:.1%} apart")
-    if no_ceiling:
-        suspect.append(f"no copy to compare with: {no_ceiling}")
-    if ceiling:
-        if performance.latency_ms:
-            performance.percent_of_copy = 100 * ceiling.copy_ms / performance.latency_ms
-        if (performance.latency_high_ms or performance.latency_ms) < _LEAST_OF_COPY * ceiling.copy_low_ms:
-            suspect.append(f"{performance.latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes")
-        if performance.latency_ms < ceiling.empty_ms:
-            suspect.append("faster than an empty kernel")
-    if clocks:
-        if clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
-            moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
-            if performance.timer != "cpu_clock" and moved > _MOST_CLOCK_MOVE:
-                suspect.append(
-                    f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
-                )
-        if clocks.other_processes:
-            suspect.append(f"{clocks.other_processes} other process(es) on the device")
+        yield f"earlier and later trials {difference:.1%} apart"
+    if conditions.no_ceiling:
+        yield f"no copy to compare with: {conditions.no_ceiling}"
+    if ceiling := conditions.ceiling:
+        if interval.high < _LEAST_OF_COPY * ceiling.copy_low_ms:
+            yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes"
+        if latency_ms < ceiling.empty_ms:
+            yield "faster than an empty kernel"
+    clocks = conditions.clocks
+    if timer != "cpu_clock" and clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
+        moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
+        if moved > _MOST_CLOCK_MOVE:
+            yield f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
+    if clocks.other_processes:
+        yield f"{clocks.other_processes} other process(es) on the device"

@@ -6,15 +6,13 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Answer, Built, Failed
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.channel import Message
+from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessGreedyError, ProcessTimeoutError
@@ -53,9 +51,9 @@ class WorkerClient:
     build_s: float
     config: RunConfig
 
-    def ask(self, request: Message, kind: type[Answer], budget: TimeBudget) -> Answer:
-        """Ask for an answer of a kind. Raises FailedError with the status that the way it failed has."""
-        return ask_process(self.process, request, kind, budget, self.config)
+    def ask(self, request: Request, kind: type[Answer], budget: TimeBudget) -> Answer:
+        """Ask for an answer of a kind. Raises EvaluationFailedError with the status that fits the failure."""
+        return ask_worker(self.process, request, kind, budget, self.config)
 
 
 class WorkerPool:
@@ -107,16 +105,15 @@ class WorkerPool:
         # Triton decides when it is imported, so this must be set before.
         environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
         process = self._fork_server.spawn(WORKER, environment)
-        request = {
-            "do": "build",
-            "definition": definition.model_dump(mode="json"),
-            "solution": solution.model_dump(mode="json"),
-            "device": self._device.name,
-            "dataset": str(self._config.dataset) if self._config.dataset else None,
-            "cache": str(cache_folder()),
-        }
+        request = Build(
+            definition=definition,
+            solution=solution,
+            device=self._device.name,
+            dataset=self._config.dataset,
+            cache=cache_folder(),
+        )
         try:
-            built = ask_process(process, request, Built, TimeBudget(self._config.timeout_s), self._config)
+            built = ask_worker(process, request, Built, TimeBudget(self._config.timeout_s), self._config)
         except EvaluationFailedError as failure:
             process.kill()
             raise failure.with_log(process.take_log()) from None
@@ -136,27 +133,18 @@ _DOING = {
 }
 
 
-def ask_process(
-    process: Process, request: Message, kind: type[Answer], budget: TimeBudget, config: RunConfig
-) -> Answer:
-    """Ask any worker process, as `Worker.ask` does."""
-    doing = _DOING[request["do"]]
+def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:
+    """Ask a process that runs a Solution's code. Raises EvaluationFailedError with the status that fits its failure."""
+    doing = _DOING[request.do]
     started = time.monotonic()
     try:
-        message = process.request(request, started + budget.left_s, config.memory_limit_bytes)
-        answer = Failed.model_validate(message) if message.get("ok") is False else kind.model_validate(message)
+        answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
-        raise EvaluationFailedError("TIMEOUT", f"{doing}: no end after {config.timeout_s:g} s; killed") from None
-    except (ProcessDiedError, ProcessGreedyError) as error:
+        raise EvaluationFailedError("TIMEOUT", f"{doing}: timed out after {config.timeout_s:g} s") from None
+    except (ProcessDiedError, ProcessGreedyError, InvalidAnswerError) as error:
         raise EvaluationFailedError("RUNTIME_ERROR", f"{doing}: the process {error}") from None
-    except ValidationError:
-        process.kill()
-        raise EvaluationFailedError(
-            "RUNTIME_ERROR", f"{doing}: the process sent an answer that makes no sense"
-        ) from None
-    budget.left_s -= time.monotonic() - started
-    if isinstance(answer, Failed):
-        if answer.fatal:
-            process.kill()
-        raise EvaluationFailedError(answer.status, f"{doing}: {answer.message}")
+    except RefusedError as refused:
+        raise EvaluationFailedError(refused.status, f"{doing}: {refused}") from None
+    finally:
+        budget.left_s -= time.monotonic() - started
     return answer

@@ -1,10 +1,36 @@
-"""What a process that compiles may answer. Compilers run code of the Solution, so every answer is checked."""
+"""What is asked of a process that compiles, and what it answers. Compilers run code of the Solution."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, Field, PositiveInt
+
+from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.schema import Definition, Solution, Workload
+
+
+class CompileRequest(Request):
+    """What to compile, for which GPU architecture and Workloads."""
+
+    definition: Definition
+    solution: Solution
+    workloads: list[Workload]
+    arch: str
+    cache: Path
+
+
+class Compile(CompileRequest):
+    """Compile the solution's kernels, without keeping them."""
+
+    do: Literal["compile"] = "compile"
+
+
+class Inspect(CompileRequest):
+    """Compile the solution's kernels, disassemble them, and see how it launches."""
+
+    do: Literal["inspect"] = "inspect"
 
 
 class Compiled(BaseModel):
@@ -19,7 +45,6 @@ class Compiled(BaseModel):
         spill_bytes: int | None
         shared_bytes: int | None
 
-    ok: Literal[True]
     kernels: list[Kernel]
 
 
@@ -63,7 +88,6 @@ class Inspected(BaseModel):
         vector_bytes: int
         instructions: dict[str, int]
 
-    ok: Literal[True]
     kernels: list[Kernel]
     launches: list[list[Launch]]
     functions: list[Function]

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_kernels
+from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, Inspect, Inspected
 from fib_rmsnorm.inspection.compiled_facts import inspect_solution
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
-from fib_rmsnorm.schema import Definition, Solution, Workload
 
 
-def compile_solution(message: Message) -> Message:
+def compile_solution(message: Message) -> Compiled:
     """Compile the solution's kernels for a named GPU architecture, without keeping them."""
+    asked = Compile.model_validate(message)
     try:
-        kernels = compile_kernels(*_read(message))
+        kernels = compile_kernels(asked.solution, asked.definition, asked.workloads, asked.arch, asked.cache)
     except BuildError as error:
         raise RefusalError("COMPILE_ERROR", str(error)) from None
-    keys = ("kernel", "arch", "registers", "spill_bytes", "shared_bytes")
-    return {"kernels": [{key: getattr(kernel, key) for key in keys} for kernel in kernels]}
+    return Compiled(kernels=[Compiled.Kernel.model_validate(kernel, from_attributes=True) for kernel in kernels])
 
 
-def inspect(message: Message) -> Message:
+def inspect(message: Message) -> Inspected:
     """Compile the solution's kernels for a named GPU architecture, disassemble them, and see how it launches."""
+    asked = Inspect.model_validate(message)
     try:
-        return inspect_solution(*_read(message))
+        found = inspect_solution(asked.solution, asked.definition, asked.workloads, asked.arch, asked.cache)
     except BuildError as error:
         raise RefusalError("COMPILE_ERROR", str(error)) from None
-
-
-def _read(message: Message) -> tuple[Solution, Definition, list[Workload], str, Path]:
-    return (
-        Solution.model_validate(message["solution"]),
-        Definition.model_validate(message["definition"]),
-        [Workload.model_validate(workload) for workload in message["workloads"]],
-        message["arch"],
-        Path(message["cache"]),
-    )
+    return Inspected.model_validate(found)
 
 
 def main(channel: Channel, _: int) -> None:

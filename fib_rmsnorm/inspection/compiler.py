@@ -9,13 +9,12 @@ from typing import Literal
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Answer
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_process
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
-from fib_rmsnorm.inspection.compile_messages import Compiled, Inspected
+from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, CompileRequest, Inspect, Inspected
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.sandbox.channel import Message
+from fib_rmsnorm.sandbox.asking import Answer
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
@@ -62,7 +61,7 @@ def _compile(
     fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
 ) -> tuple[Compiled.Kernel, ...]:
     workloads = generate_workloads(definition, _BATCH_SIZES)
-    request = _make_request("compile", definition, solution, workloads, arch)
+    request = Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=cache_folder())
     return tuple(_ask_once(fork_server, request, Compiled, config).kernels)
 
 
@@ -74,29 +73,21 @@ def inspect_solution(
     arch: str,
     config: RunConfig,
 ) -> Inspected:
-    """Compile and disassemble a Solution, and see what it launches. Raises FailedError with the compiler's output."""
-    return _ask_once(fork_server, _make_request("inspect", definition, solution, workloads, arch), Inspected, config)
+    """Compile and disassemble a Solution, and see what it launches.
+
+    Raises EvaluationFailedError with the compiler's output.
+    """
+    request = Inspect(
+        definition=definition, solution=solution, workloads=list(workloads), arch=arch, cache=cache_folder()
+    )
+    return _ask_once(fork_server, request, Inspected, config)
 
 
-def _make_request(
-    do: str, definition: Definition, solution: Solution, workloads: Sequence[Workload], arch: str
-) -> Message:
-    """What to ask a worker that compiles."""
-    return {
-        "do": do,
-        "definition": definition.model_dump(mode="json"),
-        "solution": solution.model_dump(mode="json"),
-        "workloads": [workload.model_dump(mode="json") for workload in workloads],
-        "arch": arch,
-        "cache": str(cache_folder()),
-    }
-
-
-def _ask_once(fork_server: ForkServer, request: Message, kind: type[Answer], config: RunConfig) -> Answer:
-    """Ask a process that lives for this one question. Raises FailedError, with what the process wrote."""
+def _ask_once(fork_server: ForkServer, request: CompileRequest, kind: type[Answer], config: RunConfig) -> Answer:
+    """Ask a process that lives for this one question. Raises EvaluationFailedError, with what the process wrote."""
     process = fork_server.spawn(COMPILER)
     try:
-        return ask_process(process, request, kind, TimeBudget(config.timeout_s), config)
+        return ask_worker(process, request, kind, TimeBudget(config.timeout_s), config)
     except EvaluationFailedError as failure:
         text = "\n".join(filter(None, [str(failure), process.take_log().strip()]))
         raise EvaluationFailedError(failure.status, text) from None

@@ -35,7 +35,7 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Send one message. Raises OSError if the other end is gone."""
-        data = json.dumps(message).encode()
+        data = json.dumps(message, default=vars).encode()  # vars: of an answer's parts
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> Message:
@@ -86,7 +86,8 @@ class RefusalError(Exception):
         """Whether the process cannot be used again."""
 
 
-Handler = Callable[[Message], Message]
+Handler = Callable[[Message], object]
+"""Takes a request, and returns an object whose attributes are the answer's fields."""
 
 
 def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], None] = lambda: None) -> None:
@@ -97,8 +98,9 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
         except (EOFError, OSError):
             return
         try:
-            answer = {"ok": True, **handlers[request["do"]](request)}
+            found = handlers[request["do"]](request)
             check()
+            answer = {"ok": True, **vars(found)}
         except RefusalError as refusal:
             answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
         except BaseException as error:  # SystemExit included: a solution must not end its process in silence

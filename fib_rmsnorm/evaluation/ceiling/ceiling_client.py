@@ -5,30 +5,25 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from pydantic import BaseModel, ValidationError
-
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation import CEILING
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
-from fib_rmsnorm.sandbox.channel import Message
+from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Ceiling, Definition, Workload
 
 
-class _Measured(Ceiling):
-    ok: bool
-
-
 class NoCeilingError(Exception):
-    """The gauge could not measure; the message says why."""
+    """The ceiling could not be measured; the message says why."""
 
 
 class CeilingClient:
-    """One device's gauge process."""
+    """One device's ceiling process, replaced if it dies."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self._fork_server = fork_server
@@ -39,41 +34,32 @@ class CeilingClient:
     def build(self) -> None:
         """Have the copy compiled, if it is not yet; if that fails, measuring says so."""
         with suppress(NoCeilingError):
-            self._ask({"do": "build"})
+            self._ask(BuildCopy(device=self._device.name, cache=cache_folder()), CopyBuilt)
 
     def measure(self, definition: Definition, workload: Workload) -> Ceiling:
         """Measure an empty kernel and a copy of the Workload's bytes. Raises NoCeilingError if that fails."""
         sizes = tensor_bytes(definition, workload)
-        answer = self._ask(
-            {
-                "do": "measure",
-                "bytes_read": sum(sizes.get(name, 0) for name in definition.inputs),
-                "bytes_written": sum(sizes.get(name, 0) for name in definition.outputs),
-                "cold": self._config.settings.l2 != "hot",
-            }
+        request = MeasureCeiling(
+            device=self._device.name,
+            cache=cache_folder(),
+            bytes_read=sum(sizes.get(name, 0) for name in definition.inputs),
+            bytes_written=sum(sizes.get(name, 0) for name in definition.outputs),
+            cold=self._config.settings.l2 != "hot",
         )
-        try:
-            return self._with_peak(_Measured.model_validate(answer))
-        except ValidationError as error:
-            raise NoCeilingError(f"the gauge's answer makes no sense: {error}") from None
+        ceiling = self._ask(request, Ceiling)
+        gpu = None if self._device.kind == "cpu" else find_gpu(self._device.name)
+        if gpu is None:
+            return ceiling
+        return ceiling.model_copy(update={"peak_bandwidth_gb_per_s": gpu.peak_bandwidth_gb_per_s()})
 
-    def _ask(self, request: Message) -> Message:
+    def _ask(self, request: Request, kind: type[Answer]) -> Answer:
         if self._process is None or not self._process.alive:
             self._process = self._fork_server.spawn(CEILING)
-        request = {**request, "device": self._device.name, "cache": str(cache_folder())}
         try:
-            answer = self._process.request(request, time.monotonic() + self._config.timeout_s)
+            return ask(self._process, request, kind, time.monotonic() + self._config.timeout_s)
         except ProcessTimeoutError:
-            raise NoCeilingError(f"the gauge took over {self._config.timeout_s:g} s") from None
-        except ProcessDiedError as error:
-            raise NoCeilingError(f"the gauge {error}") from None
-        if not answer["ok"]:
-            raise NoCeilingError(f"the gauge failed: {str(answer['message']).strip().splitlines()[-1]}")
-        return answer
-
-    def _with_peak(self, measured: BaseModel) -> Ceiling:
-        ceiling = Ceiling.model_validate(measured.model_dump(exclude={"ok"}))
-        gpu = None if self._device.kind == "cpu" else find_gpu(self._device.name)
-        if gpu is not None:
-            ceiling.peak_bandwidth_gb_per_s = gpu.peak_bandwidth_gb_per_s()
-        return ceiling
+            raise NoCeilingError(f"measuring the copy timed out after {self._config.timeout_s:g} s") from None
+        except (ProcessDiedError, InvalidAnswerError) as error:
+            raise NoCeilingError(f"the process that measures the copy {error}") from None
+        except RefusedError as refused:
+            raise NoCeilingError(f"measuring the copy failed: {str(refused).strip().splitlines()[-1]}") from None

@@ -11,12 +11,14 @@ from pathlib import Path
 import torch
 
 from fib_rmsnorm.evaluation.ceiling import CopyVariant, choose_copier
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.latency_statistics import median_interval, middle
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.schema import Ceiling
 
 _CALLS = 100
 _FEWEST_CALLS = 7
@@ -34,7 +36,7 @@ class DeviceCeiling:
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
 
-    def measure(self, bytes_read: int, bytes_written: int, *, cold: bool) -> Message:
+    def measure(self, bytes_read: int, bytes_written: int, *, cold: bool) -> Ceiling:
         """Measure an empty call and the fastest copy: medians in milliseconds."""
         cold = cold and self._device != "cpu"
         buffers = Buffers(self._device, bytes_read, bytes_written)
@@ -51,21 +53,17 @@ class DeviceCeiling:
             torch.cuda.empty_cache()  # the memory is for the solutions
         tick = self.timer.tick_ms
         interval = median_interval(copy, tick)
-        return {
-            "empty_ms": middle(empty, tick),
-            "empty_host_us": min((us for us in host_us if us is not None), default=None),
-            "copy_ms": middle(copy, tick),
-            "copy_low_ms": interval.low,
-            "copy_high_ms": interval.high,
-            "copy_hot_ms": middle(hot, tick) if hot else None,
-            "copy_method": best.name,
-            "note": self._note,
-            "timer": self.timer.name,
-            "threads": list(best.cores) or None,
-            "empty_samples": len(empty),
-            "copy_samples": len(copy),
-            "ways_tried": len(tried),
-        }
+        return Ceiling(
+            empty_ms=middle(empty, tick),
+            empty_host_us=min((us for us in host_us if us is not None), default=None),
+            copy_ms=middle(copy, tick),
+            copy_low_ms=interval.low,
+            copy_high_ms=interval.high,
+            copy_hot_ms=middle(hot, tick) if hot else None,
+            copy_method=best.name,
+            note=self._note,
+            threads=list(best.cores) or None,
+        )
 
     def _time_host(self) -> float | None:
         self.timer.rest()
@@ -90,29 +88,30 @@ class CeilingProcess:
 
     def __init__(self) -> None:
         self._devices: dict[str, DeviceCeiling] = {}
-        self._measured: dict[tuple[str, int, int, bool], Message] = {}
+        self._measured: dict[MeasureCeiling, Ceiling] = {}
 
-    def build(self, message: Message) -> Message:
-        """Compile the copy for `device`."""
-        self._find_device(message)
-        return {}
+    def build_copy(self, message: Message) -> CopyBuilt:
+        """Compile the copy for a device."""
+        request = BuildCopy.model_validate(message)
+        self._find_device(request.device, request.cache)
+        return CopyBuilt()
 
-    def measure(self, message: Message) -> Message:
-        """Measure an empty call and a copy that reads `bytes_read` and writes `bytes_written` on `device`."""
-        measured_on = self._find_device(message)
-        key = (message["device"], message["bytes_read"], message["bytes_written"], message["cold"])
-        if key not in self._measured:
-            self._measured[key] = _insist(partial(measured_on.measure, key[1], key[2], cold=key[3]))
-        return self._measured[key]
+    def measure(self, message: Message) -> Ceiling:
+        """Measure an empty call, and a copy that reads and writes so many bytes."""
+        request = MeasureCeiling.model_validate(message)
+        device = self._find_device(request.device, request.cache)
+        if request not in self._measured:
+            measure = partial(device.measure, request.bytes_read, request.bytes_written, cold=request.cold)
+            self._measured[request] = _insist(measure)
+        return self._measured[request]
 
-    def _find_device(self, message: Message) -> DeviceCeiling:
-        device: str = message["device"]
+    def _find_device(self, device: str, cache: Path) -> DeviceCeiling:
         if device not in self._devices:
-            self._devices[device] = DeviceCeiling(device, Path(message["cache"]))
+            self._devices[device] = DeviceCeiling(device, cache)
         return self._devices[device]
 
 
-def _insist(measure: Callable[[], Message], attempts: int = MOST_ATTEMPTS) -> Message:
+def _insist(measure: Callable[[], Ceiling], attempts: int = MOST_ATTEMPTS) -> Ceiling:
     try:
         return measure()
     except MeasurementError as error:
@@ -136,4 +135,4 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     ceiling = CeilingProcess()
-    serve(channel, {"build": ceiling.build, "measure": ceiling.measure})
+    serve(channel, {"build_copy": ceiling.build_copy, "measure": ceiling.measure})

@@ -1,14 +1,15 @@
-"""The judge: a process that alone knows the right answers, and compares what solutions hand over."""
+"""A process that alone knows the right answers, and compares the outputs of workers with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
@@ -17,9 +18,9 @@ from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.evaluation.tensors.returned_outputs import normalize_outputs
 from fib_rmsnorm.operators import find_operator
-from fib_rmsnorm.sandbox.channel import Channel, serve
+from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
-from fib_rmsnorm.schema import Definition, Settings, Workload
+from fib_rmsnorm.schema import Definition
 
 _MOST_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -41,71 +42,60 @@ class Judge:
         self._cases: dict[int, _Expected] = {}
         self._fresh_inputs: FreshInputs | None = None
 
-    def compare(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Compare the outputs handed over with the expected ones: one record for each output.
-
-        They belong to a `case`, or to the timed call whose inputs are those of a `number`. Without outputs there
-        is no record but why. Wrong ones have a `hint`, if it is to `explain` and they tell how they came about.
-        """
-        expected = self._expect(message)
-        settings = Settings.model_validate(message["settings"])
+    def compare(self, message: Message) -> Verdict:
+        """Compare the outputs that were transferred with the right ones."""
+        request = Compare.model_validate(message)
+        expected = self._expect(request)
         try:
-            with Path(message["handover"]).open("rb") as file:
-                handed_over = read_outputs(file.fileno(), expected.outputs)
+            with Path(request.outputs_path).open("rb") as file:
+                transferred = read_outputs(file.fileno(), expected.outputs)
         except OutputTransferError as error:
-            return {"case": expected.case.name, "missing": str(error)}
-        found = []
-        actuals = [actual.to(right.device) for actual, right in zip(handed_over, expected.outputs, strict=True)]
-        for index, (actual, right) in enumerate(zip(actuals, expected.outputs, strict=True)):
-            record = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds).to_dict()
-            # Hundreds of timed calls are right, and nobody asks how much.
-            record["ulp"] = _describe_ulp(actual, right) if "case" in message or record["mismatched"] else None
-            if expected.reference:
-                record["reference_ulp"] = _describe_ulp(expected.reference[index], right)
-            found.append(record)
+            return Verdict(expected.case.name, missing=str(error), outputs=[], hint=None)
+        actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
+        outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         hint = None
-        if message["explain"] and any(record["mismatched"] for record in found):
+        if request.explain and any(output.comparison.mismatched for output in outputs):
+            hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
+        return Verdict(expected.case.name, missing=None, outputs=outputs, hint=hint)
 
-            def is_right(outputs: list[torch.Tensor]) -> bool:
-                pairs = list(zip(actuals, outputs, strict=True))
-                samples = [(_sample(actual), _sample(right)) for actual, right in pairs]  # mostly tells already
-                return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
-
-            hint = describe_unwritten(actuals, expected.outputs) or self._explain(message, expected, is_right)
-        return {"case": expected.case.name, "outputs": found, "hint": hint}
-
-    def _expect(self, message: dict[str, Any]) -> _Expected:
-        definition = Definition.model_validate(message["definition"])
-        workload = Workload.model_validate(message["workload"])
-        dataset = Path(message["dataset"]) if message.get("dataset") else None
-        device: str = message["device"]
+    def _expect(self, request: Compare) -> _Expected:
+        definition, workload = request.definition, request.workload
         if self._current != (definition.name, workload.uuid):
             self._current = (definition.name, workload.uuid)
             self._cases.clear()
             self._fresh_inputs = None
-        if "number" in message:
-            self._fresh_inputs = self._fresh_inputs or FreshInputs(definition, workload, device, dataset)
-            inputs = self._fresh_inputs.set(message["number"])
+        if request.number is not None:
+            inputs = self._require_fresh_inputs(request).set(request.number)
             return _Expected(Case("timed call", workload, inputs), _compute(definition, inputs)[0])
-        index: int = message["case"]
+        index = request.case or 0
         if index not in self._cases:
-            case = make_case(definition, workload, index, device, dataset)
+            case = make_case(definition, workload, index, request.device, request.dataset)
             outputs, is_exact = _compute(definition, case.inputs)
             reference = _run_reference(definition, case.inputs) if is_exact and index == 0 else None
             self._cases[index] = _Expected(case, outputs, reference)
         return self._cases[index]
 
-    def _explain(
-        self, message: dict[str, Any], expected: _Expected, is_right: Callable[[list[torch.Tensor]], bool]
-    ) -> str | None:
+    def _require_fresh_inputs(self, request: Compare) -> FreshInputs:
+        if self._fresh_inputs is None:
+            self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
+        return self._fresh_inputs
+
+    def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
         """Whether wrong outputs would have been right with one input of an earlier call, or with all of them."""
-        definition = Definition.model_validate(message["definition"])
+        definition, settings = request.definition, request.settings
         if sum(output.nbytes for output in expected.outputs) > _MOST_EXPLAINED_BYTES:
             return None
+
+        def is_right(outputs: list[torch.Tensor]) -> bool:
+            pairs = list(zip(actuals, outputs, strict=True))
+            samples = [(_sample(actual), _sample(right)) for actual, right in pairs]  # mostly tells already
+            return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
+
+        before = len(self._cases) if request.case is None else request.case
         earlier = [
             each
             for index, each in self._cases.items()
-            if index < message.get("case", len(self._cases)) and each.case.workload == expected.case.workload
+            if index < before and each.case.workload == expected.case.workload
         ]
         for each in {id(each): each for each in (*earlier[:1], *earlier[-1:])}.values():
             for name, value in each.case.inputs.items():
@@ -114,10 +104,22 @@ class Judge:
         for each in earlier:
             if is_right(each.outputs):
                 return f"this is the answer to an earlier call: {each.case.name}"
-        for number in message.get("earlier", []):
-            if self._fresh_inputs and is_right(_compute(definition, self._fresh_inputs.set(number))[0]):
+        for number in request.earlier:
+            if is_right(_compute(definition, self._require_fresh_inputs(request).set(number))[0]):
                 return "this is the answer to an earlier call"
         return None
+
+
+def _judge_output(request: Compare, expected: _Expected, index: int, actual: torch.Tensor) -> OutputVerdict:
+    right, settings = expected.outputs[index], request.settings
+    comparison = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds)
+    # Hundreds of timed calls are right, and nobody asks how much.
+    is_asked = request.case is not None or comparison.mismatched
+    return OutputVerdict(
+        comparison,
+        ulp=measure_ulp(actual, right) if is_asked else None,
+        reference_ulp=measure_ulp(expected.reference[index], right) if expected.reference else None,
+    )
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
@@ -146,11 +148,6 @@ def _run_reference(definition: Definition, inputs: dict[str, Any]) -> list[torch
     namespace: dict[str, Any] = {}
     exec(compile(definition.reference, "reference", "exec"), namespace)
     return normalize_outputs(namespace["run"](*inputs.values()), list(definition.outputs))
-
-
-def _describe_ulp(actual: torch.Tensor, expected: torch.Tensor) -> dict[str, Any] | None:
-    statistics = measure_ulp(actual, expected)
-    return statistics.to_dict() if statistics else None
 
 
 def main(channel: Channel, _: int) -> None:

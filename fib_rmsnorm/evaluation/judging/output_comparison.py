@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 
@@ -40,10 +39,6 @@ class Comparison:
     worst: str = ""
     """Where the error exceeds its bound the most, in words; empty if it never does."""
     failing_kinds: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
 
 def compare(

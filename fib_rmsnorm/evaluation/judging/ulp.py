@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
@@ -20,10 +19,6 @@ class UlpStatistics:
     maximum: int
     mean: float
     histogram: dict[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
 
 def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics | None:

@@ -1,96 +1,147 @@
-"""What a worker may answer. A solution's process can send anything, so every answer is checked on arrival."""
+"""What the scheduler asks of a worker, and what a worker answers.
+
+Answers are plain dataclasses: a worker builds them beside untrusted code, with as few lines of libraries as can be.
+The scheduler checks what arrives against the same types, since a solution's process can send anything.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS
-
-Status = Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
-
+from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 Latency = Annotated[FiniteFloat, Field(ge=0)]
+_InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
-class Failed(BaseModel):
-    """The request failed, in a way that has a status."""
+class Build(Request):
+    """Build a solution for a device."""
 
-    ok: Literal[False]
-    status: Status
-    message: str
-    fatal: bool
-    """Whether the process cannot be used again."""
+    do: Literal["build"] = "build"
+    definition: Definition
+    solution: Solution
+    device: str
+    dataset: Path | None
+    """The folder that safetensors inputs are relative to."""
+    cache: Path
 
 
-class Built(BaseModel):
+@dataclass(frozen=True)
+class Built:
     """The solution is built."""
 
-    ok: Literal[True]
     build_s: FiniteFloat
 
 
-class Effects(BaseModel):
-    """What calls did besides computing their outputs."""
+class Call(Request):
+    """Call the solution once on the inputs of a case, and transfer its outputs."""
+
+    do: Literal["call"] = "call"
+    workload: Workload
+    case: int
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What calls did besides computing their outputs: names of inputs and outputs."""
 
     changed_inputs: list[str]
     overrun: list[str]
     """Outputs beyond whose ends something was written."""
-    changed_outputs: list[str] = Field(default_factory=list)
+    changed_outputs: list[str]
     """Outputs that changed after their call had returned."""
 
 
+@dataclass(frozen=True)
 class Called(Effects):
-    """The solution was called and its outputs are handed over."""
+    """The solution was called and its outputs are transferred."""
 
-    ok: Literal[True]
     call_ms: Latency
 
 
-class TimingPrepared(BaseModel):
+class PrepareTiming(Request):
+    """Make ready to time a Workload, and warm up."""
+
+    do: Literal["prepare_timing"] = "prepare_timing"
+    workload: Workload
+    warmup_runs: int
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class TimingPrepared:
     """The solution is ready to be timed."""
 
-    ok: Literal[True]
     timer: str
     tick_ms: Latency
     operators: list[str] | None
-    """Of torch, that its first call ran; None where nobody asks."""
+    """Operators of torch that its first call ran; None for solutions in Python, which may run any."""
 
 
-class Timed(BaseModel):
+class Time(Request):
+    """Time one trial."""
+
+    do: Literal["time"] = "time"
+    calls: int
+    cold: bool
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Timed:
     """One trial: a value for each timed call."""
 
-    ok: Literal[True]
-    span_ms: list[Latency] = Field(min_length=1)
-    busy_ms: list[Latency] = Field(min_length=1)
-    pieces: list[int] = Field(min_length=1)
+    span_ms: Annotated[list[Latency], Field(min_length=1)]
+    busy_ms: Annotated[list[Latency], Field(min_length=1)]
+    pieces: Annotated[list[int], Field(min_length=1)]
     clock_ns: int
     """What the worker's clock, which is the system's, read at the end."""
-    repeated: list[Annotated[str, Field(max_length=500)]] = Field(max_length=MOST_ATTEMPTS - 1)
-    """What went wrong with attempts before it."""
+    repeated: Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=MOST_ATTEMPTS - 1)]
+    """What went wrong with the attempts before it."""
 
 
+class Reveal(Request):
+    """Transfer the outputs of one of the timed calls since this was last asked."""
+
+    do: Literal["reveal"] = "reveal"
+
+
+@dataclass(frozen=True)
 class Revealed(Effects):
-    """The outputs of a timed call are handed over, with the numbers of its inputs and of some before it."""
+    """The outputs of a timed call are transferred."""
 
-    ok: Literal[True]
-    number: int = Field(ge=0, lt=1 << 63)
-    earlier: list[Annotated[int, Field(ge=0, lt=1 << 63)]] = Field(max_length=4)
+    number: _InputsNumber
+    """Of its inputs."""
+    earlier: Annotated[list[_InputsNumber], Field(max_length=4)]
+    """Numbers of the inputs of some calls before it."""
 
 
-class Costs(BaseModel):
-    """What else a call costs."""
+class CountCosts(Request):
+    """Measure what else a call costs."""
 
-    ok: Literal[True]
+    do: Literal["count_costs"] = "count_costs"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What else a call costs; None where the device does not tell."""
+
     host_overhead_us: Latency | None
     peak_memory_bytes: int | None
 
 
-class Done(BaseModel):
-    """The request needed no more of an answer."""
+class EndTiming(Request):
+    """Release what timing needed, and check once more for tampering."""
 
-    ok: Literal[True]
+    do: Literal["end_timing"] = "end_timing"
 
 
-Answer = TypeVar("Answer", bound=BaseModel)
+@dataclass(frozen=True)
+class TimingEnded:
+    """Nothing was found."""
