@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, is_compile_error
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
     from fib_rmsnorm.schema import Solution
@@ -33,14 +34,14 @@ def prepare_build(solution: Solution, cache: Path) -> Future[float]:
 
 
 def _prepare(solution: Solution, cache: Path) -> float:
-    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+    from fib_rmsnorm.schema import SupportedBindings
 
     started = perf_counter()
-    language = solution.spec.language
-    if language in (SupportedLanguages.TRITON, SupportedLanguages.TILELANG):
+    language = LANGUAGES[solution.spec.language.value]
+    if language.module is not None:
         with suppress(Exception), collector_off():  # if it cannot be imported, the Solution's own import says so
-            importlib.import_module(language.value)
-    elif language is not SupportedLanguages.PYTHON and solution.spec.binding is not SupportedBindings.TORCH:
+            importlib.import_module(language.module)
+    elif language.is_compiled and solution.spec.binding is not SupportedBindings.TORCH:
         from fib_rmsnorm.building.native import build_native
 
         build_native(solution, cache)
@@ -52,9 +53,9 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
 
     Raises BuildError with the compiler's output, or what importing it raised.
     """
-    from fib_rmsnorm.schema import SupportedBindings, SupportedLanguages
+    from fib_rmsnorm.schema import SupportedBindings
 
-    if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+    if not LANGUAGES[solution.spec.language.value].is_compiled:
         from fib_rmsnorm.building.python_source import load_python
 
         return load_python(solution, cache)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 
 
 def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
-    """Compile with torch.utils.cpp_extension (which caches and locks) and return the entry point.
+    """Compile with torch.utils.cpp_extension, which caches, and return the entry point.
 
     Raises BuildError with the compiler's output, or if the module has no such function.
     """
@@ -27,12 +28,16 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
     write_sources(solution, sources)
     files = [str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES]
     try:
-        module = cpp_extension.load(
-            name=f"fib_torch_{key}",
-            sources=files,
-            extra_include_paths=[str(sources)],
-            build_directory=str(folder),
-        )
+        # torch lets a second process wait for the first to build, and then load what may not have compiled: here it
+        # waits for its turn, and gets the compiler's message too.
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            module = cpp_extension.load(
+                name=f"fib_torch_{key}",
+                sources=files,
+                extra_include_paths=[str(sources)],
+                build_directory=str(folder),
+            )
     except Exception as error:
         raise BuildError(lead_with_error(str(error).replace(f"{sources}/", ""))) from None
     return find_entry(module, solution)

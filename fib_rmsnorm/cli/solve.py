@@ -30,7 +30,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Pack the sources under solutions/ into Solutions and list them. Exit code 1 if a build fails."""
-    from fib_rmsnorm.registry import LANGUAGES, Registry, pack
+    from fib_rmsnorm.languages import LANGUAGES
+    from fib_rmsnorm.registry import Registry, pack
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 

@@ -70,6 +70,8 @@ def command(
 
 
 def _report(trial: TryPlan, events: Iterable[Event], bar: ProgressBar, *, as_json: bool) -> int:
+    from fib_rmsnorm.errors import InputError
+    from fib_rmsnorm.evaluation.plan import Skip
     from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
     from fib_rmsnorm.reports.live.evaluations import folded_result
     from fib_rmsnorm.reports.live.try_verdict import describe_failures, passed, verdict
@@ -88,6 +90,8 @@ def _report(trial: TryPlan, events: Iterable[Event], bar: ProgressBar, *, as_jso
     for event in events:
         if isinstance(event, Building):
             bar.tell(f"building {count(event.solutions, 'solution')}")
+        if isinstance(event, Skip):
+            raise InputError(f"{trial.draft.name} was not judged: {event.reason}")
         if not isinstance(event, Evaluated):
             continue
         mine = event.trace.solution == trial.draft.name

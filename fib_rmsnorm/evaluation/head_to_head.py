@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import Group, Plan, require_fit
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
@@ -76,10 +76,16 @@ def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: t
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
-    """Race the two `rounds` times. Each round has new processes, or their drift would not be seen; none is recorded."""
+    """Time the two in turn, `rounds` times over; nothing is recorded.
+
+    Each round has new processes, or their drift would not be seen. Raises InputError for a Workload that cannot be
+    evaluated, since its Definition's reference fails.
+    """
     for _ in range(rounds):
         plan = Plan([Group(match.definition, workload, (match.old, match.new)) for workload in match.workloads])
         with ForkServer(ROLES) as fork_server:
             for event in Scheduler(fork_server, [match.device], config).run(plan):
                 if isinstance(event, Evaluated):
                     yield event.trace
+                elif isinstance(event, Skip):
+                    raise InputError(event.reason)

@@ -12,10 +12,10 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import Capability, capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
-from fib_rmsnorm.registry import LANGUAGES
 from fib_rmsnorm.sandbox.landlock import landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")

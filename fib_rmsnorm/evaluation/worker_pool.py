@@ -120,31 +120,17 @@ class WorkerPool:
         return WorkerClient(process, built.build_s, self._config)
 
 
-_DOING = {
-    "build": "building",
-    "compile": "compiling",
-    "inspect": "compiling",
-    "call": "calling",
-    "prepare_timing": "warming up",
-    "time": "timing",
-    "reveal": "judging timed calls",
-    "count_costs": "counting costs",
-    "end_timing": "finishing",
-}
-
-
 def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:
     """Ask a process that runs a Solution's code. Raises EvaluationFailedError with the status that fits its failure."""
-    doing = _DOING[request.do]
     started = time.monotonic()
     try:
         answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
-        raise EvaluationFailedError("TIMEOUT", f"{doing}: timed out after {config.timeout_s:g} s") from None
+        raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
     except (ProcessDiedError, ProcessGreedyError, InvalidAnswerError) as error:
-        raise EvaluationFailedError("RUNTIME_ERROR", f"{doing}: the process {error}") from None
+        raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
     except RefusedError as refused:
-        raise EvaluationFailedError(refused.status, f"{doing}: {refused}") from None
+        raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None
     finally:
         budget.left_s -= time.monotonic() - started
     return answer

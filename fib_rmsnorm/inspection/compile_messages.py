@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, PositiveInt
 
@@ -14,6 +14,7 @@ from fib_rmsnorm.schema import Definition, Solution, Workload
 class CompileRequest(Request):
     """What to compile, for which GPU architecture and Workloads."""
 
+    doing: ClassVar[str] = "compiling"
     definition: Definition
     solution: Solution
     workloads: list[Workload]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, get_args
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
+from fib_rmsnorm.languages import LANGUAGES, Ability, Tool
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.schema import Solution, SupportedLanguages
+from fib_rmsnorm.schema import Solution
 
-Ability = Literal["run", "interpret", "compile", "no"]
-_RANKS: tuple[Ability, ...] = ("run", "interpret", "compile", "no")
+_RANKS: tuple[Ability, ...] = get_args(Ability)
 
 
 @dataclass(frozen=True)
@@ -31,66 +31,27 @@ class Capability:
 
 def capability(language: str, device: Device) -> Capability:
     """What solutions in `language` can do on `device` with what is installed."""
-    return _CHECKS[SupportedLanguages(language)](device)
+    known = LANGUAGES[language]
+    ability, note = known.on[device.kind]
+    if known.module is not None and importlib.util.find_spec(known.module) is None:
+        return Capability("no", f"{known.module} is missing; run: {known.install}")
+    for tool in known.needs.get(device.kind, ()):
+        if not _has(tool):
+            return Capability("no", f"{known.title} needs {_ADVICE[tool]}")
+    return Capability(ability, note)
 
 
-def _python(_: Device) -> Capability:
-    return Capability("run")
-
-
-def _cpp(device: Device) -> Capability:
-    if device.kind != "cpu":
-        return Capability("no", "C++ solutions run on the CPU; use --device cpu")
-    missing = _missing_native_tool()
-    return Capability("no", missing) if missing else Capability("run")
-
-
-def _missing_native_tool() -> str | None:
-    if find_cxx() is None:
-        return "no C++ compiler; install one: apt-get install g++"
-    if find_ninja() is None:
-        return "ninja is missing; run: pip install ninja"
-    return None
-
-
-def _cuda(device: Device) -> Capability:
-    if find_cuda_home() is None:
-        return Capability("no", "no CUDA toolkit; install one that has nvcc and set CUDA_HOME")
-    missing = _missing_native_tool()
-    if missing:
-        return Capability("no", missing)
-    if device.kind != "cuda":
-        return Capability("compile", "needs an NVIDIA GPU to run; compiles here: fib-rmsnorm solve --build")
-    return Capability("run")
-
-
-def _triton(device: Device) -> Capability:
-    if importlib.util.find_spec("triton") is None:
-        return Capability("no", "triton is missing; run: pip install triton")
-    if device.kind == "cuda" and find_cc() is None:
-        return Capability("no", "Triton needs a C compiler; install one: apt-get install gcc")
-    if device.kind == "cpu":
-        return Capability("interpret", "Triton has no CPU backend here: interpreted, so its time says nothing")
-    return Capability("run")
-
-
-def _tilelang(device: Device) -> Capability:
-    if importlib.util.find_spec("tilelang") is None:
-        return Capability("no", "tilelang is missing; run: pip install 'fib-rmsnorm[tilelang]'")
-    if device.kind == "cuda" and find_cuda_home() is None:
-        return Capability("no", "TileLang compiles with nvcc; install a CUDA toolkit and set CUDA_HOME")
-    if find_cxx() is None:
-        return Capability("no", "TileLang needs a C++ compiler; install one: apt-get install g++")
-    return Capability("run")
-
-
-_CHECKS: dict[SupportedLanguages, Callable[[Device], Capability]] = {
-    SupportedLanguages.TRITON: _triton,
-    SupportedLanguages.CUDA: _cuda,
-    SupportedLanguages.TILELANG: _tilelang,
-    SupportedLanguages.CPP: _cpp,
-    SupportedLanguages.PYTHON: _python,
+_ADVICE: dict[Tool, str] = {
+    "C++ compiler": "a C++ compiler; install one: apt-get install g++",
+    "C compiler": "a C compiler; install one: apt-get install gcc",
+    "nvcc": "nvcc; install a CUDA toolkit and set CUDA_HOME",
+    "ninja": "ninja; run: pip install ninja",
 }
+
+
+def _has(tool: Tool) -> bool:
+    find = {"C++ compiler": find_cxx, "C compiler": find_cc, "nvcc": find_cuda_home, "ninja": find_ninja}
+    return find[tool]() is not None
 
 
 def reason_to_skip(solution: Solution, device: Device) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import DeviceKind
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Device:
     memory_bytes: int
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> DeviceKind:
         """`cpu` or `cuda`."""
-        return self.name.partition(":")[0]
+        return "cpu" if self.name == "cpu" else "cuda"
 
 
 def cpu_device() -> Device:

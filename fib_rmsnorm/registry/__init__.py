@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.layout import Layout, find_root
-    from fib_rmsnorm.registry.packing import LANGUAGES, pack
+    from fib_rmsnorm.registry.packing import pack
     from fib_rmsnorm.registry.registry import Registry
     from fib_rmsnorm.registry.workload_generation import (
         DEFAULT_BATCH_SIZES,
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # Names are imported when first used: the schema imports torch, and whoever needs only a path rule needs neither.
 _HOME_OF = {
     "DEFAULT_BATCH_SIZES": "workload_generation",
-    "LANGUAGES": "packing",
     "Layout": "layout",
     "Registry": "registry",
     "bytes_moved": "workload_generation",
@@ -31,7 +30,6 @@ _HOME_OF = {
 
 __all__ = [
     "DEFAULT_BATCH_SIZES",
-    "LANGUAGES",
     "Layout",
     "Registry",
     "bytes_moved",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry import Registry, pack
 from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.packing import definition_suffix, read_sources
@@ -27,7 +29,6 @@ AUTHOR = "draft"
 DEFAULT_ENTRY = "run"
 DEFAULT_DEFINITION = "rmsnorm_d4096"
 
-_CPP_SUFFIXES = (".cpp", ".cc", ".cxx")
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -67,12 +68,13 @@ def draft_solution(path: Path, definition: Definition, entry: str | None = None)
     if not path.is_file():  # a FIFO would be waited for
         raise InputError(f"{path}: neither a regular file nor a folder")
     text = read_text(path)
-    if path.suffix == ".py":
-        spec = _python_spec(path, text, definition, entry or DEFAULT_ENTRY)
-        sources = _with_siblings(path, text)
-    elif path.suffix == ".cu" or path.suffix in _CPP_SUFFIXES:
-        spec = _native_spec(path, text, definition, entry or DEFAULT_ENTRY)
+    languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
+    if any(language.is_compiled for language in languages):
+        spec = _native_spec(path, text, languages[0], definition, entry or DEFAULT_ENTRY)
         sources = _with_includes(path)
+    elif languages:
+        spec = _python_spec(path, text, languages, definition, entry or DEFAULT_ENTRY)
+        sources = _with_siblings(path, text)
     else:
         raise InputError(f"{path}: cannot tell the language: name it .py, .cu or .cpp, or give a source folder")
     return _solution(path, definition, spec, sources)
@@ -94,13 +96,11 @@ def _draft_folder(path: Path, definition: Definition, entry: str | None) -> Solu
     return _solution(path.resolve(), definition, spec, read_sources(path))
 
 
-def _python_spec(path: Path, text: str, definition: Definition, entry: str) -> BuildSpec:
+def _python_spec(path: Path, text: str, languages: Sequence[Language], definition: Definition, entry: str) -> BuildSpec:
     tree = _parse(path, text)
     imported = {name.split(".")[0] for name in _imported_modules(tree)}
-    language = next(
-        (known for known in (SupportedLanguages.TILELANG, SupportedLanguages.TRITON) if known.value in imported),
-        SupportedLanguages.PYTHON,
-    )
+    plain = next(language for language in languages if language.module is None)
+    language = next((known for known in languages if known.module in imported), plain)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry not in functions:
         known = ", ".join(functions) or "none"
@@ -110,8 +110,8 @@ def _python_spec(path: Path, text: str, definition: Definition, entry: str) -> B
     required = len(positional) - len(parameters.defaults)
     style = _calling_style(path, entry, required, len(positional), definition)
     return BuildSpec(
-        language=language,
-        target_hardware=["cpu", "cuda"],
+        language=SupportedLanguages(language.name),
+        target_hardware=language.target_hardware,
         entry_point=f"{path.name}::{entry}",
         destination_passing_style=style,
     )
@@ -166,8 +166,7 @@ def _with_siblings(path: Path, text: str) -> list[SourceFile]:
     return list(found.values())
 
 
-def _native_spec(path: Path, text: str, definition: Definition, entry: str) -> BuildSpec:
-    is_cuda = path.suffix == ".cu"
+def _native_spec(path: Path, text: str, language: Language, definition: Definition, entry: str) -> BuildSpec:
     exported = re.search(rf"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*{re.escape(entry)}\s*,\s*([\w:]+)\s*\)", text)
     bound = re.search(rf'\.def\(\s*"{re.escape(entry)}"\s*,\s*&?\s*([\w:]+)', text)
     match = exported or bound
@@ -182,8 +181,8 @@ def _native_spec(path: Path, text: str, definition: Definition, entry: str) -> B
     if count is None:
         raise InputError(f"{path}: cannot find the definition of {function}, which {entry!r} exports")
     return BuildSpec(
-        language=SupportedLanguages.CUDA if is_cuda else SupportedLanguages.CPP,
-        target_hardware=["cuda" if is_cuda else "cpu"],
+        language=SupportedLanguages(language.name),
+        target_hardware=language.target_hardware,
         entry_point=f"{path.name}::{entry}",
         destination_passing_style=_calling_style(path, function, count, count, definition),
         binding=SupportedBindings.TVM_FFI if exported else SupportedBindings.TORCH,

@@ -9,13 +9,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.store import describe, read_text
-from fib_rmsnorm.schema import Definition, Solution, SourceFile, SupportedLanguages
+from fib_rmsnorm.schema import Definition, Solution, SourceFile
 
-LANGUAGES = tuple(language.value for language in SupportedLanguages)
 _LEFT_OUT = {"__pycache__"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -14,6 +14,8 @@ Answer = TypeVar("Answer")
 class Request(BaseModel):
     """What is asked of a process; each kind names its handler by the default of `do`."""
 
+    doing: ClassVar[str]
+    """What the process is doing meanwhile, for messages: `building`."""
     do: str
 
 

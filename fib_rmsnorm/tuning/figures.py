@@ -9,14 +9,12 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.explanation import explain
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
 from fib_rmsnorm.machine.devices import Device, gpu_arch
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import SupportedLanguages
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
-
-_ON_GPUS = (SupportedLanguages.TRITON, SupportedLanguages.CUDA, SupportedLanguages.TILELANG)
 
 Record = dict[str, Any]
 
@@ -25,7 +23,7 @@ def collect_figures(
     tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
 ) -> list[Record]:
     """A row for each combination that launches one kernel at this batch; none for code that runs on a CPU."""
-    if tunable.solution.spec.language not in _ON_GPUS or (device.kind == "cpu" and not _is_triton(tunable)):
+    if not _has_figures(tunable, device):
         return []
     arch = gpu_arch(device)
     workloads = generate_workloads(tunable.definition, [batch])
@@ -42,9 +40,10 @@ def collect_figures(
     return rows
 
 
-def _is_triton(tunable: Tunable) -> bool:
-    """Interpreted on a CPU, so that its figures are those of a GPU all the same."""
-    return tunable.solution.spec.language is SupportedLanguages.TRITON
+def _has_figures(tunable: Tunable, device: Device) -> bool:
+    """Whether the kernel is compiled for a GPU; one that a CPU interprets is too, for the GPU that it is meant for."""
+    language = LANGUAGES[tunable.solution.spec.language.value]
+    return language.compiles_for_gpus and (device.kind == "cuda" or language.on["cpu"][0] == "interpret")
 
 
 def _make_row(combination: Parameters, batch: int, found: Record) -> Record:

@@ -68,7 +68,7 @@ def test_solutions_on_a_machine_with_gpus(fib, stocked, toolkit):
 def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, stocked, toolkit):
     toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
     here = columns(fib("list", "solutions").row(CUDA))[-1]
-    assert here == "no: no CUDA toolkit; install one that has nvcc and set CUDA_HOME"
+    assert here == "no: CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
     assert "1 run, 1 no" in fib("list").out
 
 
@@ -78,7 +78,7 @@ def test_the_reason_is_that_of_the_device_it_is_made_for(fib, stocked, toolkit):
     add_sources(stocked, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
     pack_all(stocked)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
-    assert here == "no: no C++ compiler; install one: apt-get install g++"
+    assert here == "no: C++ needs a C++ compiler; install one: apt-get install g++"
 
 
 def test_workloads(fib, stocked):

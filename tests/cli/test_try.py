@@ -7,6 +7,8 @@ import re
 import pytest
 from registries import RIGHT, make_registry
 
+from fib_rmsnorm.registry import Registry
+
 NAN = """\
 import torch
 
@@ -113,3 +115,17 @@ def test_says_in_its_line_what_is_wrong_and_where(try_, name, source, says):
     assert outcome.code == 1
     assert says in outcome.lines[0]
     assert "fib_rmsnorm" not in outcome.out
+
+
+def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
+    registry = Registry.find(tmp_path / "registry")
+    definition = registry.definition("rmsnorm_d128")
+    broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
+    registry.write_definition(definition.model_copy(update={"reference": broken}))
+    outcome = try_("right.py", RIGHT, "--batch-sizes", "2")
+    assert outcome.code == 2
+    assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
+    assert "right on" not in outcome.out
+    path = str(tmp_path / "right.py")
+    measured = fib("compare", path, path, "--measure", "--root", registry.root)
+    assert measured.code == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -14,6 +14,7 @@ from fib_rmsnorm.sandbox.asking import Request
 class BuildCopy(Request):
     """Compile the copy for a device."""
 
+    doing: ClassVar[str] = "building the copy"
     do: Literal["build_copy"] = "build_copy"
     device: str
     cache: Path
@@ -29,6 +30,7 @@ class MeasureCeiling(Request):
 
     model_config = ConfigDict(frozen=True)
 
+    doing: ClassVar[str] = "measuring the copy"
     do: Literal["measure"] = "measure"
     device: str
     cache: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ class Compare(Request):
     They belong to a `case`, or to the timed call whose inputs are those of a `number`.
     """
 
+    doing: ClassVar[str] = "comparing"
     do: Literal["compare"] = "compare"
     definition: Definition
     workload: Workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
@@ -23,6 +23,7 @@ _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 class Build(Request):
     """Build a solution for a device."""
 
+    doing: ClassVar[str] = "building"
     do: Literal["build"] = "build"
     definition: Definition
     solution: Solution
@@ -42,6 +43,7 @@ class Built:
 class Call(Request):
     """Call the solution once on the inputs of a case, and transfer its outputs."""
 
+    doing: ClassVar[str] = "calling"
     do: Literal["call"] = "call"
     workload: Workload
     case: int
@@ -68,6 +70,7 @@ class Called(Effects):
 class PrepareTiming(Request):
     """Make ready to time a Workload, and warm up."""
 
+    doing: ClassVar[str] = "warming up"
     do: Literal["prepare_timing"] = "prepare_timing"
     workload: Workload
     warmup_runs: int
@@ -87,6 +90,7 @@ class TimingPrepared:
 class Time(Request):
     """Time one trial."""
 
+    doing: ClassVar[str] = "timing"
     do: Literal["time"] = "time"
     calls: int
     cold: bool
@@ -109,6 +113,7 @@ class Timed:
 class Reveal(Request):
     """Transfer the outputs of one of the timed calls since this was last asked."""
 
+    doing: ClassVar[str] = "judging timed calls"
     do: Literal["reveal"] = "reveal"
 
 
@@ -125,6 +130,7 @@ class Revealed(Effects):
 class CountCosts(Request):
     """Measure what else a call costs."""
 
+    doing: ClassVar[str] = "counting costs"
     do: Literal["count_costs"] = "count_costs"
 
 
@@ -139,6 +145,7 @@ class Costs:
 class EndTiming(Request):
     """Release what timing needed, and check once more for tampering."""
 
+    doing: ClassVar[str] = "finishing"
     do: Literal["end_timing"] = "end_timing"
 
 
