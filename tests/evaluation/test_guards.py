@@ -95,16 +95,16 @@ class TestWaitingForQuiet:
         assert least_s <= time.monotonic() - started < most_s
 
 
-class TestSeclusion:
-    @pytest.mark.skipif(landlock_version() < 6, reason="this kernel secludes less, or nothing")
-    def test_a_secluded_process_reaches_no_other_but_its_children(self, tmp_path):
+class TestLandlock:
+    @pytest.mark.skipif(landlock_version() < 6, reason="the Landlock of this kernel confines less, or nothing")
+    def test_a_confined_process_reaches_no_other_but_its_children(self, tmp_path):
         code = """
 import os
 import signal
 from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import seclude
+from fib_rmsnorm.sandbox.landlock import enter_landlock
 
-seclude()
+enter_landlock()
 here = Path.cwd()
 (here / "one").mkdir()
 (here / "one" / "file").touch()

@@ -110,15 +110,16 @@ def test_the_judges_time_is_not_charged_to_the_solution(registry):
         def request(self, _message, deadline, _limit):
             self.left = deadline - time.monotonic()
             time.sleep(0.05)
-            return {"ok": True, "changed_inputs": [], "overrun": [], "call_ms": 1.0}
+            return {"ok": True, "changed_inputs": [], "overrun": [], "changed_outputs": [], "call_ms": 1.0}
 
-    from fib_rmsnorm.evaluation.worker.worker_messages import Called
+    from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 
     process, allowance = Answers(), TimeBudget(10)
     worker = WorkerClient(process, 0.0, RunConfig(QUICK, 10))
-    worker.ask({"do": "call"}, Called, allowance)
+    request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0)
+    worker.ask(request, Called, allowance)
     time.sleep(0.5)
-    worker.ask({"do": "call"}, Called, allowance)
+    worker.ask(request, Called, allowance)
     assert process.left == pytest.approx(9.95, abs=0.04)
 
 

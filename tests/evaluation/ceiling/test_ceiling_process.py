@@ -73,14 +73,13 @@ def test_what_is_only_read_is_read():
 @needs_compiler
 def test_an_answer_says_all_and_is_json():
     found = process.CeilingProcess().measure(request())
-    json.dumps(found, allow_nan=False)
-    assert 0 < found["empty_ms"] < found["copy_low_ms"] <= found["copy_ms"] <= found["copy_high_ms"]
-    assert found["copy_method"].startswith("cpp ")
-    assert found["timer"] == "cpu_clock"
-    assert set(found["threads"] or ()) <= os.sched_getaffinity(0)
-    assert (found["threads"] is None) == ("OpenMP" in found["copy_method"])
-    assert found["copy_hot_ms"] is None and found["empty_host_us"] is None and found["note"] is None
-    assert found["copy_samples"] >= 7 and found["empty_samples"] >= 7 and found["ways_tried"] >= 1
+    json.dumps(vars(found), allow_nan=False)
+    assert 0 < found.empty_ms < found.copy_low_ms <= found.copy_ms <= found.copy_high_ms
+    assert found.copy_method.startswith("cpp ")
+    assert set(found.threads or ()) <= os.sched_getaffinity(0)
+    assert (found.threads is None) == ("OpenMP" in found.copy_method)
+    assert found.copy_hot_ms is None and found.empty_host_us is None and found.note is None
+    assert found.copy_samples >= 7 and found.empty_samples >= 7 and found.ways_tried >= 1
 
 
 @needs_compiler
@@ -121,8 +120,8 @@ def test_without_a_compiler_torch_copies_and_the_answer_says_why(monkeypatch):
 
     monkeypatch.setattr(ceilings, "_cpp", fail)
     found = process.CeilingProcess().measure(request())
-    assert found["copy_method"] == "torch" and found["note"] == "no working compiler 'c++'"
-    assert found["copy_ms"] > 0 and found["threads"] is None
+    assert found.copy_method == "torch" and found.note == "no working compiler 'c++'"
+    assert found.copy_ms > 0 and found.threads is None
 
 
 def cuda_ways(monkeypatch, read, written):
@@ -176,5 +175,5 @@ def test_every_gpu_way_moves_what_it_says(read, written):
 @pytest.mark.gpu
 def test_a_copy_that_fits_the_cache_is_faster_hot():
     found = process.CeilingProcess().measure(request("cuda:0", 8 << 20, 8 << 20))
-    assert found["empty_ms"] < found["copy_hot_ms"] < 0.9 * found["copy_ms"]
-    assert 0.5 < found["empty_host_us"] < 100
+    assert found.empty_ms < found.copy_hot_ms < 0.9 * found.copy_ms
+    assert 0.5 < found.empty_host_us < 100

@@ -11,6 +11,7 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, PrepareTiming, Time
 from fib_rmsnorm.sandbox.channel import RefusalError
 
 CALLS = 5
@@ -38,30 +39,24 @@ def make_worker(registry, monkeypatch, failures):
     definition = registry.definition(solution.definition)
     monkeypatch.setattr(worker_module, "choose_timer", lambda _: Forgetful(failures))
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
-    worker.build(
-        {
-            "definition": definition.model_dump(mode="json"),
-            "solution": solution.model_dump(mode="json"),
-            "device": "cpu",
-            "cache": str(cache_folder()),
-        }
-    )
-    workload = registry.workloads(definition.name)[0].model_dump(mode="json")
-    worker.prepare_timing({"workload": workload, "warmup_runs": 1, "budget_s": 1.0})
+    build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
+    worker.build(build.model_dump(mode="json"))
+    workload = registry.workloads(definition.name)[0]
+    worker.prepare_timing(PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0).model_dump(mode="json"))
     return worker
 
 
-REQUEST = {"calls": CALLS, "cold": True, "budget_s": 60.0}
+REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
 
 
 @pytest.mark.parametrize("failures", range(MOST_ATTEMPTS))
 def test_a_trial_that_failed_is_measured_again_and_told(registry, monkeypatch, failures):
     worker = make_worker(registry, monkeypatch, failures)
     answer = worker.time(REQUEST)
-    assert len(answer["span_ms"]) == CALLS
-    assert answer["repeated"] == ["lost a record"] * failures
-    assert worker.time(REQUEST)["repeated"] == []
-    assert worker.reveal({})["number"] >= 0  # calls of a lost trial can be judged as others can
+    assert len(answer.span_ms) == CALLS
+    assert answer.repeated == ["lost a record"] * failures
+    assert worker.time(REQUEST).repeated == []
+    assert worker.reveal({}).number >= 0  # calls of a lost trial can be judged as others can
 
 
 def test_one_that_fails_again_and_again_is_a_failure(registry, monkeypatch):
