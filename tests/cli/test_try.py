@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from registries import RIGHT, make_registry
+
+from support.registries import RIGHT, make_registry
 
 from fib_rmsnorm.registry import Registry
 
