@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from support.kernels import shared_sources
+from support.kernels import read_kernels, shared_sources
 from support.paths import REPOSITORY, TESTS
 from support.wrong_kernels import EXPECTED, KERNELS, load_targets
 
@@ -90,3 +90,12 @@ def test_every_target_is_attacked():
 
 def test_targets_are_packed_along():
     assert [source.path for source in shared_sources("from .targets import CLOCK\n")] == ["targets.py"]
+
+
+@pytest.mark.parametrize("kind", ["wrong", "honest"])
+def test_every_file_is_of_a_kernel(kind):
+    root = TESTS / f"{kind}_kernels"
+    of_kernels = {path for kernel in read_kernels(kind).values() for path in (kernel.path, *kernel.path.rglob("*"))}
+    files = {path for path in root.rglob("*") if path.suffix in (".py", ".cpp", ".cu", ".h")}
+    shared = {root / "rmsnorm.py", root / "targets.py"} if kind == "wrong" else set()
+    assert files - of_kernels == shared

@@ -116,7 +116,7 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         tables = {name: value for name, value in content.items() if isinstance(value, dict)}
         defaults = {name: value for name, value in content.items() if name not in tables}
-        files = {file.stem: file for file in path.parent.iterdir() if file.name not in (TABLES, "__pycache__")}
+        files = {file.stem: file for file in path.parent.glob("[!._]*") if file.name != TABLES}
         group = path.parent.relative_to(root).as_posix()
         assert files.keys() == tables.keys(), f"{path}: {files.keys() ^ tables.keys()}"
         assert not files.keys() & found.keys(), f"{path}: {files.keys() & found.keys()} are elsewhere too"

@@ -42,7 +42,10 @@ class Target:
 
     def objects(self):
         """All objects of this class that Python's garbage collector knows."""
-        return [thing for thing in gc.get_objects() if type(thing) is self.get()]
+        if f"{PACKAGE}.{self.module}" not in sys.modules:
+            return []
+        kind = self.get()
+        return [thing for thing in gc.get_objects() if type(thing) is kind]
 
     def of(self, thing):
         return getattr(thing, self.name)
