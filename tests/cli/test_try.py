@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from support.registries import RIGHT, make_registry
-
 from fib_rmsnorm.registry import Registry
+from support.registries import RIGHT, make_registry
 
 NAN = """\
 import torch
