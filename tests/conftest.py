@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from registries import make_registry  # which imports torch
+from support.registries import make_registry  # which imports torch
 
 
 def pytest_addoption(parser):

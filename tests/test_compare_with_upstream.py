@@ -8,7 +8,8 @@ import sys
 import pytest
 import torch
 from flashinfer_bench.data import TraceSet
-from registries import REPOSITORY
+
+from support.paths import REPOSITORY
 
 TOOL = REPOSITORY / "tools" / "compare_with_upstream.py"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from registries import REPOSITORY
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.registry import Registry, pack
+from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SIMD = "rmsnorm_cpp_simd_v1"

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 import torch
-from registries import REPOSITORY
 
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.registry import Registry, pack
+from support.paths import REPOSITORY
 
 CUDA = "rmsnorm_cuda_vec16_v1"
 EPS = 1e-6

@@ -9,7 +9,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from registries import REPOSITORY
+
+from support.paths import REPOSITORY
 
 HOME = REPOSITORY / "solutions/fib-rmsnorm/norm/rmsnorm_d4096"
 PACKAGE = "rmsnorm_python_cutedsl_v1"

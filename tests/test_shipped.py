@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from registries import QUICK, REPOSITORY
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
@@ -17,6 +16,8 @@ from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.tuning.sweep import read_kept
 from fib_rmsnorm.tuning.tunable import find_tunables
+from support.paths import REPOSITORY
+from support.registries import QUICK
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 128)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
-from registries import QUICK, RIGHT, TESTS, WRONG, add_kernel, make_registry, pack_all
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
+from support.kernels import add_kernels, read_kernels
+from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry
 
 # flashinfer, which upstream imports, calls what its own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -22,9 +21,7 @@ CPP = "honest_cpp_cpp_header_in_a_folder"
 def registry(tmp_path_factory):
     """A registry after a bench: a slow kernel, a wrong one, and C++ with destination passing."""
     registry = make_registry(tmp_path_factory.mktemp("upstream") / "registry", 4096, (1, 8))
-    source = TESTS / "honest_kernels" / "cpp_header_in_a_folder"
-    shutil.copytree(source, registry.layout.solutions / "tester/norm/rmsnorm_d4096/cpp_header_in_a_folder")
-    pack_all(registry)
+    add_kernels(registry, [read_kernels("honest")["cpp_header_in_a_folder"]])
     add_kernel(registry, "slow_v1", SLOW)
     add_kernel(registry, "wrong_v1", WRONG)
     for _ in bench(registry, BenchOptions(settings=QUICK, device="cpu")):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -36,21 +35,19 @@ Verdict = dict[str, Any]
 
 
 def make_dataset(root: Path, batch: int, only: list[str]) -> dict[str, str]:
-    """A dataset of the kernels that are made for a GPU; returns the names of their Solutions, by `kind/folder`."""
-    from registries import copy_kernels, make_registry
+    """A dataset of the kernels that are made for a GPU; returns the names of their Solutions, by `kind/kernel`."""
+    from support.kernels import add_kernels, read_kernels
+    from support.registries import make_registry
 
     registry = make_registry(root, 4096, [batch])
-    op_type = registry.definition(DEFINITION).op_type
     chosen = {}
     for kind in KINDS:
-        author = f"{kind}_kernels"
-        for folder, solution in copy_kernels(registry, ROOT / "tests" / author).items():
-            if "cuda" in solution.spec.target_hardware and (not only or folder in only):
-                chosen[f"{kind}/{folder}"] = solution.name
-            else:
-                packed = registry.layout.solution(author, op_type, DEFINITION, solution.name)
-                packed.unlink()
-                shutil.rmtree(packed.parent / folder)
+        kernels = [
+            kernel
+            for name, kernel in read_kernels(kind).items()
+            if "cuda" in kernel.target_hardware and (not only or name in only)
+        ]
+        chosen |= {f"{kind}/{name}": solution.name for name, solution in add_kernels(registry, kernels).items()}
     return chosen
 
 
@@ -155,7 +152,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=12, help="processes of upstream's side by side")
-    parser.add_argument("--only", nargs="*", default=[], help="folders")
+    parser.add_argument("--only", nargs="*", default=[], help="kernels")
     parser.add_argument("--upstream", nargs=2, metavar=("ROOT", "SOLUTION"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     import torch

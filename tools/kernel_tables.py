@@ -1,4 +1,4 @@
-"""The tables of docs/cheats.md: what the folders of tests/ hold, and what two evaluators say of it."""
+"""The tables of docs/cheats.md: which kernels tests/ holds, and what two evaluators say of it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+if TYPE_CHECKING:
+    from support.kernels import Kernel
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 PAGE = ROOT / "docs" / "cheats.md"
 COMPARISON = ROOT / "docs" / "upstream_verdicts.json"  # by tools/compare_with_upstream.py
 ENDS = "<!-- end -->"
@@ -46,15 +45,15 @@ def _wrong_header(compared: dict[str, Any] | None) -> Row:
 
 
 def _wrong_rows(compared: dict[str, Any] | None) -> Iterator[Row]:
-    found = []
-    for folder in _folders("wrong"):
-        expected, manifest = _read(folder / "expected.toml"), _read(folder / "solution.toml")
-        status = expected["status"]
-        if other := expected.get("on_cuda", {}).get("status"):
+    from support.kernels import read_kernels
+
+    kernels = read_kernels("wrong").values()
+    for kernel in sorted(kernels, key=lambda kernel: (kernel.guard, kernel.name)):
+        status = kernel.expected["status"]
+        if other := kernel.expected.get("on_cuda", {}).get("status"):
             status += f" (GPU: {other})"
-        found.append((_describe(folder, manifest), manifest["description"], expected["found_by"], status, folder.name))
-    for *cells, name in sorted(found, key=lambda row: (row[2], row[4])):
-        yield (*cells, *([_their_verdict(compared, f"wrong/{name}")] if compared else []))
+        verdict = [_their_verdict(compared, f"wrong/{kernel.name}")] if compared else []
+        yield (_describe(kernel), kernel.description, kernel.guard, status, *verdict)
 
 
 def _honest_header(compared: dict[str, Any] | None) -> Row:
@@ -62,10 +61,11 @@ def _honest_header(compared: dict[str, Any] | None) -> Row:
 
 
 def _honest_rows(compared: dict[str, Any] | None) -> Iterator[Row]:
-    for folder in _folders("honest"):
-        manifest = _read(folder / "solution.toml")
-        verdict = [_their_verdict(compared, f"honest/{folder.name}")] if compared else []
-        yield (_describe(folder, manifest), manifest["description"], *verdict)
+    from support.kernels import read_kernels
+
+    for kernel in read_kernels("honest").values():
+        verdict = [_their_verdict(compared, f"honest/{kernel.name}")] if compared else []
+        yield (_describe(kernel), kernel.description, *verdict)
 
 
 def _summary(compared: dict[str, Any] | None) -> str:
@@ -96,14 +96,6 @@ def _their_verdict(compared: dict[str, Any], name: str) -> str:
     return f"**PASSED**{speedup}" if verdict["status"] == "PASSED" else verdict["status"]
 
 
-def _describe(folder: Path, manifest: dict[str, Any]) -> str:
-    where = " and ".join({"cpu": "CPU", "cuda": "GPU"}[kind] for kind in manifest["spec"]["target_hardware"])
-    return f"`{folder.name}` ({manifest['spec']['language']}, {where})"
-
-
-def _folders(kind: str) -> list[Path]:
-    return sorted(path.parent for path in (ROOT / "tests" / f"{kind}_kernels").glob("*/solution.toml"))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+def _describe(kernel: Kernel) -> str:
+    where = " and ".join({"cpu": "CPU", "cuda": "GPU"}[kind] for kind in kernel.target_hardware)
+    return f"`{kernel.name}` ({kernel.language}, {where})"

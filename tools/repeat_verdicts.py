@@ -18,12 +18,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 def run_once(folder: Path, device: str) -> Counter[str]:
     """Evaluate everything once; count what passes that must not, what fails that must not, and other surprises."""
-    import honest_kernel_runs as honest
-    import wrong_kernel_runs as wrong
+    import support.honest_kernels as honest
+    import support.wrong_kernels as wrong
 
     kind = device.partition(":")[0]
     count = Counter({"evaluations": 0, "wrong passed": 0, "wrong otherwise": 0, "honest failed": 0})
-    outcome = wrong.evaluate_all(folder / "wrong", wrong.folders_for(kind), device)
+    outcome = wrong.evaluate_all(folder / "wrong", wrong.kernels_for(kind), device)
     for (name, batch), evaluation in outcome.evaluations.items():
         count["evaluations"] += 1
         try:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from trace_json import lines, trace, upstream_trace
 
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.findings import analyze
@@ -14,6 +13,7 @@ from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.analysis.ulp_histogram import read_ulps
 from fib_rmsnorm.reports.charts import make_charts
+from support.trace_json import lines, trace, upstream_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 

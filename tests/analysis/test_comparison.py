@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from trace_json import record
 
 from fib_rmsnorm.analysis.comparison import compare
 from fib_rmsnorm.errors import InputError
+from support.trace_json import record
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_json import record
 
 from fib_rmsnorm.analysis.difference import estimate_drift, find_difference, imbalance, share_confidence
+from support.trace_json import record
 
 
 def test_the_drift_is_what_repeats_show():

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trace_json import lines, trace, upstream_trace
 
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.errors import InputError
+from support.trace_json import lines, trace, upstream_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from trace_json import records, trace
 
 from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.results import find_results
@@ -10,6 +9,7 @@ from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.schema import Definition
+from support.trace_json import records, trace
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from statistics import NormalDist
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_json import record
 
 from fib_rmsnorm.analysis.scaling import fit
 from fib_rmsnorm.student_t import t_central_probability, t_quantile
+from support.trace_json import record
 
 BATCHES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trace_json import records, trace, upstream_trace
 
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
 from fib_rmsnorm.errors import InputError
+from support.trace_json import records, trace, upstream_trace
 
 
 def titles(*traces) -> list[str]:

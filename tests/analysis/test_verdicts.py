@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import fmean, stdev, variance
 
 import pytest
-from trace_json import record
 
 from fib_rmsnorm.analysis.comparison import compare
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift
@@ -19,6 +18,7 @@ from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import latency_interval, middle
 from fib_rmsnorm.student_t import t_quantile
+from support.trace_json import record
 
 ROOT = Path(__file__).resolve().parents[2]
 # As in the committed traces of an H200 at batch 1 to 32: the clock's tick, and the spread of the calls of a run

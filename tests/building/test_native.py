@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import pytest
-from registries import TESTS, copy_kernels, make_registry
 
 from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
+from support.kernels import DEFINITION, read_kernels
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory):
-    registry = make_registry(tmp_path_factory.mktemp("native") / "registry", 4096)
-    return {**copy_kernels(registry, TESTS / "wrong_kernels"), **copy_kernels(registry, TESTS / "honest_kernels")}
+def kernels():
+    found = {**read_kernels("wrong"), **read_kernels("honest")}
+    return {name: kernel.solution(DEFINITION) for name, kernel in found.items() if kernel.language in ("cpp", "cuda")}
 
 
 def test_an_equal_build_is_taken_from_the_cache(kernels, tmp_path):

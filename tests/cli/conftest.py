@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from stock import make_stocked
 
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.reports.text import console
+from support.full_registry import make_full_registry
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def fib(capsys, monkeypatch):
 
 
 @pytest.fixture
-def stocked(tmp_path, monkeypatch) -> Registry:
+def full_registry(tmp_path, monkeypatch) -> Registry:
     """A sound registry with some of everything; the working folder is its root."""
-    registry = make_stocked(tmp_path / "registry")
+    registry = make_full_registry(tmp_path / "registry")
     monkeypatch.chdir(registry.root)
     monkeypatch.delenv("FIB_RMSNORM_ROOT", raising=False)
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))

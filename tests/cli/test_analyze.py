@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from trace_json import lines, trace, upstream_trace
+
+from support.trace_json import lines, trace, upstream_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCHES = (1, 8, 128, 4096, 65536)

@@ -7,7 +7,8 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trace_json import trace
+
+from support.trace_json import trace
 
 numbers = st.sampled_from([None, 0, -1.0, 1e-300, 1e-9, 0.002, 1.0, 1e9, 1e300])
 TIMINGS = (

@@ -6,18 +6,9 @@ import json
 from functools import partial
 
 import pytest
-from registries import (
-    QUICK_OPTIONS,
-    RIGHT,
-    WRONG,
-    add_kernel,
-    add_sources,
-    keys,
-    printed,
-    python_manifest,
-    read_output,
-    run_cli,
-)
+
+from support.command_line import QUICK_OPTIONS, printed, run_cli
+from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, python_manifest, read_output
 
 
 @pytest.fixture

@@ -10,19 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from registries import (
-    QUICK_OPTIONS,
-    RIGHT,
-    add_kernel,
-    cli_command,
-    cli_environment,
-    keys,
-    printed,
-    read_output,
-    run_cli,
-)
 
 from fib_rmsnorm.registry import Registry
+from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed, run_cli
+from support.registries import RIGHT, add_kernel, keys, read_output
 
 SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.01)\n    x_fp32 = x.float()\n")
 

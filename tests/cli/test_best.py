@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from trace_json import lines, trace
+
+from support.trace_json import lines, trace
 
 
 def test_the_winner_and_those_tied_with_it(fib, tmp_path):

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from registries import RIGHT
-from stock import DEFINITION, PYTHON
-from trace_json import lines, trace
+
+from support.full_registry import DEFINITION, PYTHON
+from support.registries import RIGHT
+from support.trace_json import lines, trace
 
 ROOT = Path(__file__).resolve().parents[2]
 EARLIER = ROOT / "docs" / "data" / "h200-earlier.jsonl"
@@ -181,10 +182,10 @@ def test_only_the_batches_asked_for_are_compared(fib, file):
     assert outcome.code == 0 and "batch=512" not in outcome.out
 
 
-def test_measured_now_a_kernel_and_itself_are_no_different(fib, stocked, tmp_path):
+def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, tmp_path):
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
     outcome = fib(
-        *("compare", "--measure", PYTHON, PYTHON, "--root", stocked.root, "--device", "cpu"),
+        *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
         *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
     assert outcome.code == 0 or "nothing could be judged" in outcome.err, outcome.err
@@ -208,13 +209,13 @@ def test_two_files_can_be_measured(fib, tmp_path):
     assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
 
 
-def test_measured_now_unknown_names_are_told(fib, stocked):
-    outcome = fib("compare", "--measure", "zz", PYTHON, "--root", stocked.root, "--device", "cpu")
+def test_measured_now_unknown_names_are_told(fib, full_registry):
+    outcome = fib("compare", "--measure", "zz", PYTHON, "--root", full_registry.root, "--device", "cpu")
     assert outcome.code == 2 and "'zz' is no Solution of" in outcome.err and "and no file" in outcome.err
 
 
-def test_measured_now_a_batch_too_large_for_the_device_is_refused(fib, stocked):
-    options = ("--root", stocked.root, "--device", "cpu", "--batch-sizes", "2147483647")
+def test_measured_now_a_batch_too_large_for_the_device_is_refused(fib, full_registry):
+    options = ("--root", full_registry.root, "--device", "cpu", "--batch-sizes", "2147483647")
     outcome = fib("compare", "--measure", PYTHON, PYTHON, *options)
     assert outcome.code == 2
     assert outcome.err.startswith("fib-rmsnorm: --batch-sizes 2147483647: needs about")

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
 from fib_rmsnorm.registry import Registry
+from support.command_line import QUICK_OPTIONS
+from support.registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
 NAME = "rmsnorm_python_borrowed_v1"
 

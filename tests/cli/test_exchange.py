@@ -6,11 +6,21 @@ import json
 import shutil
 
 import pytest
-from stock import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_stocked, make_trace, pack_all
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import SafetensorsInput, Trace
+from support.full_registry import (
+    CUDA,
+    DEFINITION,
+    HARDWARE,
+    PYTHON,
+    PYTHON_SOURCE,
+    add_sources,
+    make_full_registry,
+    make_trace,
+    pack_all,
+)
 
 upstream_warns = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -20,13 +30,13 @@ def files_of(folder):
 
 
 @pytest.fixture
-def other(stocked, tmp_path):
+def other(full_registry, tmp_path):
     """The same registry in another folder."""
-    shutil.copytree(stocked.root, tmp_path / "other")
+    shutil.copytree(full_registry.root, tmp_path / "other")
     return Registry(tmp_path / "other")
 
 
-def test_an_export_holds_records_alone(fib, stocked, tmp_path):
+def test_an_export_holds_records_alone(fib, full_registry, tmp_path):
     outcome = fib("export", tmp_path / "out")
     assert outcome.code == 0
     assert outcome.lines == [f"Exported to {tmp_path / 'out'}: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
@@ -38,12 +48,12 @@ def test_an_export_holds_records_alone(fib, stocked, tmp_path):
         f"traces/baseline/norm/{DEFINITION}.jsonl",
         f"workloads/norm/{DEFINITION}.jsonl",
     ]
-    assert Registry(tmp_path / "out").traces() == stocked.traces()
+    assert Registry(tmp_path / "out").traces() == full_registry.traces()
     assert fib("validate", tmp_path / "out").code == 0
 
 
 @upstream_warns
-def test_upstream_loads_an_export(fib, stocked, tmp_path):
+def test_upstream_loads_an_export(fib, full_registry, tmp_path):
     from flashinfer_bench import TraceSet
 
     fib("export", tmp_path / "out")
@@ -54,15 +64,15 @@ def test_upstream_loads_an_export(fib, stocked, tmp_path):
     assert len(loaded.traces[DEFINITION]) == 4
 
 
-def test_an_export_of_some(fib, stocked, tmp_path):
-    stocked.write_definition(RmsNorm().define(256))
+def test_an_export_of_some(fib, full_registry, tmp_path):
+    full_registry.write_definition(RmsNorm().define(256))
     outcome = fib("export", tmp_path / "out", "--authors", "baseline", "--json")
     assert json.loads(outcome.out) == {
         "root": str(tmp_path / "out"), "definitions": 1, "solutions": 1, "workloads": 2, "traces": 2,
     }  # fmt: skip
 
 
-def test_an_export_overwrites_nothing(fib, stocked, tmp_path):
+def test_an_export_overwrites_nothing(fib, full_registry, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
     outcome = fib("export", tmp_path / "out")
@@ -71,9 +81,9 @@ def test_an_export_overwrites_nothing(fib, stocked, tmp_path):
     assert list(files_of(tmp_path / "out")) == ["mine"]
 
 
-def test_an_export_that_fails_leaves_nothing(fib, stocked, tmp_path):
-    trace = stocked.traces()[0]
-    stocked.append_trace(trace.model_copy(update={"definition": "nowhere"}), "ann", "norm")
+def test_an_export_that_fails_leaves_nothing(fib, full_registry, tmp_path):
+    trace = full_registry.traces()[0]
+    full_registry.append_trace(trace.model_copy(update={"definition": "nowhere"}), "ann", "norm")
     outcome = fib("export", tmp_path / "out")
     assert outcome.code == 2
     assert "'nowhere', which is no Definition there" in outcome.err
@@ -81,52 +91,52 @@ def test_an_export_that_fails_leaves_nothing(fib, stocked, tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".out")]
 
 
-def tensors_workload(stocked, path):
-    workload = generate_workloads(stocked.definition(DEFINITION), (3,))[0]
+def tensors_workload(full_registry, path):
+    workload = generate_workloads(full_registry.definition(DEFINITION), (3,))[0]
     given = SafetensorsInput(path=path, tensor_key="x")
     return workload.model_copy(update={"inputs": {**workload.inputs, "x": given}})
 
 
-def test_tensors_come_along(fib, stocked, tmp_path):
-    (stocked.root / "blob").mkdir()
-    (stocked.root / "blob" / "x.safetensors").write_bytes(b"tensors")
-    workload = tensors_workload(stocked, "./blob/x.safetensors")
-    stocked.write_workloads(stocked.definition(DEFINITION), [workload])
+def test_tensors_come_along(fib, full_registry, tmp_path):
+    (full_registry.root / "blob").mkdir()
+    (full_registry.root / "blob" / "x.safetensors").write_bytes(b"tensors")
+    workload = tensors_workload(full_registry, "./blob/x.safetensors")
+    full_registry.write_workloads(full_registry.definition(DEFINITION), [workload])
     assert fib("export", tmp_path / "out").code == 0
     assert files_of(tmp_path / "out")["blob/x.safetensors"] == b"tensors"
     (tmp_path / "out" / "blob" / "x.safetensors").write_bytes(b"others")
-    outcome = fib("merge", stocked.root, tmp_path / "out")
+    outcome = fib("merge", full_registry.root, tmp_path / "out")
     assert outcome.code == 1
     assert "file of tensors blob/x.safetensors differs" in outcome.out
 
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/hostname", "missing.safetensors"])
-def test_paths_lead_nowhere_else(fib, stocked, tmp_path, path):
+def test_paths_lead_nowhere_else(fib, full_registry, tmp_path, path):
     (tmp_path / "outside.safetensors").touch()
-    stocked.write_workloads(stocked.definition(DEFINITION), [tensors_workload(stocked, path)])
+    full_registry.write_workloads(full_registry.definition(DEFINITION), [tensors_workload(full_registry, path)])
     assert fib("export", tmp_path / "out").code == 2
     assert not (tmp_path / "out").exists()
 
 
-def test_names_lead_nowhere_else(fib, stocked, other):
+def test_names_lead_nowhere_else(fib, full_registry, other):
     path = other.layout.solutions / "baseline" / "norm" / DEFINITION / f"{PYTHON}.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "name": "new_v1", "author": "../../.."}))
-    before = files_of(stocked.root.parent)
-    outcome = fib("merge", stocked.root, other.root)
+    before = files_of(full_registry.root.parent)
+    outcome = fib("merge", full_registry.root, other.root)
     assert outcome.code == 2
     assert "author '../../..' is not a safe name" in outcome.err
-    assert files_of(stocked.root.parent) == before
+    assert files_of(full_registry.root.parent) == before
 
 
-def test_merging_the_same_adds_nothing(fib, stocked, other):
-    before = files_of(stocked.root)
-    outcome = fib("merge", stocked.root, other.root)
+def test_merging_the_same_adds_nothing(fib, full_registry, other):
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, other.root)
     assert outcome.code == 0
     assert outcome.lines == [
-        f"Added to {stocked.root}: nothing; there already: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"
+        f"Added to {full_registry.root}: nothing; there already: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"
     ]
-    assert files_of(stocked.root) == before
+    assert files_of(full_registry.root) == before
 
 
 @pytest.fixture
@@ -143,12 +153,12 @@ def grown(other):
 
 
 @pytest.mark.parametrize("in_place", [True, False])
-def test_merging_adds_what_is_new(fib, stocked, grown, tmp_path, in_place):
-    into = stocked.root if in_place else tmp_path / "out"
-    before = files_of(stocked.root)
-    outcome = fib("merge", stocked.root, grown.root, *([] if in_place else ["--into", into]))
+def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place):
+    into = full_registry.root if in_place else tmp_path / "out"
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, grown.root, *([] if in_place else ["--into", into]))
     assert outcome.code == 0
-    where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {stocked.root}, and"
+    where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {full_registry.root}, and"
     assert outcome.lines[0].startswith(
         f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; there already: 1 Definition, 2 Solutions,"
     )
@@ -159,13 +169,13 @@ def test_merging_adds_what_is_new(fib, stocked, grown, tmp_path, in_place):
     assert len(merged.traces()) == 5
     assert fib("validate", into).code == 0
     if not in_place:
-        assert files_of(stocked.root) == before
+        assert files_of(full_registry.root) == before
 
 
-def test_a_dry_run_writes_nothing(fib, stocked, grown, tmp_path):
+def test_a_dry_run_writes_nothing(fib, full_registry, grown, tmp_path):
     before = files_of(tmp_path)
-    outcome = fib("merge", stocked.root, grown.root, "--dry-run")
-    assert outcome.lines[0].startswith(f"Would add to {stocked.root}: 1 Definition")
+    outcome = fib("merge", full_registry.root, grown.root, "--dry-run")
+    assert outcome.lines[0].startswith(f"Would add to {full_registry.root}: 1 Definition")
     assert files_of(tmp_path) == before
 
 
@@ -184,9 +194,9 @@ def disagreeing(grown):
     return grown
 
 
-def test_conflicts_are_told_and_nothing_is_written(fib, stocked, disagreeing, tmp_path):
+def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreeing, tmp_path):
     before = files_of(tmp_path)
-    outcome = fib("merge", stocked.root, disagreeing.root)
+    outcome = fib("merge", full_registry.root, disagreeing.root)
     assert outcome.code == 1
     told = {line.split(" differs ")[0]: line.rpartition(" in: ")[2] for line in outcome.lines[:-1]}
     assert told[f"conflict: Solution {PYTHON}"] == "kernel.py"
@@ -194,14 +204,14 @@ def test_conflicts_are_told_and_nothing_is_written(fib, stocked, disagreeing, tm
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation.performance.latency_ms"]
     assert outcome.lines[-1] == "3 conflicts, nothing written; choose with --keep ours or theirs"
     assert files_of(tmp_path) == before
-    record = json.loads(fib("merge", stocked.root, disagreeing.root, "--json").out)
+    record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
     assert record["written"] is False
     assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
 
 
 @pytest.mark.parametrize(("keep", "edited"), [("ours", False), ("theirs", True)])
-def test_conflicts_are_resolved_as_told(fib, stocked, disagreeing, tmp_path, keep, edited):
-    outcome = fib("merge", stocked.root, disagreeing.root, "--keep", keep, "--into", tmp_path / "out")
+def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_path, keep, edited):
+    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", keep, "--into", tmp_path / "out")
     assert outcome.code == 0
     assert outcome.lines[-1].endswith(f"; kept {keep} of 3 conflicts")
     merged = Registry(tmp_path / "out")
@@ -213,57 +223,57 @@ def test_conflicts_are_resolved_as_told(fib, stocked, disagreeing, tmp_path, kee
     assert (0.5 in latencies) is edited
 
 
-def test_keeping_ours_adds_the_rest_in_place(fib, stocked, disagreeing):
-    assert fib("merge", stocked.root, disagreeing.root, "--keep", "ours").code == 0
-    assert len(stocked.traces()) == 5
-    assert "# edited" not in stocked.solutions()[PYTHON].sources[0].content
+def test_keeping_ours_adds_the_rest_in_place(fib, full_registry, disagreeing):
+    assert fib("merge", full_registry.root, disagreeing.root, "--keep", "ours").code == 0
+    assert len(full_registry.traces()) == 5
+    assert "# edited" not in full_registry.solutions()[PYTHON].sources[0].content
 
 
-def test_a_registry_only_gains_records(fib, stocked, disagreeing):
-    before = files_of(stocked.root)
-    outcome = fib("merge", stocked.root, disagreeing.root, "--keep", "theirs")
+def test_a_registry_only_gains_records(fib, full_registry, disagreeing):
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", "theirs")
     assert outcome.code == 2
     assert "--into" in outcome.err
-    assert files_of(stocked.root) == before
+    assert files_of(full_registry.root) == before
 
 
-def test_a_better_description_is_no_conflict(fib, stocked, other):
+def test_a_better_description_is_no_conflict(fib, full_registry, other):
     path = other.layout.solutions / "ann" / "norm" / DEFINITION / f"{CUDA}.json"
     path.write_text(path.read_text().replace("A plain one.", "A very plain one."))
-    assert fib("merge", stocked.root, other.root).code == 0
+    assert fib("merge", full_registry.root, other.root).code == 0
 
 
-def test_three_registries_and_upstreams_layout(fib, stocked, tmp_path):
+def test_three_registries_and_upstreams_layout(fib, full_registry, tmp_path):
     """flashinfer-bench 0.1.2 keeps traces without their author's folder; a Trace met twice comes once."""
     for name, hardware in (("second", "GPU 2"), ("third", "GPU 3")):
-        registry = make_stocked(tmp_path / name)
+        registry = make_full_registry(tmp_path / name)
         path = registry.layout.trace_file("baseline", "norm", DEFINITION)
         flat = registry.layout.traces / "norm" / path.name
         flat.parent.mkdir()
         flat.write_text(path.read_text() + path.read_text().replace(HARDWARE, hardware))
         path.unlink()
-    outcome = fib("merge", stocked.root, tmp_path / "second", tmp_path / "third", "--into", tmp_path / "out")
+    outcome = fib("merge", full_registry.root, tmp_path / "second", tmp_path / "third", "--into", tmp_path / "out")
     assert outcome.code == 0, outcome.out
     assert len(Registry(tmp_path / "out").traces()) == 4 + 2 + 2
 
 
-def test_a_torn_or_foreign_record_is_named(fib, stocked, other):
+def test_a_torn_or_foreign_record_is_named(fib, full_registry, other):
     path = other.layout.traces / "ann" / "norm" / f"{DEFINITION}.jsonl"
     path.write_text('{"definition": 1}\n' + path.read_text())
-    outcome = fib("merge", stocked.root, other.root)
+    outcome = fib("merge", full_registry.root, other.root)
     assert outcome.code == 2
     assert f"{path}:1: " in outcome.err
 
 
-def test_one_registry_is_none_to_merge(fib, stocked):
-    assert fib("merge", stocked.root).code == 2
-    assert fib("merge", stocked.root, stocked.root / "nowhere").code == 2
+def test_one_registry_is_none_to_merge(fib, full_registry):
+    assert fib("merge", full_registry.root).code == 2
+    assert fib("merge", full_registry.root, full_registry.root / "nowhere").code == 2
 
 
-def test_a_trace_without_a_number_is_the_same_as_itself(fib, stocked, other):
-    record = stocked.traces()[0].model_dump()
+def test_a_trace_without_a_number_is_the_same_as_itself(fib, full_registry, other):
+    record = full_registry.traces()[0].model_dump()
     record["evaluation"]["correctness"]["max_relative_error"] = float("nan")
     record["evaluation"]["timestamp"] = "2026-02-02T00:00:00+00:00"
-    for registry in (stocked, other):
+    for registry in (full_registry, other):
         registry.append_trace(Trace.model_validate(record), "baseline", "norm")
-    assert fib("merge", stocked.root, other.root).code == 0
+    assert fib("merge", full_registry.root, other.root).code == 0

@@ -5,10 +5,11 @@ import json
 import shutil
 
 import pytest
-from registries import REPOSITORY, TESTS, make_registry, pack_all
-from stock import CUDA, DEFINITION, PYTHON
 
 from fib_rmsnorm.building.native import find_cuda_home
+from support.full_registry import CUDA, DEFINITION, PYTHON
+from support.paths import REPOSITORY, TESTS
+from support.registries import make_registry, pack_all
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
@@ -143,49 +144,49 @@ def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     assert record["kernels"]
 
 
-def test_python_has_no_compiled_code(fib, stocked):
+def test_python_has_no_compiled_code(fib, full_registry):
     outcome = fib("explain", PYTHON)
     assert outcome.code == 2
     assert outcome.err == f"fib-rmsnorm: {PYTHON} is Python: there is no compiled code of it to explain\n"
 
 
-def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, stocked):
-    outcome = fib("explain", TESTS / "honest_kernels" / "tilelang", "--definition", DEFINITION)
+def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry):
+    outcome = fib("explain", TESTS / "honest_kernels" / "languages" / "tilelang_row.py", "--definition", DEFINITION)
     assert outcome.code == 2
-    assert "tilelang is made for the CPU" in outcome.err
+    assert "tilelang_row.py is made for the CPU" in outcome.err
 
 
 def test_an_autotuner_is_told(fib, shipped):
     pytest.importorskip("triton")
-    record = explain(fib, shipped, TESTS / "honest_kernels" / "triton_autotuned", "--batch-sizes", "8")
+    record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
     assert len(record["launches"]) == 1
     assert record["notes"][0].startswith("an autotuner chooses on the GPU")
 
 
-def test_an_unknown_name(fib, stocked):
+def test_an_unknown_name(fib, full_registry):
     outcome = fib("explain", PYTHON[:-1])
     assert outcome.code == 2
     assert f"close: {PYTHON}" in outcome.err
     outcome = fib("explain", PYTHON, "--definition", "foo")
     assert outcome.code == 2
-    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {stocked.root} (there: {DEFINITION})\n"
+    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (there: {DEFINITION})\n"
 
 
 @needs_nvcc
-def test_what_does_not_compile_is_one_line(fib, stocked):
-    outcome = fib("explain", TESTS / "wrong_kernels" / "cuda_syntax_error", "--definition", DEFINITION)
+def test_what_does_not_compile_is_one_line(fib, full_registry):
+    outcome = fib("explain", TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu", "--definition", DEFINITION)
     assert outcome.code == 2
-    assert outcome.err.startswith("fib-rmsnorm: cuda_syntax_error does not compile for sm_90: kernel.cu(")
+    assert outcome.err.startswith("fib-rmsnorm: cuda_syntax_error.cu does not compile for sm_90: cuda_syntax_error.cu(")
     assert 'error: expected a ";"' in outcome.err
     assert outcome.err.count("\n") == 1
 
 
 @needs_nvcc
-def test_sources_without_kernels_say_so(fib, stocked):
+def test_sources_without_kernels_say_so(fib, full_registry):
     assert "Note: the binary holds no kernels" in fib("explain", CUDA, "--arch", "sm_90").lines
 
 
-def test_a_missing_compiler_is_named(fib, stocked, monkeypatch, tmp_path):
+def test_a_missing_compiler_is_named(fib, full_registry, monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     if find_cuda_home() is not None:

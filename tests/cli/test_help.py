@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from registries import cli_environment, run_cli
 
 from fib_rmsnorm.cli.app import app
+from support.command_line import cli_environment, run_cli
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")

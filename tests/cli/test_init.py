@@ -10,16 +10,16 @@ from fib_rmsnorm.registry import Registry, shipped
 
 
 @pytest.fixture(autouse=True)
-def source(stocked, tmp_path, monkeypatch) -> Path:
+def source(full_registry, tmp_path, monkeypatch) -> Path:
     """What ships is the small registry; the working folder is an empty one."""
-    (stocked.layout.solutions / "__pycache__").mkdir()
-    (stocked.layout.solutions / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"")
-    (stocked.layout.solutions / ".hidden").write_text("")
-    monkeypatch.setattr(shipped, "shipped_registry", lambda: stocked.root)
+    (full_registry.layout.solutions / "__pycache__").mkdir()
+    (full_registry.layout.solutions / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"")
+    (full_registry.layout.solutions / ".hidden").write_text("")
+    monkeypatch.setattr(shipped, "shipped_registry", lambda: full_registry.root)
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    return stocked.root
+    return full_registry.root
 
 
 def names(folder: str = ".") -> list[str]:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from stock import CUDA, DEFINITION, HARDWARE, PYTHON, add_sources, make_trace, pack_all
 
 from fib_rmsnorm.machine import capabilities, devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.schema import trace_id
+from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, add_sources, make_trace, pack_all
 
 
 @pytest.fixture(autouse=True)
@@ -29,10 +29,10 @@ def names(outcome) -> list[str]:
     return [line.split()[0] for line in outcome.lines[1:]]
 
 
-def test_the_overview_tells_what_there_is_of_everything(fib, stocked):
+def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     outcome = fib("list")
     assert outcome.code == 0
-    assert outcome.lines[0] == f"Registry: {stocked.root}"
+    assert outcome.lines[0] == f"Registry: {full_registry.root}"
     assert columns(outcome.row(DEFINITION)) == [
         DEFINITION,
         "2: 1 cuda, 1 python",
@@ -42,13 +42,13 @@ def test_the_overview_tells_what_there_is_of_everything(fib, stocked):
     assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
 
 
-def test_definitions(fib, stocked):
+def test_definitions(fib, full_registry):
     outcome = fib("list", "definitions")
     assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
     assert len(outcome.lines) == 2
 
 
-def test_solutions_and_what_they_can_do_here(fib, stocked):
+def test_solutions_and_what_they_can_do_here(fib, full_registry):
     outcome = fib("list", "solutions")
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
     assert columns(outcome.row(CUDA)) == [
@@ -57,7 +57,7 @@ def test_solutions_and_what_they_can_do_here(fib, stocked):
     ]
 
 
-def test_solutions_on_a_machine_with_gpus(fib, stocked, toolkit):
+def test_solutions_on_a_machine_with_gpus(fib, full_registry, toolkit):
     gpus = [Device(f"cuda:{index}", "Test GPU", 1 << 36) for index in range(2)]
     toolkit.setattr(devices, "cuda_devices", lambda: gpus)
     outcome = fib("list", "solutions")
@@ -65,25 +65,25 @@ def test_solutions_on_a_machine_with_gpus(fib, stocked, toolkit):
     assert columns(outcome.row(PYTHON))[-1] == "run on cpu"  # its target_hardware is the CPU alone
 
 
-def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, stocked, toolkit):
+def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_registry, toolkit):
     toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
     here = columns(fib("list", "solutions").row(CUDA))[-1]
     assert here == "no: CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
     assert "1 run, 1 no" in fib("list").out
 
 
-def test_the_reason_is_that_of_the_device_it_is_made_for(fib, stocked, toolkit):
+def test_the_reason_is_that_of_the_device_it_is_made_for(fib, full_registry, toolkit):
     toolkit.setattr(devices, "cuda_devices", lambda: [Device("cuda:0", "Test GPU", 1 << 36)])
     toolkit.setattr(capabilities, "find_cxx", lambda: None)
-    add_sources(stocked, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
-    pack_all(stocked)
+    add_sources(full_registry, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
+    pack_all(full_registry)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
     assert here == "no: C++ needs a C++ compiler; install one: apt-get install g++"
 
 
-def test_workloads(fib, stocked):
+def test_workloads(fib, full_registry):
     outcome = fib("list", "workloads")
-    first, second = stocked.workloads(DEFINITION)
+    first, second = full_registry.workloads(DEFINITION)
     cells = [columns(line) for line in outcome.lines[1:]]
     assert cells == [
         [first.uuid[:8], DEFINITION, "batch=1", "eps=1e-06", "768 B", "2"],
@@ -91,14 +91,14 @@ def test_workloads(fib, stocked):
     ]
 
 
-def test_workloads_are_told_apart(fib, stocked):
-    workloads = stocked.workloads(DEFINITION)
+def test_workloads_are_told_apart(fib, full_registry):
+    workloads = full_registry.workloads(DEFINITION)
     alike = [workload.model_copy(update={"uuid": f"00000000-{n}"}) for n, workload in enumerate(workloads)]
-    stocked.write_workloads(stocked.definition(DEFINITION), alike)
+    full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
     assert names(fib("list", "workloads")) == ["00000000-0", "00000000-1"]
 
 
-def test_traces_are_counted_by_definition_solution_and_hardware(fib, stocked):
+def test_traces_are_counted_by_definition_solution_and_hardware(fib, full_registry):
     outcome = fib("list", "traces")
     assert [columns(line) for line in outcome.lines[1:]] == [
         [DEFINITION, CUDA, "Test GPU", "2", "2", "2026-01-02", "1 PASSED, 1 INCORRECT_NUMERICAL"],
@@ -106,16 +106,16 @@ def test_traces_are_counted_by_definition_solution_and_hardware(fib, stocked):
     ]
 
 
-def test_the_same_solution_on_other_hardware_is_another_row(fib, stocked):
-    trace = make_trace(stocked.solutions()[PYTHON], stocked.workloads(DEFINITION)[0], hardware="Other")
-    stocked.append_trace(trace, "baseline", "norm")
+def test_the_same_solution_on_other_hardware_is_another_row(fib, full_registry):
+    trace = make_trace(full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0], hardware="Other")
+    full_registry.append_trace(trace, "baseline", "norm")
     rows = json.loads(fib("list", "traces", "--solutions", PYTHON, "--json").out)
     assert [(row["hardware"], row["traces"]) for row in rows] == [(HARDWARE, 2), ("Other", 1)]
 
 
-def test_each_trace_has_an_id_that_show_takes(fib, stocked):
+def test_each_trace_has_an_id_that_show_takes(fib, full_registry):
     outcome = fib("list", "traces", "--each", "--solutions", PYTHON)
-    ids = [trace_id(trace) for trace in stocked.traces() if trace.solution == PYTHON]
+    ids = [trace_id(trace) for trace in full_registry.traces() if trace.solution == PYTHON]
     assert names(outcome) == ids
     cells = [PYTHON, "batch=1", HARDWARE, "2026-01-02 03:04:05", "PASSED", "12.5 us"]
     assert columns(outcome.row(ids[0])) == [ids[0], *cells]
@@ -132,14 +132,14 @@ def test_each_trace_has_an_id_that_show_takes(fib, stocked):
         (("--definitions", "rmsnorm_d*"), [CUDA, PYTHON]),
     ],
 )
-def test_filters_choose_solutions_and_their_traces(fib, stocked, filters, solutions):
+def test_filters_choose_solutions_and_their_traces(fib, full_registry, filters, solutions):
     assert names(fib("list", "solutions", *filters)) == solutions
     traces = json.loads(fib("list", "traces", *filters, "--json").out)
     assert [row["solution"] for row in traces] == solutions
 
 
-def test_filters_by_definition_choose_everything_of_it(fib, stocked):
-    stocked.write_definition(RmsNorm().define(256))
+def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
+    full_registry.write_definition(RmsNorm().define(256))
     found = json.loads(fib("list", "--definitions", "rmsnorm_d256", "--json").out)
     assert [row["name"] for row in found["definitions"]] == ["rmsnorm_d256"]
     assert found["solutions"] == found["workloads"] == found["traces"] == []
@@ -158,15 +158,15 @@ def test_filters_by_definition_choose_everything_of_it(fib, stocked):
         (("--root", "nowhere"), "no such folder: nowhere"),
     ],
 )
-def test_mistakes_are_one_line(fib, stocked, arguments, said):
+def test_mistakes_are_one_line(fib, full_registry, arguments, said):
     outcome = fib("list", *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
     assert outcome.err.count("\n") == 1
 
 
-def test_nothing_to_list_says_what_makes_it(fib, stocked):
-    for path in stocked.layout.traces.rglob("*.jsonl"):
+def test_nothing_to_list_says_what_makes_it(fib, full_registry):
+    for path in full_registry.layout.traces.rglob("*.jsonl"):
         path.unlink()
     outcome = fib("list", "traces")
     assert (outcome.code, outcome.out) == (0, "")
@@ -174,18 +174,18 @@ def test_nothing_to_list_says_what_makes_it(fib, stocked):
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 
-def test_json_has_what_the_tables_have(fib, stocked):
+def test_json_has_what_the_tables_have(fib, full_registry):
     found = json.loads(fib("list", "--json").out)
-    assert found["root"] == str(stocked.root)
+    assert found["root"] == str(full_registry.root)
     assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
     by_name = {row["name"]: row for row in found["solutions"]}
     assert by_name[PYTHON]["here"] == {"ability": "run", "devices": ["cpu"], "note": ""}
     assert by_name[CUDA]["here"]["ability"] == "compile"
-    assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in stocked.workloads(DEFINITION)]
+    assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in full_registry.workloads(DEFINITION)]
     assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}
 
 
-def test_piped_tables_are_plain_and_keep_whole_lines(fib, stocked):
+def test_piped_tables_are_plain_and_keep_whole_lines(fib, full_registry):
     outcome = fib("list", "solutions")
     assert "\x1b" not in outcome.out
     assert len(outcome.lines) == 3

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment, run_cli
 
 from fib_rmsnorm.registry.output import OutputLock
+from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_cli
+from support.registries import RIGHT, add_kernel
 
 WAITS = """\
     import os, time
@@ -39,36 +40,40 @@ def assert_refused(outcome, said: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_registry_is_no_place_for_an_output(fib, stocked, command):
-    before = contents(stocked.root)
+def test_the_registry_is_no_place_for_an_output(fib, full_registry, command):
+    before = contents(full_registry.root)
     files = [path for path in before if path.suffix in (".json", ".jsonl")]
-    assert {path.relative_to(stocked.root).parts[0] for path in files} >= {"definitions", "solutions", "workloads"}
+    assert {path.relative_to(full_registry.root).parts[0] for path in files} >= {
+        "definitions",
+        "solutions",
+        "workloads",
+    }
     for path in (*files, "traces", "traces/new.json", "tuning/new.json", "docs/../definitions/new.json"):
         assert_refused(fib(*COMMANDS[command], "--output", path), "among the registry's own files")
-    assert contents(stocked.root) == before
+    assert contents(full_registry.root) == before
 
 
-def test_a_link_into_the_registry_is_no_way_around(fib, stocked, tmp_path):
-    (definition,) = stocked.layout.definitions.rglob("*.json")
+def test_a_link_into_the_registry_is_no_way_around(fib, full_registry, tmp_path):
+    (definition,) = full_registry.layout.definitions.rglob("*.json")
     link = tmp_path / "link.json"
     link.symlink_to(definition)
-    before = contents(stocked.root)
+    before = contents(full_registry.root)
     assert_refused(fib("report", "-o", link), "among the registry's own files")
-    stocked.layout.traces.rename(tmp_path / "elsewhere")
-    stocked.layout.traces.symlink_to(tmp_path / "elsewhere")
+    full_registry.layout.traces.rename(tmp_path / "elsewhere")
+    full_registry.layout.traces.symlink_to(tmp_path / "elsewhere")
     assert_refused(fib("report", "-o", "traces/new.json"), "among the registry's own files")
-    stocked.layout.traces.unlink()
-    (tmp_path / "elsewhere").rename(stocked.layout.traces)
-    assert contents(stocked.root) == before
+    full_registry.layout.traces.unlink()
+    (tmp_path / "elsewhere").rename(full_registry.layout.traces)
+    assert contents(full_registry.root) == before
 
 
-def test_beside_the_folders_is_a_place_for_outputs(fib, stocked):
+def test_beside_the_folders_is_a_place_for_outputs(fib, full_registry):
     assert fib("report", "-o", "traces.json").code == 0
     assert json.loads(Path("traces.json").read_text())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_not_a_file_is_refused_before_anything_runs(fib, stocked, tmp_path, command):
+def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, tmp_path, command):
     fifo, folder = tmp_path / "fifo.json", tmp_path / "folder.json"
     os.mkfifo(fifo)
     folder.mkdir()
@@ -86,7 +91,7 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, stocked, tmp_pa
     assert fifo.is_fifo()
 
 
-def test_the_target_of_a_link_is_replaced(fib, stocked, tmp_path):
+def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
     link, target = tmp_path / "link.json", tmp_path / "target.json"
     link.symlink_to(target)
     for _ in range(2):  # a link to what is not there, and to a file
@@ -95,7 +100,7 @@ def test_the_target_of_a_link_is_replaced(fib, stocked, tmp_path):
         assert not target.is_symlink()
         assert json.loads(target.read_text())
         target.write_text("old")
-    add_kernel(stocked, "right_v1")
+    add_kernel(full_registry, "right_v1")
     assert fib("bench", *QUICK_OPTIONS, "--solutions", "right_v1", "-o", link).code == 0
     assert link.is_symlink()
     assert {trace["solution"] for trace in json.loads(target.read_text())} == {"right_v1"}

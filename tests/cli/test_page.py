@@ -10,11 +10,11 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
-from trace_json import lines, trace
 
 from fib_rmsnorm import load
 from fib_rmsnorm.reports.page.page_results import trust_line
 from fib_rmsnorm.reports.text.units import format_latency
+from support.trace_json import lines, trace
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

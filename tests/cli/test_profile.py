@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from registries import REPOSITORY, cli_environment, make_registry
-from stock import DEFINITION, PYTHON
 
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import parse_counters
 from fib_rmsnorm.registry import generate_workloads
+from support.command_line import cli_environment
+from support.full_registry import DEFINITION, PYTHON
+from support.paths import REPOSITORY
+from support.registries import make_registry
 
 # The shape of a raw page: launch columns without units, then metrics by name, a row of units, then a row a kernel.
 COLUMNS = [
@@ -199,7 +201,7 @@ def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tm
     assert "apt-get install cuda-nsight-compute-13-0" in outcome.err
 
 
-def test_without_a_gpu_it_says_so(fib, stocked):
+def test_without_a_gpu_it_says_so(fib, full_registry):
     import torch
 
     if torch.cuda.is_available():
@@ -210,16 +212,16 @@ def test_without_a_gpu_it_says_so(fib, stocked):
 
 
 @pytest.mark.parametrize("output", ["report.txt", "nowhere/report.ncu-rep"])
-def test_wrong_outputs(fib, stocked, output):
+def test_wrong_outputs(fib, full_registry, output):
     assert fib("profile", PYTHON, "--output", output).code == 2
 
 
-def test_the_watched_process_calls_the_solution(stocked, tmp_path):
+def test_the_watched_process_calls_the_solution(full_registry, tmp_path):
     """On a CPU, where nothing is counted."""
-    definition = stocked.definition(DEFINITION)
+    definition = full_registry.definition(DEFINITION)
     request = {
         "definition": definition.model_dump(mode="json"),
-        "solution": stocked.solutions()[PYTHON].model_dump(mode="json"),
+        "solution": full_registry.solutions()[PYTHON].model_dump(mode="json"),
         "workload": generate_workloads(definition, [8])[0].model_dump(mode="json"),
         "device": "cpu",
         "dataset": None,

@@ -6,8 +6,9 @@ import json
 
 import pytest
 from rich.console import Console
-from stock import CUDA, DEFINITION, PYTHON
-from trace_json import lines, trace, upstream_trace
+
+from support.full_registry import CUDA, DEFINITION, PYTHON
+from support.trace_json import lines, trace, upstream_trace
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_a_named_baseline_gets_a_column(fib, file):
     assert fib("report", file(trace()), "--baseline", "zz").code == 2
 
 
-def test_the_registrys_baseline_is_found(fib, stocked):
-    outcome = fib("report", "--root", stocked.root)
+def test_the_registrys_baseline_is_found(fib, full_registry):
+    outcome = fib("report", "--root", full_registry.root)
     assert f"as {PYTHON}." in outcome.out
     assert "INCORRECT_NUMERICAL" in outcome.row(CUDA, "INCORRECT_NUMERICAL")
 
@@ -74,10 +75,10 @@ def test_older_traces_are_left_out_and_counted(fib, file):
     assert "1 older Trace left out: of equal Solution, Workload and conditions the newest counts." in outcome.lines
 
 
-def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, stocked):
+def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_registry):
     theirs = upstream_trace(batch=8)
     theirs["definition"] = DEFINITION
-    path = stocked.layout.traces / "ann/norm/more.jsonl"
+    path = full_registry.layout.traces / "ann/norm/more.jsonl"
     path.write_text(lines(theirs))
     row = fib("report", path).row("fast_v1")
     assert "0.19 GB/s" in row and "0.01%" in row  # 4352 bytes in 23 us, of the A100's 2039 GB/s
@@ -130,14 +131,14 @@ def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said
     assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
 
 
-def test_a_terminal_gets_the_same_in_its_width(stocked):
+def test_a_terminal_gets_the_same_in_its_width(full_registry):
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.reports.results import describe_results
     from fib_rmsnorm.reports.text.document import print_parts
 
-    found = load_traces([stocked.root], warn=print)
+    found = load_traces([full_registry.root], warn=print)
     results = find_results(split(found.records), found.solutions)
     console = Console(width=80, force_terminal=True, no_color=True, highlight=False)
     with console.capture() as capture:

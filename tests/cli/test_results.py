@@ -6,22 +6,22 @@ import re
 
 import pytest
 from rich.console import Console
-from stock import CUDA, make_trace
 
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.live.try_verdict import verdict
 from fib_rmsnorm.schema import EvaluationStatus
+from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
 
 
 @pytest.fixture
-def make(stocked):
+def make(full_registry):
     """A Trace with what is given changed in its Performance."""
 
     def run(**changes):
-        trace = make_trace(stocked.solutions()[CUDA], stocked.workloads("rmsnorm_d128")[0])
+        trace = make_trace(full_registry.solutions()[CUDA], full_registry.workloads("rmsnorm_d128")[0])
         trace.evaluation.performance = trace.evaluation.performance.model_copy(update=changes)
         return trace
 

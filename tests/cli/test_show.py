@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from stock import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import is_workload
 from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
+from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
 
 
 @pytest.fixture
-def workloads(stocked):
-    return stocked.workloads(DEFINITION)
+def workloads(full_registry):
+    return full_registry.workloads(DEFINITION)
 
 
-def test_a_definition(fib, stocked):
+def test_a_definition(fib, full_registry):
     outcome = fib("show", DEFINITION)
     assert outcome.code == 0
     assert outcome.lines[:4] == [
@@ -30,10 +30,10 @@ def test_a_definition(fib, stocked):
     assert "Constraints:      hidden % 128 == 0" in outcome.lines
     assert "In this registry: 2 Solutions, 2 Workloads, 4 Traces" in outcome.lines
     assert "float16 [batch, hidden]  Activations, contiguous by rows." in outcome.row("x", "input")
-    assert stocked.definition(DEFINITION).reference in outcome.out
+    assert full_registry.definition(DEFINITION).reference in outcome.out
 
 
-def test_a_solution_with_all_its_sources(fib, stocked):
+def test_a_solution_with_all_its_sources(fib, full_registry):
     outcome = fib("show", CUDA)
     assert outcome.lines[0] == f"Solution: {CUDA}"
     assert "A plain one." in outcome.lines
@@ -44,22 +44,22 @@ def test_a_solution_with_all_its_sources(fib, stocked):
     assert outcome.out.index("kernel.cu\n\n// run\n") < outcome.out.index("rows/rows.cuh\n\n#define ROWS 4\n")
 
 
-def test_a_solution_without_traces_offers_none(fib, stocked):
-    add_sources(stocked, "ann", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
-    pack_all(stocked)
+def test_a_solution_without_traces_offers_none(fib, full_registry):
+    add_sources(full_registry, "ann", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
+    pack_all(full_registry)
     outcome = fib("show", "rmsnorm_python_new_v1")
     assert "Traces:          0" in outcome.lines
     assert "fib-rmsnorm show" not in outcome.out
 
 
-def test_the_name_that_a_solution_offers_is_one(fib, stocked):
+def test_the_name_that_a_solution_offers_is_one(fib, full_registry):
     (offer,) = [line for line in fib("show", PYTHON).lines if line.startswith("One of them: fib-rmsnorm ")]
     outcome = fib(*offer.removeprefix("One of them: fib-rmsnorm ").split())
     assert outcome.lines[0].startswith("Trace: ")
     assert f"Solution:           {PYTHON}" in outcome.lines
 
 
-def test_a_workload_by_its_uuid_or_the_start_of_it(fib, stocked, workloads):
+def test_a_workload_by_its_uuid_or_the_start_of_it(fib, full_registry, workloads):
     uuid = workloads[1].uuid
     whole = fib("show", uuid)
     assert whole.lines[0] == f"Workload: {uuid}"
@@ -72,13 +72,13 @@ def test_a_workload_by_its_uuid_or_the_start_of_it(fib, stocked, workloads):
     assert fib("show", f"{DEFINITION}@{uuid[:6]}").out == whole.out
 
 
-def test_a_prefix_of_three_characters_is_too_short(fib, stocked, workloads):
+def test_a_prefix_of_three_characters_is_too_short(fib, full_registry, workloads):
     assert fib("show", workloads[0].uuid[:3]).code == 2
 
 
-def test_a_prefix_of_several(fib, stocked, workloads):
+def test_a_prefix_of_several(fib, full_registry, workloads):
     alike = [workload.model_copy(update={"uuid": f"abcd-{n}"}) for n, workload in enumerate(workloads)]
-    stocked.write_workloads(stocked.definition(DEFINITION), alike)
+    full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
     outcome = fib("show", "abcd")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "fib-rmsnorm: 'abcd' is not unique: abcd-0, abcd-1\n"
@@ -94,18 +94,18 @@ def test_axes_come_in_any_order(workloads):
         assert not is_workload(record, name)
 
 
-def test_axes_of_several_workloads(fib, stocked):
-    definition = stocked.definition(DEFINITION)
+def test_axes_of_several_workloads(fib, full_registry):
+    definition = full_registry.definition(DEFINITION)
     both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], eps=0.01)]
-    stocked.write_workloads(definition, both)
+    full_registry.write_workloads(definition, both)
     outcome = fib("show", f"{DEFINITION}@batch=8")
     assert outcome.code == 2
     assert all(f"{DEFINITION}@{workload.uuid}" in outcome.err for workload in both)
 
 
 @pytest.mark.parametrize("by", ["id", "start of id", "axes", "uuid"])
-def test_a_trace_with_everything_in_its_record(fib, stocked, workloads, by):
-    trace = next(t for t in stocked.traces() if t.solution == PYTHON and t.workload.axes == {"batch": 1})
+def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by):
+    trace = next(t for t in full_registry.traces() if t.solution == PYTHON and t.workload.axes == {"batch": 1})
     name = {
         "id": trace_id(trace),
         "start of id": trace_id(trace)[:5],
@@ -137,10 +137,10 @@ def test_a_trace_with_everything_in_its_record(fib, stocked, workloads, by):
     assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
 
 
-def test_a_failed_trace_shows_its_log(fib, stocked, workloads):
+def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
     log = "building: kernel.cu(3): error\n\x1b[31m  red \x1b[0m\x1b]0;title\x07\n"
-    trace = make_trace(stocked.solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
-    stocked.append_trace(trace, "ann", "norm")
+    trace = make_trace(full_registry.solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
+    full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("show", trace_id(trace))
     assert outcome.lines[0].endswith("  COMPILE_ERROR")
     assert "\nLog\n\nbuilding: kernel.cu(3): error\n  red " in outcome.out
@@ -148,52 +148,52 @@ def test_a_failed_trace_shows_its_log(fib, stocked, workloads):
     assert "Performance" not in outcome.out and "Correctness" not in outcome.out
 
 
-def test_the_newest_of_several_and_the_ids_of_the_others(fib, stocked, workloads):
-    solution = stocked.solutions()[PYTHON]
+def test_the_newest_of_several_and_the_ids_of_the_others(fib, full_registry, workloads):
+    solution = full_registry.solutions()[PYTHON]
     old = make_trace(solution, workloads[0], timestamp="2025-01-01T00:00:00+00:00")
     new = make_trace(solution, workloads[0], timestamp="2027-01-01T00:00:00+00:00", hardware="Other")
     for trace in (new, old):
-        stocked.append_trace(trace, "baseline", "norm")
+        full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", f"{PYTHON}@batch=1")
     assert outcome.lines[0] == f"Trace: {trace_id(new)}  PASSED"
     others = outcome.out.partition("Other Traces of this Solution on this Workload")[2]
     assert trace_id(old) in others and trace_id(new) not in others
 
 
-def test_a_trace_of_sources_that_changed(fib, stocked):
-    kernel = stocked.layout.solutions / "baseline" / "norm" / DEFINITION / PYTHON / "kernel.py"
+def test_a_trace_of_sources_that_changed(fib, full_registry):
+    kernel = full_registry.layout.solutions / "baseline" / "norm" / DEFINITION / PYTHON / "kernel.py"
     kernel.write_text(PYTHON_SOURCE + "# faster\n")
-    pack_all(stocked)
+    pack_all(full_registry)
     assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
 
 
-def test_an_interpreted_time_is_no_speedup(fib, stocked, workloads):
-    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+def test_an_interpreted_time_is_no_speedup(fib, full_registry, workloads):
+    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
     trace.evaluation.performance.interpreted = True
-    stocked.append_trace(trace, "baseline", "norm")
+    full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", trace_id(trace))
     assert "interpreted: no measure of the kernel" in outcome.out
     assert "as fast" not in outcome.out and "GB/s" not in outcome.out
 
 
 @pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
-def test_a_trace_without_its_tolerances(fib, stocked, workloads, bound):
-    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
+    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
     trace.evaluation.correctness.extra["tolerance"] = {"out": bound}
-    stocked.append_trace(trace, "baseline", "norm")
+    full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", trace_id(trace))
     assert outcome.code == 0
     assert "not recorded, so anything may have passed" in outcome.row("Tolerance")
 
 
-def test_a_trace_that_others_wrote(fib, stocked, workloads):
-    trace = make_trace(stocked.solutions()[PYTHON], workloads[0], hardware="Other")
+def test_a_trace_that_others_wrote(fib, full_registry, workloads):
+    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
     record = json.loads(trace.model_dump_json())
     for name in ("settings", "solution_sha256", "definition_sha256"):
         del record["evaluation"][name]
     record["evaluation"]["correctness"]["extra"] = {"cases": 3, "tolerance": "loose"}
     record["evaluation"]["performance"] = {"latency_ms": 1, "reference_latency_ms": 2, "speedup_factor": 2}
-    with stocked.layout.trace_file("baseline", "norm", DEFINITION).open("a") as file:
+    with full_registry.layout.trace_file("baseline", "norm", DEFINITION).open("a") as file:
         file.write(json.dumps(record) + "\n")
     outcome = fib("show", trace_id(trace))
     assert outcome.code == 0
@@ -222,27 +222,27 @@ def test_a_trace_that_others_wrote(fib, stocked, workloads):
         ("@", "is named ''"),
     ],
 )
-def test_an_unknown_name_is_one_line_with_the_closest(fib, stocked, name, said):
+def test_an_unknown_name_is_one_line_with_the_closest(fib, full_registry, name, said):
     outcome = fib("show", name)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
     assert outcome.err.count("\n") == 1
 
 
-def test_json_is_the_record(fib, stocked, workloads):
-    assert Definition.model_validate_json(fib("show", DEFINITION, "--json").out) == stocked.definition(DEFINITION)
-    solution = stocked.solutions()[CUDA]
+def test_json_is_the_record(fib, full_registry, workloads):
+    assert Definition.model_validate_json(fib("show", DEFINITION, "--json").out) == full_registry.definition(DEFINITION)
+    solution = full_registry.solutions()[CUDA]
     assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
     workload = json.loads(fib("show", workloads[0].uuid, "--json").out)
     assert (workload["definition"], workload["solution"]) == (DEFINITION, None)
     assert workload["workload"]["uuid"] == workloads[0].uuid
     trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
-    assert trace in stocked.traces()
+    assert trace in full_registry.traces()
 
 
-def test_a_definition_that_is_not_ours(fib, stocked):
+def test_a_definition_that_is_not_ours(fib, full_registry):
     definition = RmsNorm().define(256)
-    stocked.write_definition(definition.model_copy(update={"tags": [], "constraints": [], "description": None}))
+    full_registry.write_definition(definition.model_copy(update={"tags": [], "constraints": [], "description": None}))
     outcome = fib("show", definition.name)
     assert outcome.code == 0
     assert "Constraints" not in outcome.out

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-from registries import run_on_terminal
-from stock import PYTHON, PYTHON_SOURCE, add_sources, pack_all
+from support.command_line import run_on_terminal
+from support.full_registry import PYTHON, PYTHON_SOURCE, add_sources, pack_all
 
 
-def test_piped_sources_are_plain_and_whole(fib, stocked, monkeypatch):
+def test_piped_sources_are_plain_and_whole(fib, full_registry, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     outcome = fib("show", PYTHON)
     assert "\x1b" not in outcome.out
     assert f"\nkernel.py\n\n{PYTHON_SOURCE}" in outcome.out
 
 
-def test_no_color_is_respected_where_colour_is_forced(fib, stocked, monkeypatch):
+def test_no_color_is_respected_where_colour_is_forced(fib, full_registry, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     coloured = fib("show", PYTHON).out
@@ -26,9 +26,9 @@ def test_no_color_is_respected_where_colour_is_forced(fib, stocked, monkeypatch)
     assert "\x1b[3" not in plain and "\x1b[9" not in plain
 
 
-def test_a_source_commands_no_terminal(fib, stocked, monkeypatch):
-    add_sources(stocked, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
-    pack_all(stocked)
+def test_a_source_commands_no_terminal(fib, full_registry, monkeypatch):
+    add_sources(full_registry, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
+    pack_all(full_registry)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     out = fib("show", "rmsnorm_python_evil_v1").out
@@ -36,8 +36,8 @@ def test_a_source_commands_no_terminal(fib, stocked, monkeypatch):
     assert "\x1b]" not in out and "\x1b[2J" not in out and "\x07" not in out
 
 
-def test_sources_are_highlighted_on_a_terminal(stocked):
-    source = run_on_terminal("show", PYTHON, cwd=stocked.root).partition("kernel.py\x1b[0m")[2]
+def test_sources_are_highlighted_on_a_terminal(full_registry):
+    source = run_on_terminal("show", PYTHON, cwd=full_registry.root).partition("kernel.py\x1b[0m")[2]
     assert "\x1b[" in source
     assert "rms_norm" in source
     assert not re.search(r"\x1b\[[\d;]*\b(34|9[0-7])\b", source)  # blue on black, and bright on white, nobody reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from registries import RIGHT, add_sources, python_manifest
+from support.registries import RIGHT, add_sources, python_manifest
 
 
 def test_two_folders_of_one_name_are_both_named(fib, registry):

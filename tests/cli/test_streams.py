@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_command, cli_environment, run_on_terminal
-from stock import CUDA, PYTHON
+
+from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_on_terminal
+from support.full_registry import CUDA, PYTHON
+from support.registries import RIGHT, add_kernel
 
 BENCH = ("bench", *QUICK_OPTIONS)
 
@@ -63,8 +65,8 @@ def test_no_room_is_one_line(registry, full, command):
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
-def test_a_narrow_terminal_breaks_no_name(stocked, columns):
-    report = run_on_terminal("report", cwd=stocked.root, columns=columns)
+def test_a_narrow_terminal_breaks_no_name(full_registry, columns):
+    report = run_on_terminal("report", cwd=full_registry.root, columns=columns)
     report = re.sub(r"\x1b\[[0-9;]*m", "", report)
     assert {PYTHON, CUDA, "solution", "language", "bandwidth"} <= {*report.split()}
     tables = [line for line in report.splitlines() if line.startswith(("rmsnorm_python", "solution", "  "))]

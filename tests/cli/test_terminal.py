@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from registries import QUICK_OPTIONS, RIGHT, add_kernel, cli_environment, run_on_terminal
+
+from support.command_line import QUICK_OPTIONS, cli_environment, run_on_terminal
+from support.registries import RIGHT, add_kernel
 
 pyte = pytest.importorskip("pyte")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from stock import CUDA, DEFINITION, make_trace
 
 from fib_rmsnorm.schema import Ceiling, Clocks, trace_id
+from support.full_registry import CUDA, DEFINITION, make_trace
 
 CLOCKS = Clocks(
     before_mhz=1755,
@@ -61,15 +61,17 @@ MEASURED = {
 
 
 @pytest.fixture
-def show(fib, stocked):
+def show(fib, full_registry):
     """Show a Trace of an evaluation with what is given changed in its Performance."""
 
     def run(extra=None, **changes):
-        trace = make_trace(stocked.solutions()[CUDA], stocked.workloads(DEFINITION)[0], hardware="Other GPU")
+        trace = make_trace(
+            full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], hardware="Other GPU"
+        )
         performance = trace.evaluation.performance
         trace.evaluation.performance = performance.model_copy(update=MEASURED | changes)
         trace.evaluation.correctness.extra |= extra or {}
-        stocked.append_trace(trace, "ann", "norm")
+        full_registry.append_trace(trace, "ann", "norm")
         return fib("show", trace_id(trace))
 
     return run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from registries import RIGHT, make_registry
 
 from fib_rmsnorm.registry import Registry
+from support.registries import RIGHT, make_registry
 
 NAN = """\
 import torch

@@ -6,13 +6,14 @@ import json
 import shutil
 
 import pytest
-from napping import EMPTY, NAME, TUNE, choose, folder_of, kept, make_napping
+
+from support.tunable_solution import EMPTY, NAME, TUNE, choose, folder_of, kept, make_tunable
 
 
 @pytest.fixture
 def napping(tmp_path, monkeypatch):
     """At few rows it naps by `few`, at many rows by `many`; the limits forbid that it always naps."""
-    registry = make_napping(tmp_path / "registry")
+    registry = make_tunable(tmp_path / "registry")
     monkeypatch.chdir(registry.root)
     return registry
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from napping import EMPTY, NAME, folder_of, kept, make_napping
-from registries import run_cli
 
 from fib_rmsnorm.registry import Registry
+from support.command_line import run_cli
+from support.tunable_solution import EMPTY, NAME, folder_of, kept, make_tunable
 
 
 @pytest.fixture(scope="module")
 def tuned_once(tmp_path_factory):
-    registry = make_napping(tmp_path_factory.mktemp("tuned") / "registry")
+    registry = make_tunable(tmp_path_factory.mktemp("tuned") / "registry")
     found = run_cli("tune", NAME, "--device", "cpu", "--batch-sizes", "1", cwd=registry.root)
     assert found.returncode == 0, found.stderr
     return registry

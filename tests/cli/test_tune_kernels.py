@@ -6,9 +6,10 @@ import json
 import shutil
 
 import pytest
-from registries import REPOSITORY, make_registry
 
 from fib_rmsnorm.building.native import find_cuda_home
+from support.paths import REPOSITORY
+from support.registries import make_registry
 
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 

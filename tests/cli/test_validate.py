@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from faults import edit, errors_of
-from stock import (
+
+from support.full_registry import (
     CUDA,
     CUDA_FILE,
     CUDA_TRACES,
@@ -21,22 +21,23 @@ from stock import (
     WORKLOAD_FILE,
     make_trace,
 )
+from support.record_faults import edit, errors_of
 
 
-def test_a_sound_registry_is_valid_and_nothing_else_is_said(fib, stocked):
+def test_a_sound_registry_is_valid_and_nothing_else_is_said(fib, full_registry):
     outcome = fib("validate")
     assert outcome.lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
     assert outcome.code == 0
     assert outcome.err == ""
 
 
-def test_the_folder_may_be_named(fib, stocked, tmp_path, monkeypatch):
+def test_the_folder_may_be_named(fib, full_registry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert fib("validate", stocked.root).code == 0
+    assert fib("validate", full_registry.root).code == 0
     assert fib("validate", "registry").code == 0
 
 
-def test_line_numbers_are_those_of_the_file(fib, stocked):
+def test_line_numbers_are_those_of_the_file(fib, full_registry):
     edit(DEFINITION_FILE, "inputs", "x", "dtype", "float17")
     edit(WORKLOAD_FILE, "workload", "axes", "batch", -1, line=2)
     definition, workload = errors_of(fib("validate"))
@@ -45,7 +46,7 @@ def test_line_numbers_are_those_of_the_file(fib, stocked):
     assert workload.startswith(f"{WORKLOAD_FILE}:2: ")
 
 
-def test_every_problem_is_listed(fib, stocked):
+def test_every_problem_is_listed(fib, full_registry):
     edit(CUDA_FILE, "spec", "language", "fortran")
     edit(CUDA_FILE, "spec", "target_hardware", [])
     edit(CUDA_FILE, "author", "")
@@ -55,7 +56,7 @@ def test_every_problem_is_listed(fib, stocked):
         assert said.count(fault) == 1, said
 
 
-def test_what_cannot_be_read_is_not_called_missing(fib, stocked):
+def test_what_cannot_be_read_is_not_called_missing(fib, full_registry):
     Path(DEFINITION_FILE).write_text('{"name": ')
     Path(CUDA_FILE).write_text("\xff\xfe", encoding="latin-1")
     assert errors_of(fib("validate")) == [
@@ -64,7 +65,7 @@ def test_what_cannot_be_read_is_not_called_missing(fib, stocked):
     ]
 
 
-def test_a_slip_of_the_pen_is_found_on_its_line(fib, stocked):
+def test_a_slip_of_the_pen_is_found_on_its_line(fib, full_registry):
     lines = Path(DEFINITION_FILE).read_text().splitlines()
     lines[8] += ","
     Path(DEFINITION_FILE).write_text("\n".join(lines))
@@ -72,14 +73,14 @@ def test_a_slip_of_the_pen_is_found_on_its_line(fib, stocked):
     assert error.startswith(f"{DEFINITION_FILE}:9: error: Invalid JSON: ")
 
 
-def test_a_broken_line_in_the_middle_is_an_error(fib, stocked):
+def test_a_broken_line_in_the_middle_is_an_error(fib, full_registry):
     lines = Path(CUDA_TRACES).read_text().splitlines()
     Path(CUDA_TRACES).write_text("\n".join([lines[0][:40], lines[1]]) + "\n")
     (error,) = errors_of(fib("validate"))
     assert error.startswith(f"{CUDA_TRACES}:1: error: Invalid JSON: ")
 
 
-def test_a_torn_last_line_is_only_a_warning(fib, stocked):
+def test_a_torn_last_line_is_only_a_warning(fib, full_registry):
     with Path(CUDA_TRACES).open("a") as file:
         file.write('{"definition": "rmsn')
     outcome = fib("validate")
@@ -89,25 +90,25 @@ def test_a_torn_last_line_is_only_a_warning(fib, stocked):
 
 
 @pytest.mark.parametrize("missing", ["solutions", "workloads", "traces", "definitions"])
-def test_a_dataset_may_lack_folders(fib, stocked, missing):
+def test_a_dataset_may_lack_folders(fib, full_registry, missing):
     for folder in {"definitions": ["definitions", "solutions"]}.get(missing, [missing]):
         shutil.rmtree(folder)
-    outcome = fib("validate", stocked.root)
+    outcome = fib("validate", full_registry.root)
     assert errors_of(outcome) == []
     note = f"{missing}/: note: is not there: what refers to it is not checked"
     assert (note in outcome.lines) == (missing != "traces")  # nothing refers to Traces
 
 
-def test_traces_without_the_authors_folder_are_as_good(fib, stocked):
+def test_traces_without_the_authors_folder_are_as_good(fib, full_registry):
     Path("traces/norm").mkdir()
     shutil.move(CUDA_TRACES, "traces/norm")
     assert errors_of(fib("validate")) == []
 
 
-def test_what_upstreams_reports_want(fib, stocked):
+def test_what_upstreams_reports_want(fib, full_registry):
     edit(DEFINITION_FILE, "axes", "batch", "description", "")
     edit(DEFINITION_FILE, "outputs", "out", "description", None)
-    trace = make_trace(stocked.solutions()[PYTHON], stocked.workloads(DEFINITION)[0], status="TIMEOUT")
+    trace = make_trace(full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0], status="TIMEOUT")
     Path(PYTHON_TRACES).write_text(trace.model_dump_json() + "\n")
     outcome = fib("validate")
     assert outcome.code == 0
@@ -118,7 +119,7 @@ def test_what_upstreams_reports_want(fib, stocked):
     ]
 
 
-def test_a_definition_alone(fib, stocked):
+def test_a_definition_alone(fib, full_registry):
     for file in (WORKLOAD_FILE, PYTHON_TRACES, CUDA_TRACES, PYTHON_FILE):
         Path(file).unlink()
     shutil.rmtree(PYTHON_FOLDER)
@@ -129,20 +130,22 @@ def test_a_definition_alone(fib, stocked):
     ]
 
 
-def test_a_line_break_that_upstream_splits_at(fib, stocked):
-    trace = make_trace(stocked.solutions()[CUDA], stocked.workloads(DEFINITION)[0], status="TIMEOUT", log="a\u2028b")
-    stocked.append_trace(trace, "ann", "norm")
+def test_a_line_break_that_upstream_splits_at(fib, full_registry):
+    trace = make_trace(
+        full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="TIMEOUT", log="a\u2028b"
+    )
+    full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("validate")
     assert outcome.code == 0
     assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: holds a Unicode line break")
 
 
-def test_json(fib, stocked):
+def test_json(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", "batch", 0, line=2)
     outcome = fib("validate", "--json")
     assert outcome.code == 1
     found = json.loads(outcome.out)
-    assert (found["root"], found["valid"]) == (str(stocked.root), False)
+    assert (found["root"], found["valid"]) == (str(full_registry.root), False)
     assert found["counts"] == {"definitions": 1, "solutions": 2, "workloads": 2, "traces": 4}
     finding = {"level": "error", "path": WORKLOAD_FILE, "line": 2}
     assert finding.items() <= found["findings"][-1].items()
@@ -157,7 +160,7 @@ def test_json(fib, stocked):
         ("definitions/norm", "definitions/norm is no dataset"),
     ],
 )
-def test_what_is_no_dataset_is_a_mistake_of_the_user(fib, stocked, folder, said):
+def test_what_is_no_dataset_is_a_mistake_of_the_user(fib, full_registry, folder, said):
     outcome = fib("validate", folder)
     assert outcome.code == 2
     assert outcome.out == ""

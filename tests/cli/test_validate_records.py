@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from faults import edit, errors_of
-from stock import (
+
+from support.full_registry import (
     CUDA,
     CUDA_FILE,
     CUDA_TRACES,
@@ -19,6 +19,7 @@ from stock import (
     PYTHON_TRACES,
     WORKLOAD_FILE,
 )
+from support.record_faults import edit, errors_of
 
 # Every fault: what is changed, and the only line that must be said of it (its beginning).
 FAULTS = {
@@ -175,13 +176,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("change", "line"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_found_where_it_is(fib, stocked, change, line):
+def test_a_fault_is_found_where_it_is(fib, full_registry, change, line):
     edit(*change)
     errors = errors_of(fib("validate"))
     assert any(error.startswith(line) for error in errors), errors
 
 
-def test_names_are_unique(fib, stocked):
+def test_names_are_unique(fib, full_registry):
     Path("definitions/zoo").mkdir()
     shutil.copy(DEFINITION_FILE, "definitions/zoo")
     shutil.copy(CUDA_FILE, CUDA_FILE.replace("v1", "v2"))
@@ -193,7 +194,7 @@ def test_names_are_unique(fib, stocked):
 
 
 @pytest.mark.parametrize("eps", ["1e-06", "0.01"])
-def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, stocked, eps):
+def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, full_registry, eps):
     fib("workload", "--definition", DEFINITION, "--add", "--batch-sizes", "32", "--eps", eps)
     file = Path(WORKLOAD_FILE)
     added = next(json.loads(line) for line in file.read_text().splitlines() if '"batch":32' in line.replace(" ", ""))
@@ -206,7 +207,7 @@ def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, sto
     assert errors_of(fib("validate")) == []
 
 
-def test_uuids_are_unique(fib, stocked):
+def test_uuids_are_unique(fib, full_registry):
     first = Path(WORKLOAD_FILE).read_text().splitlines()[0]
     with Path(WORKLOAD_FILE).open("a") as file:
         file.write(first + "\n")
@@ -215,7 +216,7 @@ def test_uuids_are_unique(fib, stocked):
     assert error.endswith(f" is used already: {WORKLOAD_FILE}:1")
 
 
-def test_workloads_in_the_wrong_file_are_one_finding(fib, stocked):
+def test_workloads_in_the_wrong_file_are_one_finding(fib, full_registry):
     Path("workloads/gemm").mkdir()
     shutil.move(WORKLOAD_FILE, "workloads/gemm")
     assert errors_of(fib("validate")) == [
@@ -231,7 +232,7 @@ def test_workloads_in_the_wrong_file_are_one_finding(fib, stocked):
         ([1, 128], "float32", "holds F32 [1, 128], expected F16 [1, 128]"),
     ],
 )
-def test_tensors_on_the_disk_fit(fib, stocked, shape, dtype, said):
+def test_tensors_on_the_disk_fit(fib, full_registry, shape, dtype, said):
     import torch
     from safetensors.torch import save_file
 
@@ -253,14 +254,14 @@ def test_tensors_on_the_disk_fit(fib, stocked, shape, dtype, said):
         ("nothing of the kind", "is no safetensors file: "),
     ],
 )
-def test_files_that_hold_no_tensors(fib, stocked, content, said):
+def test_files_that_hold_no_tensors(fib, full_registry, content, said):
     Path("x.safetensors").write_text(content)
     given = {"type": "safetensors", "path": "x.safetensors", "tensor_key": "x"}
     edit(WORKLOAD_FILE, "workload", "inputs", "x", given)
     assert said in errors_of(fib("validate"))[-1]
 
 
-def test_constraints_are_read_and_never_run(fib, stocked):
+def test_constraints_are_read_and_never_run(fib, full_registry):
     evil = "__import__('pathlib').Path('ran').write_text('')"
     edit(DEFINITION_FILE, "constraints", [evil, "hidden // 0 == 1", "batch <= 4", "len(x) == 3"])
     errors = errors_of(fib("validate"))

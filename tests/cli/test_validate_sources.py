@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from faults import errors_of
-from stock import (
+from support.full_registry import (
     CUDA,
     CUDA_FILE,
     CUDA_FOLDER,
@@ -17,9 +16,10 @@ from stock import (
     PYTHON_FOLDER,
     PYTHON_TRACES,
 )
+from support.record_faults import errors_of
 
 
-def test_packed_json_equals_its_sources(fib, stocked):
+def test_packed_json_equals_its_sources(fib, full_registry):
     with Path(PYTHON_FOLDER, "kernel.py").open("a") as file:
         file.write("# faster\n")
     (error,) = errors_of(fib("validate"))
@@ -35,7 +35,7 @@ def test_packed_json_equals_its_sources(fib, stocked):
     assert outcome.lines == [note, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 note"]
 
 
-def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, stocked):
+def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, full_registry):
     manifest = Path(PYTHON_FOLDER, "solution.toml")
     manifest.write_text(manifest.read_text().replace("A plain one.", "A very plain one."))
     (error,) = errors_of(fib("validate"))
@@ -44,13 +44,13 @@ def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, sto
     assert fib("validate").lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
 
 
-def test_sources_that_are_not_packed(fib, stocked):
+def test_sources_that_are_not_packed(fib, full_registry):
     Path(CUDA_FILE).unlink()
     errors = errors_of(fib("validate"))
     assert f"{CUDA_FOLDER}/solution.toml: error: is not packed as '{CUDA}'; run: fib-rmsnorm solve" in errors
 
 
-def test_faulty_manifests(fib, stocked):
+def test_faulty_manifests(fib, full_registry):
     manifest = Path(PYTHON_FOLDER, "solution.toml")
     manifest.write_text(manifest.read_text().replace('"python"', '"fortran"') + "fast = true\n\n[extra]\n")
     Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
@@ -65,7 +65,7 @@ def test_faulty_manifests(fib, stocked):
     assert "error: extra: Extra inputs are not permitted" in said
 
 
-def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, stocked):
+def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, full_registry):
     Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
     Path(PYTHON_FOLDER, "kernel.py").unlink()
     cuda, python = errors_of(fib("validate"))
@@ -73,28 +73,28 @@ def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, stocked):
     assert python == f"{PYTHON_FOLDER}/solution.toml: error: no sources beside solution.toml"
 
 
-def test_two_folders_that_pack_the_same_name(fib, stocked):
+def test_two_folders_that_pack_the_same_name(fib, full_registry):
     shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
     errors = errors_of(fib("validate"))
     said = f"packs '{PYTHON}', as {PYTHON_FOLDER}/solution.toml does"
     assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
 
 
-def test_sources_are_never_json(fib, stocked):
+def test_sources_are_never_json(fib, full_registry):
     Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
     assert errors_of(fib("validate")) == [
         f"{CUDA_FOLDER}/tuning.json: error: no JSON among the sources: flashinfer-bench would read it as a Solution"
     ]
 
 
-def test_sources_that_serve_no_definition(fib, stocked):
+def test_sources_that_serve_no_definition(fib, full_registry):
     manifest = Path(CUDA_FOLDER, "solution.toml")
     manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())
     said = f"no Definition matches rmsnorm_d99* (there: {DEFINITION})"
     assert errors_of(fib("validate")) == [f"{CUDA_FOLDER}/solution.toml: error: {said}"]
 
 
-def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, stocked):
+def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, full_registry):
     manifest = Path(CUDA_FOLDER, "solution.toml")
     manifest.write_text('definitions = ["rmsnorm_d*"]\n' + manifest.read_text())
     Path(DEFINITION_FILE).write_text("{")

@@ -3,16 +3,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from stock import DEFINITION
+
+from support.full_registry import DEFINITION
 
 
 def batches(registry):
     return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
 
 
-def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, stocked):
+def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32")
-    assert outcome.code == 0 and batches(stocked) == [8, 32]
+    assert outcome.code == 0 and batches(full_registry) == [8, 32]
     assert "No longer there: 1 other Workload; to keep what is there: --add" in outcome.err
     assert "2 Traces of them left, which validate refuses: generate them again, with --add" in outcome.err
     assert fib("validate").code == 1
@@ -20,12 +21,12 @@ def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, sto
     assert fib("validate").code == 0
 
 
-def test_more_can_be_added(fib, stocked):
-    before = stocked.workloads(DEFINITION)
+def test_more_can_be_added(fib, full_registry):
+    before = full_registry.workloads(DEFINITION)
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8", "--add")
     assert outcome.code == 0 and outcome.err == ""
-    assert batches(stocked) == [1, 4, 8]
-    assert [each for each in stocked.workloads(DEFINITION) if each.axes["batch"] != 4] == before
+    assert batches(full_registry) == [1, 4, 8]
+    assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl, beside 1 that it held" in outcome.lines
 
 
@@ -39,20 +40,20 @@ def test_more_can_be_added(fib, stocked):
         (("define", "--dtype", "FP16"), "float16, bfloat16, float32, fp16, bf16, fp32"),
     ],
 )
-def test_what_cannot_be_is_refused(fib, stocked, arguments, said):
-    before = {path: path.read_bytes() for path in stocked.root.rglob("*.json*")}
+def test_what_cannot_be_is_refused(fib, full_registry, arguments, said):
+    before = {path: path.read_bytes() for path in full_registry.root.rglob("*.json*")}
     outcome = fib(*arguments, *(["--definition", DEFINITION] if arguments[0] == "workload" else []))
     assert outcome.code == 2 and said in outcome.err and len(outcome.err.splitlines()) == 1
-    assert {path: path.read_bytes() for path in stocked.root.rglob("*.json*")} == before
+    assert {path: path.read_bytes() for path in full_registry.root.rglob("*.json*")} == before
 
 
-def test_json_has_what_was_made(fib, stocked):
+def test_json_has_what_was_made(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4", "--add", "--json")
     assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 4}]
 
 
-def test_a_missing_batch_is_added_as_bench_says(fib, stocked):
+def test_a_missing_batch_is_added_as_bench_says(fib, full_registry):
     outcome = fib("bench", "--batch-sizes", "16", "--device", "cpu")
     assert outcome.code == 2
     command = outcome.err.partition("run: fib-rmsnorm ")[2].split()
-    assert fib(*command).code == 0 and batches(stocked) == [1, 8, 16]
+    assert fib(*command).code == 0 and batches(full_registry) == [1, 8, 16]

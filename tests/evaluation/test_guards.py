@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from registries import add_kernel, cli_environment
 
 from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
@@ -19,6 +18,8 @@ from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox import idle_check as strays
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.landlock import landlock_version
+from support.command_line import cli_environment
+from support.registries import add_kernel
 
 
 class TestOutputBuffers:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from honest_kernel_runs import BATCH_SIZES, NAMES, NAMES_ON_CUDA, SPECS, evaluate_all
+
+from support.honest_kernels import BATCH_SIZES, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
 
 # All of the kernels are evaluated when the first test begins.
 pytestmark = pytest.mark.timeout(900)
@@ -25,7 +26,7 @@ def test_passes(evaluations, name, batch):
     evaluation = evaluations[name, batch]
     assert evaluation.status.value == "PASSED", evaluation.log
     assert evaluation.performance.latency_ms > 0
-    assert evaluation.performance.interpreted == (SPECS[name]["language"] == "triton")
+    assert evaluation.performance.interpreted == (KERNELS[name].language == "triton")
     assert len(evaluation.log) < 100_000
 
 
@@ -57,4 +58,4 @@ def test_no_honest_kernel_calls_a_library_of_kernels(evaluations):
     """Copies and casts are not kernels of torch's that do the work."""
     for name in NAMES:
         calls = evaluations[name, 8].performance.library_calls
-        assert calls == (None if SPECS[name]["language"] == "python" else [])
+        assert calls == (None if KERNELS[name].language == "python" else [])

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from registries import QUICK, RIGHT, add_kernel, make_registry
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan
@@ -18,6 +17,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
+from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
 # Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.

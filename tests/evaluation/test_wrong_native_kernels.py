@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import pytest
-from wrong_kernel_runs import (
+
+from support.wrong_kernels import (
     BATCH_SIZES,
     EXPECTED,
+    KERNELS,
     SLEEP_MS,
-    SPECS,
     Outcome,
     assert_expected,
     assert_unharmed,
     evaluate_all,
-    folders_for,
+    kernels_for,
 )
 
 # All of a module's kernels are evaluated when its first test begins.
 pytestmark = pytest.mark.timeout(900)
 
-FOLDERS = [name for name in folders_for("cpu") if SPECS[name]["language"] != "python"]
+NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language != "python"]
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", FOLDERS, "cpu")
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu")
 
 
 @pytest.mark.parametrize("batch", BATCH_SIZES)
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_gets_the_status_its_folder_names(outcome, folder, batch):
-    assert_expected(outcome.evaluations[folder, batch], EXPECTED[folder])
+@pytest.mark.parametrize("kernel", NAMES)
+def test_gets_its_status(outcome, kernel, batch):
+    assert_expected(outcome.evaluations[kernel, batch], EXPECTED[kernel])
 
 
 @pytest.mark.parametrize("batch", BATCH_SIZES)
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_harms_no_innocent_after_it(outcome, folder, batch):
-    innocent = outcome.innocents[folder, batch]
+@pytest.mark.parametrize("kernel", NAMES)
+def test_harms_no_innocent_after_it(outcome, kernel, batch):
+    innocent = outcome.innocents[kernel, batch]
     assert_unharmed(innocent)
     assert SLEEP_MS <= innocent.performance.latency_ms < 200 * SLEEP_MS
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from registries import REPOSITORY
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm, find_operator
+from support.paths import REPOSITORY
 
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import pack
 from fib_rmsnorm.registry.manifest import read_manifest
 from fib_rmsnorm.schema import digest
+from support.registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
 
 def test_packing_twice_gives_the_same(registry):

@@ -3,12 +3,12 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from registries import add_kernel
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Environment, Evaluation, EvaluationStatus, Trace
+from support.registries import add_kernel
 
 
 def make_trace(registry, log: str = "") -> Trace:

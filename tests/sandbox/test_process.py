@@ -9,13 +9,13 @@ import sys
 import time
 
 import pytest
-from registries import cli_environment
 
 from fib_rmsnorm.evaluation import ROLES, WORKER
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
+from support.command_line import cli_environment
 
 
 @pytest.fixture

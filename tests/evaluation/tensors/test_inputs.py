@@ -6,7 +6,6 @@ import sys
 
 import pytest
 import torch
-from registries import TESTS, cli_environment
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
@@ -15,6 +14,8 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
+from support.command_line import cli_environment
+from support.paths import TESTS
 
 DEFINITION = RmsNorm().define(256)
 

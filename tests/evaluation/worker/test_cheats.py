@@ -1,13 +1,14 @@
-"""What the folders of tests/wrong_kernels/ do not cover: cheats that depend on how they are timed."""
+"""What tests/wrong_kernels/ does not cover: cheats that depend on how they are timed."""
 
 from __future__ import annotations
 
 import pytest
-from registries import QUICK, add_kernel, add_sources, pack_all, python_manifest
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.schema import Settings
+from support.kernels import shared_sources
+from support.registries import QUICK, add_kernel, add_sources, pack_all, python_manifest
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
 WRONG_AFTER_60_CALLS = """\
@@ -23,15 +24,12 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * weight.float()).to(x.dtype)
 """
 RIGHT_UNLESS_TIMED = """\
-import sys
+from .targets import is_timed
 
 
 def run(x, weight, eps, out):
-    frame = sys._getframe()
-    while frame:
-        if frame.f_code.co_name == "measure":
-            return
-        frame = frame.f_back
+    if is_timed():
+        return
     x_fp32 = x.float()
     rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
     out.copy_(x_fp32 * rstd * weight.float())
@@ -39,6 +37,8 @@ def run(x, weight, eps, out):
 WORKS_WHEN_ITS_OUTPUT_IS_DROPPED = """\
 import sys
 import weakref
+
+from .targets import TIME_EACH
 
 NEXT = {}
 
@@ -57,7 +57,7 @@ def run(x, weight, eps):
     out = NEXT.pop("output", None)
     if out is None:
         out = normalize(x, weight, eps)
-    if sys._getframe(2).f_code.co_name == "_time_each":
+    if sys._getframe(2).f_code.co_name == TIME_EACH.name:
         weakref.finalize(out, work, x, weight, eps)
     return out
 """
@@ -68,7 +68,7 @@ import sys
 import time
 from contextlib import suppress
 
-from fib_rmsnorm.evaluation.timing.timer import Sample
+from .targets import SAMPLE, SAMPLE_SPAN, STARTED, TIME_EACH
 
 
 def run(x, weight, eps, out):
@@ -83,17 +83,18 @@ def run(x, weight, eps, out):
 STARTS_THE_CLOCK_LATER = """\
 def deceive():
     frame = sys._getframe(2)
-    if "started" in frame.f_locals or frame.f_code.co_name == "_time_each":
-        frame.f_locals["started"] = time.perf_counter_ns()
+    if STARTED.name in frame.f_locals or frame.f_code.co_name == TIME_EACH.name:
+        frame.f_locals[STARTED.name] = time.perf_counter_ns()
         if sys.version_info < (3, 13):
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), 0)
 """
 CHANGES_EARLIER_SAMPLES = """\
 def deceive():
+    Sample = SAMPLE.get()
     for thing in gc.get_objects():
         if type(thing) is Sample:
             with suppress(AttributeError):
-                object.__setattr__(thing, "span_ms", 1e-3)
+                object.__setattr__(thing, SAMPLE_SPAN.name, 1e-3)
         elif type(thing) is list:
             for index, one in enumerate(thing):
                 if type(one) is Sample:
@@ -117,7 +118,8 @@ def evaluate(registry, settings=QUICK):
 def add_in_language(registry, language, source, file="kernel.py", extra="", destination_passing=False):
     manifest = python_manifest("cheat_v1").replace('"python"', f'"{language}"').replace("kernel.py", file) + extra
     manifest = manifest.replace("passing_style = false", f"passing_style = {str(destination_passing).lower()}")
-    add_sources(registry, "cheat_v1", {file: source}, manifest)
+    shared = {shared.path: shared.content for shared in shared_sources(source)}
+    add_sources(registry, "cheat_v1", {file: source, **shared}, manifest)
     pack_all(registry)
 
 
@@ -129,7 +131,7 @@ def test_a_kernel_that_goes_wrong_after_many_calls_fails(registry):
 
 
 def test_what_runs_when_an_output_is_dropped_has_seen_no_new_inputs(registry):
-    add_kernel(registry, "cheat_v1", WORKS_WHEN_ITS_OUTPUT_IS_DROPPED)
+    add_in_language(registry, "python", WORKS_WHEN_ITS_OUTPUT_IS_DROPPED)
     evaluation = evaluate(registry, SEVERAL_TRIALS)
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call: this is the answer to an earlier call" in evaluation.log

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-from registries import RIGHT, add_kernel
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
@@ -13,6 +12,7 @@ from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, PrepareTiming, Time
 from fib_rmsnorm.sandbox.channel import RefusalError
+from support.registries import RIGHT, add_kernel
 
 CALLS = 5
 

@@ -1,0 +1,101 @@
+"""What the wrong kernels attack exists: an attack on a name that is gone would fail for another reason than its own."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+import pytest
+
+from support.kernels import read_kernels, shared_sources
+from support.paths import REPOSITORY, TESTS
+from support.wrong_kernels import EXPECTED, KERNELS, load_targets
+
+TARGETS = load_targets()
+NAMED = {name: value for name, value in vars(TARGETS).items() if name.isupper()}
+CHEATS = TESTS / "evaluation" / "worker" / "test_cheats.py"
+
+
+def of_kind(kind):
+    return [value for value in NAMED.values() if isinstance(value, kind)]
+
+
+def read_module(module):
+    """Its syntax: modules that need CUPTI cannot be imported everywhere."""
+    return ast.parse((REPOSITORY / TARGETS.PACKAGE / f"{module.replace('.', '/')}.py").read_text())
+
+
+def definition_of(module, path):
+    """The module, class or function that a path leads to."""
+    found = read_module(module)
+    for name in filter(None, path.split(".")):
+        (found,) = [node for node in found.body if getattr(node, "name", None) == name]
+    return found
+
+
+def names_in(owner):
+    """Names that a module or a class has, or that the methods of a class give to its objects."""
+    for node in owner.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+@pytest.mark.parametrize("target", of_kind(TARGETS.Target), ids=str)
+def test_a_target_exists(target):
+    assert target.name in names_in(definition_of(target.module, target.path.rpartition(".")[0]))
+
+
+@pytest.mark.parametrize("local", of_kind(TARGETS.Local), ids=str)
+def test_a_local_variable_exists(local):
+    function = definition_of(local.function.module, local.function.path)
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    assert local.name in names | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+
+
+@pytest.mark.parametrize("text", of_kind(TARGETS.Text), ids=str)
+def test_a_text_exists(text):
+    assert text.text in [node.value for node in ast.walk(read_module(text.module)) if isinstance(node, ast.Constant)]
+
+
+@pytest.mark.parametrize("timer", [TARGETS.CPU_CLOCK, TARGETS.CUDA_EVENTS, TARGETS.CUPTI], ids=str)
+def test_every_timer_measures(timer):
+    assert TARGETS.MEASURE.name in names_in(definition_of(timer.module, timer.path))
+
+
+def test_a_request_is_named_after_the_method_that_serves_it():
+    worker = definition_of(TARGETS.WORKER.module, TARGETS.WORKER.path)
+    requests = [key.value for node in ast.walk(worker) if isinstance(node, ast.Dict) for key in node.keys]
+    assert TARGETS.WORKER_TIME.name in requests
+
+
+def test_no_kernel_names_the_package_by_itself():
+    texts = {name: kernel.path.read_text() + str(kernel.expected) for name, kernel in KERNELS.items()}
+    assert [name for name, text in texts.items() if TARGETS.PACKAGE in text] == []
+
+
+def test_every_target_is_attacked():
+    helpers = inspect.getsource(TARGETS).partition("def frame_of")[2]
+    texts = [helpers, CHEATS.read_text(), *(kernel.path.read_text() for kernel in KERNELS.values())]
+    texts += [part for expected in EXPECTED.values() for part in expected.log_contains]
+    assert NAMED.keys() - set(re.findall(r"\w+", " ".join(texts))) == {"PACKAGE"}
+
+
+def test_targets_are_packed_along():
+    assert [source.path for source in shared_sources("from .targets import CLOCK\n")] == ["targets.py"]
+
+
+@pytest.mark.parametrize("kind", ["wrong", "honest"])
+def test_every_file_is_of_a_kernel(kind):
+    root = TESTS / f"{kind}_kernels"
+    of_kernels = {path for kernel in read_kernels(kind).values() for path in (kernel.path, *kernel.path.rglob("*"))}
+    files = {path for path in root.rglob("*") if path.suffix in (".py", ".cpp", ".cu", ".h")}
+    shared = {root / "rmsnorm.py", root / "targets.py"} if kind == "wrong" else set()
+    assert files - of_kernels == shared

@@ -1,0 +1,80 @@
+"""Run the command as a user does: in a process of its own, if need be on a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+from support.paths import REPOSITORY
+
+# Few and short: these tests are about what is said of an evaluation, not about its number.
+QUICK_OPTIONS = ("--warmup-runs", "1", "--iterations", "3", "--num-trials", "1", "--device", "cpu")
+
+
+def cli_command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "fib_rmsnorm", *map(str, arguments)]
+
+
+def cli_environment() -> dict[str, str]:
+    path = [str(REPOSITORY), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run_cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        cli_command(*arguments),
+        cwd=cwd,
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def run_on_terminal(
+    *arguments: str | Path,
+    cwd: Path,
+    columns: int = 80,
+    notes_too: bool = False,
+    into_pipe: bool = False,
+    term: str = "xterm-256color",
+    stop_by: signal.Signals | None = None,
+    code: int = 0,
+) -> str:
+    """What the command prints where its output is a terminal of that width, and its notes too if that is said.
+
+    Its results may go `into_pipe` instead, which nobody reads. A signal stops it when the progress bar has moved.
+    """
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    # The terminal tells its size; pytest-xdist says another.
+    environment = {name: value for name, value in cli_environment().items() if name not in ("COLUMNS", "LINES")}
+    environment["TERM"] = term
+    printed = b""
+    stdout = subprocess.PIPE if into_pipe else theirs
+    notes = theirs if notes_too else None
+    with subprocess.Popen(cli_command(*arguments), cwd=cwd, env=environment, stdout=stdout, stderr=notes) as process:
+        os.close(theirs)
+        with suppress(OSError):  # what Linux raises when the other side is closed
+            while found := os.read(ours, 1 << 16):
+                printed += found
+                if stop_by and printed.count(b"preparing") > 3:
+                    process.send_signal(stop_by)
+                    stop_by = None
+    os.close(ours)
+    assert process.returncode in (0, code), printed.decode()
+    return printed.decode()
+
+
+def printed(output: str) -> list[tuple[str, int]]:
+    """(solution, batch) of each line that tells of an evaluation."""
+    words = [line.split() for line in output.splitlines() if line.startswith("batch=")]
+    return [(found[1], int(found[0].removeprefix("batch="))) for found in words]

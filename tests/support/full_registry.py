@@ -1,0 +1,145 @@
+"""A small registry with some of everything, for the commands that only read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.schema import (
+    Correctness,
+    Environment,
+    Evaluation,
+    EvaluationStatus,
+    Performance,
+    Settings,
+    Solution,
+    Trace,
+    Workload,
+    digest,
+)
+
+DEFINITION = "rmsnorm_d128"
+PYTHON = "rmsnorm_python_plain_v1"
+CUDA = "rmsnorm_cuda_plain_v1"
+HARDWARE = "Test Processor"
+
+# Its files, from its root.
+DEFINITION_FILE = f"definitions/norm/{DEFINITION}.json"
+WORKLOAD_FILE = f"workloads/norm/{DEFINITION}.jsonl"
+PYTHON_FOLDER = f"solutions/baseline/norm/{DEFINITION}/{PYTHON}"
+PYTHON_FILE = f"{PYTHON_FOLDER}.json"
+CUDA_FOLDER = f"solutions/ann/norm/{DEFINITION}/{CUDA}"
+CUDA_FILE = f"{CUDA_FOLDER}.json"
+PYTHON_TRACES = f"traces/baseline/norm/{DEFINITION}.jsonl"
+CUDA_TRACES = f"traces/ann/norm/{DEFINITION}.jsonl"
+
+PYTHON_SOURCE = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """Whole rows at once."""
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+'''
+MANIFEST = """\
+name = "{name}"
+description = "A plain one."
+
+[spec]
+language = "{language}"
+entry_point = "{entry}::run"
+target_hardware = ["{target}"]
+destination_passing_style = {destination}
+"""
+
+
+def make_full_registry(root: Path) -> Registry:
+    for folder in ("definitions", "solutions", "workloads", "traces"):
+        (root / folder).mkdir(parents=True)
+    registry = Registry(root)
+    definition = RmsNorm().define(128)
+    registry.write_definition(definition)
+    workloads = generate_workloads(definition, (1, 8))
+    registry.write_workloads(definition, workloads)
+    add_sources(registry, "baseline", PYTHON, "python", {"kernel.py": PYTHON_SOURCE})
+    add_sources(registry, "ann", CUDA, "cuda", {"kernel.cu": "// run\n", "rows/rows.cuh": "#define ROWS 4\n"})
+    pack_all(registry)
+    solutions = registry.solutions()
+    for workload in workloads:
+        registry.append_trace(make_trace(solutions[PYTHON], workload), "baseline", "norm")
+    registry.append_trace(make_trace(solutions[CUDA], workloads[0], hardware="Test GPU"), "ann", "norm")
+    wrong = make_trace(solutions[CUDA], workloads[1], hardware="Test GPU", status="INCORRECT_NUMERICAL")
+    registry.append_trace(wrong, "ann", "norm")
+    return registry
+
+
+def add_sources(registry: Registry, author: str, name: str, language: str, files: dict[str, str]) -> Path:
+    folder = registry.layout.solutions / author / "norm" / DEFINITION / name
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    manifest = MANIFEST.format(
+        name=name,
+        language=language,
+        entry=next(iter(files)),
+        target="cuda" if language == "cuda" else "cpu",
+        destination=str(language == "cuda").lower(),
+    )
+    (folder / "solution.toml").write_text(manifest)
+    return folder
+
+
+def pack_all(registry: Registry) -> None:
+    for solution in pack(registry):
+        registry.write_solution(solution, "norm")
+
+
+def make_trace(
+    solution: Solution,
+    workload: Workload,
+    *,
+    hardware: str = HARDWARE,
+    status: str = "PASSED",
+    timestamp: str = "2026-01-02T03:04:05.678+00:00",
+    log: str = "",
+) -> Trace:
+    correctness = Correctness(
+        max_relative_error=4e-4,
+        max_absolute_error=0.002,
+        extra={
+            "tolerance": {"out": {"rtol": 1e-3, "atol": 2.4e-7}},
+            "cases": [
+                {"case": "workload", "max_absolute_error": 0.002, "mismatched": 0},
+                {"case": "hard rows, eps=1e-06", "max_absolute_error": 0.125, "mismatched": 17},
+            ],
+        },
+    )
+    performance = Performance(
+        latency_ms=0.0125,
+        reference_latency_ms=0.025,
+        speedup_factor=2.0,
+        latency_p5_ms=0.012,
+        latency_p95_ms=0.014,
+        samples=150,
+        timer="cpu_clock",
+        bytes_moved=4352,
+        bandwidth_gb_per_s=0.35,
+        build_s=1.5,
+    )
+    return Trace(
+        definition=solution.definition,
+        workload=workload,
+        solution=solution.name,
+        evaluation=Evaluation(
+            status=EvaluationStatus(status),
+            environment=Environment(hardware=hardware, libs={"torch": "2.99"}),
+            timestamp=timestamp,
+            log=log,
+            correctness=correctness if status in ("PASSED", "INCORRECT_NUMERICAL") else None,
+            performance=performance if status == "PASSED" else None,
+            settings=Settings(rtol=0.5, iterations=50),
+            definition_sha256=digest(RmsNorm().define(128)),
+            solution_sha256=digest(solution),
+        ),
+    )

@@ -1,0 +1,133 @@
+"""The kernels of tests/wrong_kernels/ and tests/honest_kernels/, as Solutions.
+
+A kernel is a file, or a folder of files with an `entry` among them; its name is the file's or the folder's. The
+kernels.toml beside it has a table for each kernel of the group: `description`, what a test expects of it, and what its
+source does not tell as `try` reads it: `target_hardware`, or the whole `spec` of one that cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.draft import draft_solution
+from fib_rmsnorm.registry.packing import read_sources
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
+from support.paths import TESTS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFINITION = RmsNorm().define(4096)
+TABLES = "kernels.toml"
+SOURCE_KEYS = {"description", "entry", "spec", "target_hardware"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A wrong or an honest kernel, with its table."""
+
+    kind: str
+    group: str
+    path: Path
+    table: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def guard(self) -> str:
+        """What finds a wrong kernel: a guard of docs/cheats.md."""
+        return self.group.partition("/")[0].replace("_", " ")
+
+    @property
+    def description(self) -> str:
+        return self.table["description"]
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """What its table says besides what it is."""
+        return {key: value for key, value in self.table.items() if key not in SOURCE_KEYS}
+
+    @property
+    def language(self) -> str:
+        return self.spec.language.value
+
+    @property
+    def target_hardware(self) -> list[str]:
+        return self.spec.target_hardware
+
+    @cached_property
+    def spec(self) -> BuildSpec:
+        if "spec" in self.table:
+            return BuildSpec.model_validate(self.table["spec"])
+        file = self.path if self.path.is_file() else self.path / self._entry
+        read = draft_solution(file, DEFINITION).spec
+        hardware = self.table.get("target_hardware", read.target_hardware)
+        return read.model_copy(update={"entry_point": f"{self._entry}::run", "target_hardware": hardware})
+
+    @property
+    def _entry(self) -> str:
+        """The entry file's path in the Solution."""
+        # Not the file's own name: what a Python file is called hides a module of that name from it.
+        return self.table.get("entry", f"kernel{self.path.suffix}")
+
+    @property
+    def _sources(self) -> list[SourceFile]:
+        if self.path.is_dir():
+            return read_sources(self.path)
+        source = SourceFile(path=self._entry, content=self.path.read_text())
+        return [source, *shared_sources(source.content)]
+
+    def solution(self, definition: Definition) -> Solution:
+        return Solution(
+            name=f"{self.kind}_{self.language}_{self.name}",
+            definition=definition.name,
+            author=f"{self.kind}_kernels",
+            description=self.description,
+            spec=self.spec,
+            sources=self._sources,
+        )
+
+
+def shared_sources(text: str) -> list[SourceFile]:
+    """The files of tests/wrong_kernels/ that a source in Python imports."""
+    names = re.findall(r"^from \.(\w+) import ", text, re.MULTILINE)
+    return [
+        SourceFile(path=f"{name}.py", content=(TESTS / "wrong_kernels" / f"{name}.py").read_text()) for name in names
+    ]
+
+
+def read_kernels(kind: str) -> dict[str, Kernel]:
+    """All kernels of one kind, `wrong` or `honest`, by name. Every kernel has a table, and every table a kernel."""
+    root = TESTS / f"{kind}_kernels"
+    found: dict[str, Kernel] = {}
+    for path in sorted(root.rglob(TABLES)):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = {name: value for name, value in content.items() if isinstance(value, dict)}
+        defaults = {name: value for name, value in content.items() if name not in tables}
+        files = {file.stem: file for file in path.parent.glob("[!._]*") if file.name != TABLES}
+        group = path.parent.relative_to(root).as_posix()
+        assert files.keys() == tables.keys(), f"{path}: {files.keys() ^ tables.keys()}"
+        assert not files.keys() & found.keys(), f"{path}: {files.keys() & found.keys()} are elsewhere too"
+        found |= {name: Kernel(kind, group, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
+    return dict(sorted(found.items()))
+
+
+def add_kernels(registry: Registry, kernels: Iterable[Kernel]) -> dict[str, Solution]:
+    """Write the kernels' Solutions into a registry, and return them by the kernels' names."""
+    definition = registry.definition(DEFINITION.name)
+    solutions = {kernel.name: kernel.solution(definition) for kernel in kernels}
+    for solution in solutions.values():
+        registry.write_solution(solution, definition.op_type)
+    return solutions

@@ -1,0 +1,88 @@
+"""Small registries for tests: RMSNorm over short rows and kernels of a few lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.packing import pack
+from fib_rmsnorm.registry.store import read_jsonl
+from fib_rmsnorm.schema import Settings, Solution, Trace
+
+# Few and short: these tests are about what is said of an evaluation, not about its number.
+QUICK = Settings(warmup_runs=1, iterations=3, num_trials=1)
+
+RIGHT = """\
+import torch
+
+
+def run(x, weight, eps):
+    x_fp32 = x.float()
+    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+"""
+WRONG = """\
+def run(x, weight, eps):
+    return x * weight
+"""
+
+
+def make_registry(root: Path, hidden: int = 128, batch_sizes: Sequence[int] = (1, 8)) -> Registry:
+    (root / "definitions").mkdir(parents=True)
+    (root / "solutions").mkdir()
+    registry = Registry(root)
+    definition = RmsNorm().define(hidden)
+    registry.write_definition(definition)
+    registry.write_workloads(definition, generate_workloads(definition, batch_sizes))
+    return registry
+
+
+def add_sources(registry: Registry, name: str, files: dict[str, str], manifest: str | None = None) -> Path:
+    """Write a folder of sources (by default of a Python solution) for the registry's only Definition."""
+    definition = next(iter(registry.definitions()))
+    folder = registry.layout.solutions / "tester" / "norm" / definition / name
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    (folder / "solution.toml").write_text(manifest or python_manifest(name))
+    return folder
+
+
+def python_manifest(name: str) -> str:
+    return f"""\
+name = "{name}"
+
+[spec]
+language = "python"
+entry_point = "kernel.py::run"
+target_hardware = ["cpu"]
+destination_passing_style = false
+dependencies = []
+"""
+
+
+def add_kernel(registry: Registry, name: str, source: str = RIGHT) -> Solution:
+    """Add a Python solution of one file and pack it."""
+    add_sources(registry, name, {"kernel.py": source})
+    return next(solution for solution in pack_all(registry) if solution.name == name)
+
+
+def pack_all(registry: Registry) -> list[Solution]:
+    solutions = pack(registry)
+    for solution in solutions:
+        registry.write_solution(solution, registry.definition(solution.definition).op_type)
+    return solutions
+
+
+def keys(traces: Sequence[Trace]) -> list[tuple[str | None, int]]:
+    """(solution, batch) of each Trace."""
+    return [(trace.solution, trace.workload.axes["batch"]) for trace in traces]
+
+
+def read_output(path: Path) -> list[Trace]:
+    if path.suffix == ".jsonl":
+        return read_jsonl(path, Trace)
+    return [Trace.model_validate(record) for record in json.loads(path.read_text())]

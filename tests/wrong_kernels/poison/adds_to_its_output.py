@@ -1,0 +1,5 @@
+from .rmsnorm import normalize
+
+
+def run(x, weight, eps, out):
+    out += normalize(x, weight, eps)

@@ -1,0 +1,171 @@
+"""The private names of the package that wrong kernels attack: a rename in the package changes this file alone.
+
+Packed into every Solution that imports it. Nothing of the package is imported before it is attacked, because other
+evaluators run these kernels too.
+"""
+
+import gc
+import importlib
+import sys
+from dataclasses import dataclass
+
+PACKAGE = "fib_rmsnorm"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A class or function of a module, or an attribute of either or of a class's objects."""
+
+    module: str
+    path: str
+
+    def __str__(self):
+        return f"{PACKAGE}.{self.module}.{self.path}"
+
+    @property
+    def name(self):
+        return self.path.rpartition(".")[2]
+
+    @property
+    def owner(self):
+        """The module or the class that has it."""
+        found = importlib.import_module(f"{PACKAGE}.{self.module}")
+        for name in self.path.split(".")[:-1]:
+            found = getattr(found, name)
+        return found
+
+    def get(self):
+        return getattr(self.owner, self.name)
+
+    def replace(self, value):
+        setattr(self.owner, self.name, value)
+
+    def objects(self):
+        """All objects of this class that Python's garbage collector knows."""
+        if f"{PACKAGE}.{self.module}" not in sys.modules:
+            return []
+        kind = self.get()
+        return [thing for thing in gc.get_objects() if type(thing) is kind]
+
+    def of(self, thing):
+        return getattr(thing, self.name)
+
+    def replace_in(self, thing, value):
+        setattr(thing, self.name, value)
+
+
+@dataclass(frozen=True)
+class Local:
+    """A local variable of a function."""
+
+    function: Target
+    name: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string in the source of a module."""
+
+    module: str
+    text: str
+
+
+# The worker: its requests, and the answers to them.
+SERVE = Target("sandbox.channel", "serve")
+HANDLERS = Local(SERVE, "handlers")
+CHANNEL = Target("sandbox.channel", "Channel")
+SOCKET = Target("sandbox.channel", "Channel._socket")
+WORKER = Target("evaluation.worker.worker_process", "Worker")
+WORKER_CALL = Target("evaluation.worker.worker_process", "Worker.call")
+WORKER_CHANNEL = Target("evaluation.worker.worker_process", "Worker._channel")
+WORKER_CHECK = Target("evaluation.worker.worker_process", "Worker.check")
+WORKER_HANDLERS = Target("evaluation.worker.worker_process", "Worker.handlers")
+WORKER_TARGET = Target("evaluation.worker.worker_process", "Worker._target")
+WORKER_TIME = Target("evaluation.worker.worker_process", "Worker.time")
+WORKER_TIMED_CALLS = Target("evaluation.worker.worker_process", "Worker._timing")
+TIMER = Target("evaluation.worker.worker_process", "_Target.timer")
+COMPARED = Target("evaluation.worker.worker_process", "same_bits")
+SPANS = Target("evaluation.worker.worker_messages", "Timed.span_ms")
+BUSY = Target("evaluation.worker.worker_messages", "Timed.busy_ms")
+PIECES = Target("evaluation.worker.worker_messages", "Timed.pieces")
+OK = Target("sandbox.asking", "Refusal.ok")
+STATUS = Target("sandbox.asking", "Refusal.status")
+MESSAGE = Target("sandbox.asking", "Refusal.message")
+FATAL = Target("sandbox.asking", "Refusal.fatal")
+OUTPUTS_FILE = Text("sandbox.fork_server", "fib-rmsnorm-outputs")
+CHECKED_CALL = Target("evaluation.worker.caller", "SolutionCaller.run_checked")
+
+# What prepares timed calls and keeps what they left.
+TIMED_CALLS = Target("evaluation.worker.timed_calls", "TimedCalls")
+COUNT = Target("evaluation.worker.timed_calls", "TimedCalls._timed")
+RING = Target("evaluation.worker.timed_calls", "TimedCalls._ring")
+BUFFERS = Target("evaluation.worker.timed_calls", "TimedCalls.buffers")
+RETURNED = Target("evaluation.worker.timed_calls", "TimedCalls._returned")
+PREPARE = Target("evaluation.worker.timed_calls", "TimedCalls.prepare")
+LOOK = Target("evaluation.worker.timed_calls", "TimedCalls.look")
+INPUTS = Target("evaluation.worker.timed_calls", "TimedCalls._inputs")
+
+# Its inputs and outputs.
+FRESH_INPUTS = Target("evaluation.tensors.fresh_inputs", "FreshInputs")
+VALUES = Target("evaluation.tensors.fresh_inputs", "FreshInputs._values")
+NUMBER_AFTER = Target("evaluation.tensors.fresh_inputs", "FreshInputs.number_after")
+SET = Target("evaluation.tensors.fresh_inputs", "FreshInputs.set")
+CHANGED = Target("evaluation.tensors.fresh_inputs", "FreshInputs.changed")
+STEP = Target("evaluation.tensors.fresh_inputs", "_Draw.step_to")
+WRITE = Target("evaluation.tensors.fresh_inputs", "_Draw._write")
+OUTPUT_BUFFERS = Target("evaluation.tensors.output_buffers", "OutputBuffers")
+TENSORS = Target("evaluation.tensors.output_buffers", "OutputBuffers.tensors")
+INSIDES = Target("evaluation.tensors.output_buffers", "OutputBuffers._insides")
+OVERRUN = Target("evaluation.tensors.output_buffers", "OutputBuffers.overrun")
+BITS_TORCH = Target("evaluation.tensors.bits", "torch")
+
+# The timers.
+CLOCK = Target("evaluation.timing.cpu_clock", "clock")
+CPU_CLOCK = Target("evaluation.timing.cpu_clock", "CpuClock")
+MEASURE = Target("evaluation.timing.cpu_clock", "CpuClock.measure")
+TIMER_NAME = Target("evaluation.timing.cpu_clock", "CpuClock.name")
+TICK = Target("evaluation.timing.cpu_clock", "CpuClock.tick_ms")
+TIME_EACH = Target("evaluation.timing.cpu_clock", "_time_each")
+PREPARED = Local(MEASURE, "prepare")
+AFTER = Local(MEASURE, "after")
+CALL = Local(TIME_EACH, "call")
+STARTED = Local(TIME_EACH, "started")
+CUPTI = Target("evaluation.timing.cupti", "Cupti")
+CUPTI_RECORDER = Target("evaluation.timing.cupti", "Cupti._recorder")
+RECORDER = Target("evaluation.timing.activity", "ActivityRecorder")
+NEXT_RECORD = Target("evaluation.timing.activity", "ActivityRecorder._next")
+KERNEL_RECORD = Target("evaluation.timing.activity", "_KernelRecord")
+CUDA_EVENTS = Target("evaluation.timing.cuda_events", "CudaEvents")
+SAMPLE = Target("evaluation.timing.timer", "Sample")
+SAMPLE_SPAN = Target("evaluation.timing.timer", "Sample.span_ms")
+
+# What looks for all of this.
+REPLACED = Target("evaluation.worker.tamper_check", "TamperCheck.replaced")
+
+
+def frame_of(*functions):
+    """The innermost call of one of the functions on the stack, or None."""
+    names = {function.name for function in functions}
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_name not in names:
+        frame = frame.f_back
+    return frame
+
+
+def is_timed():
+    """Whether a timer is on the stack."""
+    return frame_of(MEASURE) is not None
+
+
+def current_timed_calls():
+    """The object that prepares timed calls, if one of them is on the stack."""
+    frame = frame_of(MEASURE)
+    return frame and frame.f_locals[PREPARED.name].__self__
+
+
+def replace_inputs(stand_in_for):
+    """Have the object that prepares timed calls take its inputs from what `stand_in_for` makes of them."""
+    for calls in TIMED_CALLS.objects():
+        inputs = INPUTS.of(calls)
+        if type(inputs) is FRESH_INPUTS.get():
+            INPUTS.replace_in(calls, stand_in_for(inputs))
