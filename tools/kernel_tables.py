@@ -1,4 +1,4 @@
-"""The tables of docs/cheats.md: which kernels tests/ holds, and what two evaluators say of it."""
+"""The tables of docs/appendix/cheats-evidence.md: which kernels tests/ holds, and what two evaluators say of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-PAGE = ROOT / "docs" / "cheats.md"
+PAGE = ROOT / "docs" / "appendix" / "cheats-evidence.md"
 COMPARISON = ROOT / "docs" / "upstream_verdicts.json"  # by tools/compare_with_upstream.py
 ENDS = "<!-- end -->"
 

@@ -1,4 +1,4 @@
-"""The tables of docs/measuring.md: what several clocks say of the same kernels.
+"""The tables of docs/appendix/measuring-evidence.md: what several clocks say of the same kernels.
 
 Of the registry's (tools/cross_check_timing.py), and of kernels that do one thing each (tools/probe_clocks.py).
 """
@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "measuring.md"
+PAGE = ROOT / "docs" / "appendix" / "measuring-evidence.md"
 FIGURES = ROOT / "docs" / "timing_h200.json"
 PROBES = ROOT / "docs" / "clock_probes_h200.json"
 ENDS = "<!-- end -->"
