@@ -1,0 +1,45 @@
+"""The pages: every link between them leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LONGEST = {"README.md": 150, "CHANGELOG.md": 80, "architecture.md": 110, "measuring.md": 150, "kernels.md": 150}
+LONGEST |= {"cheats.md": 150, "tuning.md": 150}
+
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    targets = LINK.findall(CODE.sub("", FENCE.sub("", page.read_text())))
+    assert [target for target in targets if not target.startswith("https://") and not leads_somewhere(page, target)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_as_long_as_somebody_reads(page):
+    assert len(page.read_text().splitlines()) <= LONGEST.get(page.name, 1000)
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    path = (page.parent / name).resolve() if name else page
+    return path.is_relative_to(ROOT) and path.exists() and (not anchor or anchor in anchors(path))
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_an_anchor_is_made_as_github_makes_it(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# C++ on a CPU\n\n## Triton: what `x` is tied to\n\n```\n# a comment\n```\n")
+    assert anchors(page) == {"c-on-a-cpu", "triton-what-x-is-tied-to"}
