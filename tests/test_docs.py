@@ -9,8 +9,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-LONGEST = {"README.md": 150, "CHANGELOG.md": 80, "architecture.md": 110, "measuring.md": 150, "kernels.md": 150}
-LONGEST |= {"cheats.md": 150, "tuning.md": 150}
+MOST_LINES = {
+    "README.md": 150,
+    "CHANGELOG.md": 80,
+    "docs/architecture.md": 110,
+    "docs/cheats.md": 150,
+    "docs/kernels.md": 150,
+    "docs/measuring.md": 150,
+    "docs/tuning.md": 150,
+}
+"""What is longer belongs into docs/appendix/."""
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
@@ -20,12 +28,14 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page):
     targets = LINK.findall(CODE.sub("", FENCE.sub("", page.read_text())))
-    assert [target for target in targets if not target.startswith("https://") and not leads_somewhere(page, target)] == []
+    assert [
+        target for target in targets if not target.startswith("https://") and not leads_somewhere(page, target)
+    ] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_is_as_long_as_somebody_reads(page):
-    assert len(page.read_text().splitlines()) <= LONGEST.get(page.name, 1000)
+@pytest.mark.parametrize(("page", "most"), MOST_LINES.items())
+def test_a_page_says_only_what_a_reader_needs(page, most):
+    assert len((ROOT / page).read_text().splitlines()) <= most
 
 
 def leads_somewhere(page: Path, target: str) -> bool:

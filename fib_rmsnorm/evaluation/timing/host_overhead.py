@@ -2,7 +2,7 @@
 
 On a cloud's virtual processors calls take 1.3 to 1.4 times as long for seconds at a time, each processor at times of
 its own: as if the core's other hardware thread, which the system is not shown, were let to somebody else
-(docs/measuring.md, "The host's time").
+(docs/measuring.md, "Host time").
 """
 
 from __future__ import annotations
