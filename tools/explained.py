@@ -27,7 +27,7 @@ where these compilers are installed.
 | barriers | 1 |
 | occupancy | many bytes in flight: many warps, or many loads of each |
 | waves | not just above a whole number, which leaves most multiprocessors idle at the end |
-| load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if several rows share a program's weight |
+| load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if rows share a program's weight |
 | store sectors | 256 for that row: `out` |
 """
 
