@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fib_rmsnorm.evaluation import readiness as survey
+from fib_rmsnorm.evaluation import machine_report
 from fib_rmsnorm.machine import capabilities
 from fib_rmsnorm.machine.devices import Device
 
@@ -16,7 +16,7 @@ GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
 def machine(monkeypatch, tmp_path):
     """A machine without GPUs whose tools and cache are what a test says."""
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(survey, "cuda_devices", list)
+    monkeypatch.setattr(machine_report, "cuda_devices", list)
     return monkeypatch
 
 
@@ -38,9 +38,9 @@ def test_a_machine_without_gpu(fib, machine, tmp_path):
 
 
 def test_gpus_that_are_alike_are_one_line(fib, machine):
-    machine.setattr(survey, "cuda_devices", lambda: GPUS)
-    machine.setattr(survey, "cupti_fault", lambda: "No module named 'cupti'")
-    machine.setattr(survey, "timer_name", lambda device: "cpu_clock" if device == "cpu" else "cuda_events")
+    machine.setattr(machine_report, "cuda_devices", lambda: GPUS)
+    machine.setattr(machine_report, "cupti_fault", lambda: "No module named 'cupti'")
+    machine.setattr(machine_report, "timer_name", lambda device: "cpu_clock" if device == "cpu" else "cuda_events")
     outcome = fib("env")
     row = outcome.row("cuda:0-2", "cuda_events")
     assert "  Test GPU  " in row and "  80.0 GB  " in row
@@ -61,7 +61,7 @@ def test_gpus_that_are_alike_are_one_line(fib, machine):
 )
 def test_what_is_missing_says_what_to_install(fib, machine, missing, language, said):
     machine.setattr(capabilities, missing, lambda: None)
-    machine.setattr(survey, missing, lambda: None)
+    machine.setattr(machine_report, missing, lambda: None)
     row = fib("env").row(language, "cpu")
     assert row.split()[:3] == [language, "cpu", "no"]
     assert said in row
@@ -108,7 +108,7 @@ def test_json(fib):
 
 
 def test_libraries_that_are_missing_are_named(fib, machine):
-    machine.setattr(survey, "library_versions", lambda: {"torch": "2.99"})
+    machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99"})
     outcome = fib("env")
     assert outcome.row("tilelang", "missing")
     assert outcome.row("torch", "2.99")
