@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS
+from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
-Latency = Annotated[FiniteFloat, Field(ge=0)]
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -98,12 +98,9 @@ class Time(Request):
 
 
 @dataclass(frozen=True)
-class Timed:
-    """One trial: a value for each timed call."""
+class Timed(TrialTimes):
+    """One trial."""
 
-    span_ms: Annotated[list[Latency], Field(min_length=1)]
-    busy_ms: Annotated[list[Latency], Field(min_length=1)]
-    pieces: Annotated[list[int], Field(min_length=1)]
     clock_ns: int
     """What the worker's clock, which is the system's, read at the end."""
     repeated: Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=MOST_ATTEMPTS - 1)]

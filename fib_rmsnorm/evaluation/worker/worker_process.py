@@ -18,6 +18,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError, Sample
+from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
@@ -134,7 +135,7 @@ class Worker:
         )
 
     def time(self, message: Message) -> Timed:
-        """Time one trial: a span, a busy time and a number of pieces for each call."""
+        """Time one trial."""
         request = Time.model_validate(message)
         target, _ = self._require_built()
         timed_calls = self._require_timed_calls()
@@ -159,13 +160,7 @@ class Worker:
             except WrongOutputError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal += len(samples)
-        return Timed(
-            repeated=repeated,
-            span_ms=[sample.span_ms for sample in samples],
-            busy_ms=[sample.busy_ms for sample in samples],
-            pieces=[sample.pieces for sample in samples],
-            clock_ns=perf_counter_ns(),
-        )
+        return Timed(**vars(collect(samples)), repeated=repeated, clock_ns=perf_counter_ns())
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of one of the timed calls since this was last asked."""
