@@ -71,6 +71,7 @@ def describe_performance(
         latency_p95_ms=p95,
         busy_ms=middle([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
+        launches=results.trials[-1].launches,
         hot_latency_ms=middle(results.hot.span_ms, tick) if results.hot else None,
         a_a_difference=difference,
         bytes_moved=conditions.bytes_moved,

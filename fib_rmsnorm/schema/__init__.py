@@ -23,7 +23,16 @@ from flashinfer_bench.data import (
 )
 
 from fib_rmsnorm.schema.digest import digest, trace_id
-from fib_rmsnorm.schema.trace import Ceiling, Clocks, Correctness, Evaluation, Performance, Settings, Trace
+from fib_rmsnorm.schema.trace import (
+    Ceiling,
+    Clocks,
+    Correctness,
+    Evaluation,
+    KernelLaunch,
+    Performance,
+    Settings,
+    Trace,
+)
 
 __all__ = [
     "AxisConst",
@@ -36,6 +45,7 @@ __all__ = [
     "Environment",
     "Evaluation",
     "EvaluationStatus",
+    "KernelLaunch",
     "Performance",
     "RandomInput",
     "SafetensorsInput",

@@ -6,6 +6,7 @@ they do not know, so traces written here load there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from flashinfer_bench.data import Correctness
@@ -14,7 +15,7 @@ from flashinfer_bench.data import Performance as UpstreamPerformance
 from flashinfer_bench.data import Trace as UpstreamTrace
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "Performance", "Settings", "Trace"]
+__all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "KernelLaunch", "Performance", "Settings", "Trace"]
 
 # Outputs are compared in float32, which has no numbers beyond.
 _Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
@@ -77,6 +78,23 @@ class Clocks(BaseModel):
     other_processes: int | None = None
 
 
+_Size = Annotated[int, Field(ge=0, lt=1 << 32)]
+
+
+@dataclass(frozen=True)
+class KernelLaunch:
+    """A kernel as it was launched in a timed call. A plain dataclass: it is made beside untrusted code."""
+
+    name: Annotated[str, Field(max_length=256)]
+    """As the driver knows it: mangled if it is from C++, cut if it is long."""
+    grid: tuple[_Size, _Size, _Size]
+    block: tuple[_Size, _Size, _Size]
+    registers: _Size
+    """Of a thread."""
+    static_shared_bytes: _Size
+    dynamic_shared_bytes: _Size
+
+
 class Performance(UpstreamPerformance):
     """Latency with its distribution, and all that says how far to trust it. `latency_ms` is the median."""
 
@@ -105,6 +123,8 @@ class Performance(UpstreamPerformance):
     """Median over calls of the sum of the durations of all device work; the latency is the span."""
     pieces: int | None = None
     """Kernels, copies and fills of a call."""
+    launches: list[KernelLaunch] | None = None
+    """The first kernels of the last timed call, in the order they started; None where the timer has no records."""
     hot_latency_ms: float | None = None
     """Median latency with the inputs and outputs in cache, if asked for."""
     a_a_difference: float | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from fib_rmsnorm.schema import Ceiling, Clocks, trace_id
+from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, trace_id
 from support.full_registry import CUDA, DEFINITION, make_trace
 
 CLOCKS = Clocks(
@@ -104,6 +106,18 @@ def test_all_that_says_how_far_to_trust_a_latency(show):
         "Clock": "1755 MHz before, 1980 (1950 to 1995) during, 1965 after, memory 2619 MHz",
         "Conditions": "throttled: sw_power_cap, at most 41 °C, 2 other processes on the device",
     }.items() <= facts(show()).items()
+
+
+def test_what_was_launched(show):
+    one = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
+    assert "Kernel" not in facts(show(launches=None))
+    told = facts(show(launches=[one]))["Kernel"]
+    assert told == "RmsNorm: grid 8 x 1 x 1, block 256 x 1 x 1, 40 registers a thread, 32 B shared"
+    other = replace(one, name="scale\x1b[2J", static_shared_bytes=0, dynamic_shared_bytes=4096)
+    two = facts(show(launches=[one, other]))
+    assert two["Kernel 1"] == told
+    assert two["Kernel 2"].startswith("scale\N{REPLACEMENT CHARACTER}[2J: grid 8 x 1 x 1")
+    assert two["Kernel 2"].endswith("40 registers a thread, 4.10 kB dynamic shared")
 
 
 def test_a_call_of_one_piece_is_busy_all_along(show):

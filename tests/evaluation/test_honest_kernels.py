@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fib_rmsnorm.evaluation.timing import cupti_fault
 from support.honest_kernels import BATCH_SIZES, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
 
 # All of the kernels are evaluated when the first test begins.
@@ -59,3 +60,23 @@ def test_no_honest_kernel_calls_a_library_of_kernels(evaluations):
     for name in NAMES:
         calls = evaluations[name, 8].performance.library_calls
         assert calls == (None if KERNELS[name].language == "python" else [])
+
+
+@pytest.mark.gpu
+def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
+    if fault := cupti_fault():
+        pytest.skip(fault)
+    found = evaluate_all(tmp_path / "registry", ["cuda_two_kernels"], "cuda:0")
+    for batch in BATCH_SIZES:
+        evaluation = found["cuda_two_kernels", batch]
+        assert evaluation.status.value == "PASSED", evaluation.log
+        launches = evaluation.performance.launches
+        for launch, name, shared_bytes in zip(launches, ("Reduce", "Scale"), (32, 0), strict=True):
+            assert name in launch.name
+            assert (launch.grid, launch.block) == ((batch, 1, 1), (256, 1, 1))
+            assert 0 < launch.registers < 256
+            assert (launch.static_shared_bytes, launch.dynamic_shared_bytes) == (shared_bytes, 0)
+
+
+def test_a_cpu_launches_no_kernels(evaluations):
+    assert evaluations["cpp_threads", 8].performance.launches is None

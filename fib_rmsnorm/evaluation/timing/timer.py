@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import KernelLaunch
 
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
@@ -18,6 +21,8 @@ _FEWEST_CALLS = 1
 
 MOST_ATTEMPTS = 3
 """At a trial whose measurement fails: records that were dropped once need not be again."""
+MOST_LAUNCHES = 32
+"""Of a call that are told; `Sample.pieces` counts all."""
 
 
 class MeasurementError(Exception):
@@ -38,6 +43,8 @@ class Sample(NamedTuple):
     """The sum of its pieces of work: less than the span where it waits, more where pieces overlap."""
     pieces: int = 1
     """Kernels, copies and fills that it ran."""
+    launches: tuple[KernelLaunch, ...] | None = None
+    """Its first kernels; None for all calls but a trial's last, and where the timer has no records of them."""
 
 
 class Timer(Protocol):

@@ -18,7 +18,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import Performance
+from fib_rmsnorm.schema import KernelLaunch, Performance
 
 _STOPPED = {
     "interval": "until the median was known within 1%",
@@ -36,6 +36,7 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
     yield from fields(
         {
             **_latency_fields(performance),
+            **_launch_fields(performance.launches or []),
             **_speed_fields(performance),
             **_ceiling_fields(performance),
             **_cost_fields(performance),
@@ -71,6 +72,22 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
         "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
         "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",
     }
+
+
+def _launch_fields(launches: list[KernelLaunch]) -> dict[str, str]:
+    """A line for each kernel of a call."""
+    told = {}
+    for number, launch in enumerate(launches, 1):
+        grid, block = (" x ".join(map(str, size)) for size in (launch.grid, launch.block))
+        static, dynamic = launch.static_shared_bytes, launch.dynamic_shared_bytes
+        told[f"Kernel {number}" if len(launches) > 1 else "Kernel"] = joined(
+            f"{launch.name}: grid {grid}",
+            f"block {block}",
+            f"{count(launch.registers, 'register')} a thread",
+            f"{format_bytes(static)} shared" if static else "",
+            f"{format_bytes(dynamic)} dynamic shared" if dynamic else "",
+        )
+    return told
 
 
 def _speed_fields(performance: Performance) -> dict[str, str]:

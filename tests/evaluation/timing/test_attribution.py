@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError
+from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord
+from fib_rmsnorm.evaluation.timing.timer import MOST_LAUNCHES, MeasurementError
 
 OURS, THEIRS = 13, 7
 
@@ -42,6 +45,38 @@ def test_each_call_gets_what_ran_behind_our_work(calls, source):
 def test_what_is_ours_at_the_end_does_not_count():
     samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
+
+
+def launched_rows(sample):
+    return None if sample.launches is None else [launch.grid[0] for launch in sample.launches]
+
+
+def timeline_of_kernels(*calls):
+    """As many calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
+    rows = chain.from_iterable(calls)
+    return [
+        piece._replace(kernel=bytes(KernelRecord(grid_x=number)))
+        if piece.stream == THEIRS and (number := next(rows))
+        else piece
+        for piece in timeline([[(1, 2)] * len(call) for call in calls])
+    ]
+
+
+def test_the_last_call_tells_what_it_launched():
+    pieces = timeline_of_kernels([8], [0, 16, 8, 99])
+    samples = attribute(reversed(pieces), OURS, [0, 1])  # the last piece is our own kernel
+    assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
+
+
+def test_a_call_of_copies_launched_nothing():
+    assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0])[-1]) == []
+
+
+def test_of_many_launches_the_first_are_told():
+    rows = list(range(1, 3 * MOST_LAUNCHES))
+    (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
+    assert launched_rows(sample) == rows[:MOST_LAUNCHES]
+    assert sample.pieces == len(rows)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""What a worker tells of a trial comes over as it was, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MOST_LAUNCHES
+from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
+from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask
+from fib_rmsnorm.schema import KernelLaunch, Performance
+
+LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
+TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], clock_ns=5, repeated=[])
+
+
+class Answers:
+    """A process that answers so, in JSON."""
+
+    def __init__(self, answer):
+        self._message = json.loads(json.dumps({"ok": True, **vars(answer)}, default=vars))
+        self.killed = False
+
+    def request(self, _message, _deadline, _limit):
+        return self._message
+
+    def kill(self):
+        self.killed = True
+
+
+def ask_for_trial(process):
+    return ask(process, Time(calls=2, cold=True, budget_s=1), Timed, 0.0)
+
+
+@pytest.mark.parametrize("launches", [None, [], [LAUNCH], [LAUNCH] * MOST_LAUNCHES])
+def test_a_trial_comes_over_as_it_was(launches):
+    timed = replace(TIMED, launches=launches)
+    assert ask_for_trial(Answers(timed)) == timed
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"launches": [LAUNCH] * (MOST_LAUNCHES + 1)},
+        {"launches": "RmsNorm"},
+        {"launches": [None]},
+        {"launches": [{}]},
+        {"launches": {"0": LAUNCH}},
+        *(
+            {"launches": [replace(LAUNCH, **wrong)]}
+            for wrong in (
+                {"name": "x" * 257},
+                {"name": 5},
+                {"grid": (8, 1)},
+                {"grid": (8, 1, 1, 1)},
+                {"grid": (8, 1, -1)},
+                {"grid": [8] * 100_000},
+                {"block": (1 << 32, 1, 1)},
+                {"block": (1.5, 1, 1)},
+                {"registers": None},
+                {"registers": float("inf")},
+                {"static_shared_bytes": -1},
+                {"dynamic_shared_bytes": 10**400},
+            )
+        ),
+        {"span_ms": []},
+        {"span_ms": [float("nan")]},
+        {"busy_ms": [-1.0]},
+        {"pieces": [1.5]},
+        {"clock_ns": None},
+        {"repeated": ["again"] * MOST_ATTEMPTS},
+    ],
+    ids=lambda changes: str(changes)[:60],
+)
+def test_anything_else_is_refused_and_ends_the_process(changes):
+    process = Answers(replace(TIMED, **changes))
+    with pytest.raises(InvalidAnswerError, match="invalid answer") as caught:
+        ask_for_trial(process)
+    assert process.killed
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("launches", [None, [LAUNCH]])
+def test_a_trace_keeps_what_was_launched(launches):
+    from flashinfer_bench.data import Performance as UpstreamPerformance
+
+    written = Performance(latency_ms=1, reference_latency_ms=1, speedup_factor=1, launches=launches).model_dump_json()
+    assert Performance.model_validate_json(written).launches == launches
+    assert UpstreamPerformance.model_validate_json(written).latency_ms == 1
