@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BATCH_SIZES ?= 1,8,32,128,512
+CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
 .PHONY: bench test check fix setup clean
 
@@ -16,6 +17,7 @@ test: $(READY)
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(CLANG_FORMAT) --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_docs.py --check
@@ -24,6 +26,7 @@ check: $(READY)
 fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(CLANG_FORMAT) -i
 	$(BIN)/fib-rmsnorm solve
 	$(BIN)/python tools/generate_docs.py
 

@@ -23,7 +23,7 @@ constexpr int VEC = 8;  // elements of 16 bytes
 constexpr int VECS_PER_ROW = COLS / VEC;
 constexpr int ROWS_AHEAD = 1024;  // about what runs at once
 
-enum class Weight { EARLY, COMPILER, LATE };        // requested with x, when the compiler likes, after the reduction
+enum class Weight { EARLY, COMPILER, LATE };         // requested with x, when the compiler likes, after the reduction
 enum class Reduction { READ_ALL, SHUFFLES, TWICE };  // how the sums of warps become the row's
 enum class Cache { NORMAL, STREAMING, WIDE, AHEAD, KEEP };  // hints to the caches
 
@@ -81,8 +81,10 @@ __device__ uint4 load_now(const uint4* ptr) {
 
 template <Cache CACHE>
 __device__ void store(uint4* ptr, uint4 value) {
-  if constexpr (CACHE == Cache::STREAMING) __stcs(ptr, value);
-  else *ptr = value;
+  if constexpr (CACHE == Cache::STREAMING)
+    __stcs(ptr, value);
+  else
+    *ptr = value;
 }
 
 // Predicated, so that no branch leaves out the code before it.
@@ -150,7 +152,8 @@ __global__ void __launch_bounds__(THREADS* ROWS, BLOCKS) row_kernel(Rows rows) {
   if (is_row) {
 #pragma unroll
     for (int i = 0; i < VECS; ++i)
-      x[i] = WEIGHT == Weight::COMPILER ? __ldg(rows.x + first + i * THREADS) : load_now<CACHE>(rows.x + first + i * THREADS);
+      x[i] = WEIGHT == Weight::COMPILER ? __ldg(rows.x + first + i * THREADS)
+                                        : load_now<CACHE>(rows.x + first + i * THREADS);
 #pragma unroll
     for (int i = 0; i < VECS; ++i) {
       if (WEIGHT == Weight::EARLY) weight[i] = load_now(rows.weight + threadIdx.x + i * THREADS);
@@ -223,12 +226,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) persistent_kernel(Rows rows) 
 #pragma unroll
     for (int i = 0; i < VECS; ++i) {
       x[i] = next[i];
-      if (following < rows.batch)
-        next[i] = load_now(rows.x + following * VECS_PER_ROW + threadIdx.x + i * THREADS);
+      if (following < rows.batch) next[i] = load_now(rows.x + following * VECS_PER_ROW + threadIdx.x + i * THREADS);
     }
 #pragma unroll
     for (int i = 0; i < VECS; ++i) sum += squares(x[i]);
-    const float rstd = rsqrtf(row_sum<Reduction::READ_ALL, WARPS>(sum, partials[turn], threadIdx.x) * (1.f / COLS) + rows.eps);
+    const float rstd =
+        rsqrtf(row_sum<Reduction::READ_ALL, WARPS>(sum, partials[turn], threadIdx.x) * (1.f / COLS) + rows.eps);
 #pragma unroll
     for (int i = 0; i < VECS; ++i)
       rows.out[row * VECS_PER_ROW + threadIdx.x + i * THREADS] = scale(x[i], weight[i], rstd);
@@ -260,7 +263,8 @@ __global__ void __launch_bounds__(THREADS, 1) bulk_kernel(Rows rows) {
   for (int i = 0; i < VECS; ++i) weight[i] = __ldg(rows.weight + threadIdx.x + i * THREADS);
   __syncthreads();
   asm volatile(
-      "{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared.b64 done, [%0], 0;\n@!done bra WAIT;\n}" ::"r"(barrier)
+      "{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared.b64 done, [%0], 0;\n@!done bra WAIT;\n}" ::"r"(
+          barrier)
       : "memory");
   uint4 x[VECS];
   float sum = 0;

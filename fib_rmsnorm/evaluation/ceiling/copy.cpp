@@ -1,6 +1,6 @@
 // The copy that kernels are measured against on CPU: threads pinned to cores of their own, or those of torch's OpenMP,
-// each with an equal part. What is read beyond what is written is folded together, so that no read can be left out; what is
-// written beyond what is read is a constant.
+// each with an equal part. What is read beyond what is written is folded together, so that no read can be left out;
+// what is written beyond what is read is a constant.
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
@@ -119,9 +119,7 @@ struct Copy {
       from += done, to += done, range.begin += done;
     }
     if (streams && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
-      stream(to, range.size(), [&](int64_t i) {
-        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-      });
+      stream(to, range.size(), [&](int64_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)); });
       const int64_t done = range.size() / LINE * LINE;
       from += done, to += done, range.begin += done;
     }

@@ -72,7 +72,8 @@ const char* describe(cudaError_t error) { return error == cudaSuccess ? nullptr 
 
 const char* launch_copy(const Amounts& amounts, const LaunchShape& shape) {
   const bool fold = amounts.read > amounts.written;
-  const bool loop = shape.blocks * shape.stretches * shape.threads * shape.vecs < (fold ? amounts.read : amounts.written);
+  const bool loop =
+      shape.blocks * shape.stretches * shape.threads * shape.vecs < (fold ? amounts.read : amounts.written);
   const CopyKernel kernel = select(shape.vecs, loop, fold);
   if (kernel == nullptr) return "vecs: expected 1, 2, 4 or 8";
   const dim3 block(static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.stretches));

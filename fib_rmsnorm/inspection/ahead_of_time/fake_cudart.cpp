@@ -52,8 +52,7 @@ extern "C" {
 // What the tool calls.
 
 void fake_start(const int* figures, int (*counter)(const char*, int, int64_t)) {
-  device = {figures[0], figures[1], figures[2], figures[3], figures[4],
-            figures[5], figures[6], figures[7], figures[8]};
+  device = {figures[0], figures[1], figures[2], figures[3], figures[4], figures[5], figures[6], figures[7], figures[8]};
   count_blocks = counter;
 }
 

@@ -29,13 +29,15 @@ function makeScale(values, kind, from, to, base) {
     const log = (value) => Math.log(value) / Math.log(base);
     let first = log(low), last = log(high);
     const room = Math.max(0.04 * (last - first), 0.1);
-    first -= room; last += room;
+    first -= room;
+    last += room;
     const step = Math.max(1, Math.ceil((last - first) / 8));
     for (let power = Math.ceil(first / step) * step; power <= last; power += step) ticks.push(base ** power);
     return { place: (value) => from + (log(value) - first) / (last - first) * (to - from), ticks };
   }
   const room = Math.max(0.06 * (high - low), 1e-9);
-  low -= room; high += room;
+  low -= room;
+  high += room;
   const rough = (high - low) / 6, unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * unit).find((size) => size >= rough);
   for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) ticks.push(+tick.toPrecision(12));
@@ -64,7 +66,9 @@ class Chart {
       const isLimit = series.kind === "limit";
       const index = isLimit ? limits++ : shown++;
       this.styles.set(series, {
-        index, isLimit, colour: isLimit ? "var(--text)" : `var(--s${index % COLOURS})`,
+        index,
+        isLimit,
+        colour: isLimit ? "var(--text)" : `var(--s${index % COLOURS})`,
         dash: isLimit ? DASHES[index % DASHES.length] : "",
       });
     }
@@ -72,10 +76,13 @@ class Chart {
     this.svg.setAttribute("aria-label", chart.title);
     this.tip = Object.assign(document.createElement("div"), { className: "tip", hidden: true });
     figure.append(this.svg, this.makeLegend(), this.tip);
-    if (chart.note) figure.append(Object.assign(document.createElement("p"), { className: "note", textContent: chart.note }));
+    if (chart.note)
+      figure.append(Object.assign(document.createElement("p"), { className: "note", textContent: chart.note }));
     this.svg.addEventListener("pointermove", (event) => this.point(event));
     this.svg.addEventListener("pointerdown", (event) => this.point(event));
-    this.svg.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+    this.svg.addEventListener("pointerleave", () => {
+      this.tip.hidden = true;
+    });
     new ResizeObserver(() => this.resize()).observe(figure);
     this.resize();
   }
@@ -95,9 +102,13 @@ class Chart {
       const style = this.styles.get(series);
       const button = Object.assign(document.createElement("button"), { type: "button", title: "show or hide" });
       const key = make("svg", { viewBox: "0 0 22 12" });
-      if (series.kind === "bars" || series.kind === "spread") make("rect", { x: 5, y: 1, width: 12, height: 10, fill: style.colour }, key);
+      if (series.kind === "bars" || series.kind === "spread")
+        make("rect", { x: 5, y: 1, width: 12, height: 10, fill: style.colour }, key);
       else {
-        make("line", { x1: 0, x2: 22, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 1.6, "stroke-dasharray": style.dash }, key);
+        make(
+          "line",
+          { x1: 0, x2: 22, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 1.6, "stroke-dasharray": style.dash },
+          key);
         if (!style.isLimit) marker(style.index, 11, 6, style.colour, key);
       }
       button.append(key, series.name);
@@ -120,20 +131,28 @@ class Chart {
     const series = chart.series.filter((each) => !this.hidden.has(each));
     const points = series.flatMap((each) => each.points);
     if (!points.length) return;
-    const ys = points.flatMap((point) => [point.y, point.low, point.high]).filter((y) => y !== null && (y > 0 || chart.y_scale !== "log"));
+    const ys = points.flatMap((point) => [point.y, point.low, point.high])
+                 .filter((y) => y !== null && (y > 0 || chart.y_scale !== "log"));
     const bars = series.some((each) => each.kind === "bars");
     if (bars && chart.y_scale === "log") ys.push(Math.min(...ys) / 3);
     this.y = makeScale(ys, chart.y_scale, HEIGHT - BOTTOM, TOP, 10);
     if (chart.categories.length) {
       const width = (this.width - LEFT - RIGHT) / chart.categories.length;
-      this.x = { place: (value) => LEFT + (value + 0.5) * width, ticks: chart.categories.map((_, index) => index), width };
-    } else this.x = makeScale(points.map((point) => point.x), chart.x_scale, LEFT, this.width - RIGHT, 2);
+      this.x = {
+        place: (value) => LEFT + (value + 0.5) * width,
+        ticks: chart.categories.map((_, index) => index),
+        width
+      };
+    } else
+      this.x = makeScale(points.map((point) => point.x), chart.x_scale, LEFT, this.width - RIGHT, 2);
     this.drawAxes();
     const ranged = series.filter((each) => each.kind === "bars" || each.kind === "spread");
     for (const each of series) {
       const style = this.styles.get(each);
-      if (each.kind === "bars" || each.kind === "spread") this.drawRanged(each, style, ranged.indexOf(each), ranged.length);
-      else this.drawLine(each, style);
+      if (each.kind === "bars" || each.kind === "spread")
+        this.drawRanged(each, style, ranged.indexOf(each), ranged.length);
+      else
+        this.drawLine(each, style);
     }
   }
 
@@ -151,21 +170,37 @@ class Chart {
       make("text", { x: at, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, svg).textContent =
         chart.categories.length ? chart.categories[tick] : short(tick);
     }
-    make("text", { x: (LEFT + this.width - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent = chart.x_label;
+    make("text", { x: (LEFT + this.width - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent =
+      chart.x_label;
     const middle = (TOP + HEIGHT - BOTTOM) / 2;
-    make("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg).textContent = chart.y_label;
+    make("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, svg)
+      .textContent = chart.y_label;
   }
 
   drawLine(series, style) {
     const at = series.points.map((point) => [this.x.place(point.x), this.y.place(point.y)]);
-    make("polyline", {
-      points: at.map((pair) => pair.join(",")).join(" "), fill: "none", stroke: style.colour,
-      "stroke-width": style.isLimit ? 1.2 : 1.8, "stroke-dasharray": style.dash,
-    }, this.svg);
+    make(
+      "polyline", {
+        points: at.map((pair) => pair.join(",")).join(" "),
+        fill: "none",
+        stroke: style.colour,
+        "stroke-width": style.isLimit ? 1.2 : 1.8,
+        "stroke-dasharray": style.dash,
+      },
+      this.svg);
     series.points.forEach((point, index) => {
       const [x, y] = at[index];
       if (point.low > 0 && point.high > 0)
-        make("line", { x1: x, x2: x, y1: this.y.place(point.low), y2: this.y.place(point.high), stroke: style.colour, "stroke-width": 1.8 }, this.svg);
+        make(
+          "line", {
+            x1: x,
+            x2: x,
+            y1: this.y.place(point.low),
+            y2: this.y.place(point.high),
+            stroke: style.colour,
+            "stroke-width": 1.8
+          },
+          this.svg);
       if (!style.isLimit) marker(style.index, x, y, style.colour, this.svg);
       this.spots.push({ x, y, series, point });
     });
@@ -178,10 +213,16 @@ class Chart {
       const isBar = series.kind === "bars";
       const top = this.y.place(isBar ? point.y : point.high);
       const bottom = isBar ? HEIGHT - BOTTOM : this.y.place(point.low);
-      make("rect", { x: x - 0.4 * width, y: top, width: 0.8 * width, height: Math.max(1, bottom - top), fill: style.colour }, this.svg);
+      make(
+        "rect",
+        { x: x - 0.4 * width, y: top, width: 0.8 * width, height: Math.max(1, bottom - top), fill: style.colour },
+        this.svg);
       if (!isBar) {
         const y = this.y.place(point.y);
-        make("line", { x1: x - 0.5 * width, x2: x + 0.5 * width, y1: y, y2: y, stroke: "var(--text)", "stroke-width": 1.2 }, this.svg);
+        make(
+          "line",
+          { x1: x - 0.5 * width, x2: x + 0.5 * width, y1: y, y2: y, stroke: "var(--text)", "stroke-width": 1.2 },
+          this.svg);
       }
       this.spots.push({ x, y: isBar ? top : (top + bottom) / 2, series, point });
     }
@@ -194,13 +235,17 @@ class Chart {
     let best = null, least = 45 ** 2;
     for (const spot of this.spots) {
       const distance = (spot.x - x) ** 2 + (spot.y - y) ** 2;
-      if (distance < least) { least = distance; best = spot; }
+      if (distance < least) {
+        least = distance;
+        best = spot;
+      }
     }
     this.tip.hidden = best === null;
     if (best === null) return;
     const { point, series } = best;
     const range = point.low && point.high ? ` (${short(point.low)} to ${short(point.high)})` : "";
-    this.tip.textContent = `${series.name}\n${point.note ? point.note + ": " : ""}${short(point.y)}${range} ${this.chart.y_label}`;
+    this.tip.textContent =
+      `${series.name}\n${point.note ? point.note + ": " : ""}${short(point.y)}${range} ${this.chart.y_label}`;
     const frame = this.figure.getBoundingClientRect();
     const left = event.clientX - frame.left + 14;
     const most = frame.width - this.tip.offsetWidth - 6;
@@ -242,4 +287,5 @@ for (const input of document.querySelectorAll(".filter")) {
 }
 
 const charts = JSON.parse(document.getElementById("charts").textContent);
-for (const figure of document.querySelectorAll(".chart")) new Chart(figure, charts[figure.dataset.section][figure.dataset.chart]);
+for (const figure of document.querySelectorAll(".chart"))
+  new Chart(figure, charts[figure.dataset.section][figure.dataset.chart]);

@@ -20,10 +20,12 @@ void Run(Tensor x, Tensor weight, double eps, Tensor out) {
       for (int64_t c = 0; c < hidden; ++c) sum += double(x_ptr[row * hidden + c]) * double(x_ptr[row * hidden + c]);
       const double rstd = 1 / std::sqrt(sum / hidden + eps);
       for (int64_t c = 0; c < hidden; ++c) {
-        out_ptr[row * hidden + c] = static_cast<_Float16>(double(x_ptr[row * hidden + c]) * rstd * double(weight_ptr[c]));
+        out_ptr[row * hidden + c] =
+            static_cast<_Float16>(double(x_ptr[row * hidden + c]) * rstd * double(weight_ptr[c]));
       }
     }
-  }).detach();
+  })
+      .detach();
 }
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)

@@ -25,8 +25,8 @@ __global__ void RmsNorm(const half* x, const half* weight, float eps, int64_t hi
 }
 
 void Launch(TensorView x, TensorView weight, double eps, half* out, int64_t rows, cudaStream_t stream) {
-  RmsNorm<<<rows, 256, 0, stream>>>(static_cast<const half*>(x.data_ptr()),
-                                    static_cast<const half*>(weight.data_ptr()), eps, x.size(1), out);
+  RmsNorm<<<rows, 256, 0, stream>>>(static_cast<const half*>(x.data_ptr()), static_cast<const half*>(weight.data_ptr()),
+                                    eps, x.size(1), out);
 }
 
 cudaStream_t CurrentStream(TensorView x) {

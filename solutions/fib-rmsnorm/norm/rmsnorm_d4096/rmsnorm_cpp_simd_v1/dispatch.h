@@ -38,10 +38,8 @@ inline bool HasF16C() {  // g++ before 11 does not know it in __builtin_cpu_supp
 inline const RowKernels& SelectKernels() {
   const InstructionSet best_first[] = {
 #if defined(__x86_64__)
-      {"avx512", __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"),
-       avx512::KERNELS},
-      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C(),
-       avx2::KERNELS},
+      {"avx512", __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"), avx512::KERNELS},
+      {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16C(), avx2::KERNELS},
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
       {"neon", true, neon::KERNELS},
 #endif

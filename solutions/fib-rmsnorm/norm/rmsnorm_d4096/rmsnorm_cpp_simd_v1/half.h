@@ -66,8 +66,8 @@ inline BFloat16 FromFloat<BFloat16>(float value) {
 
 template <>
 inline Half FromFloat<Half>(float value) {
-  constexpr uint32_t HALF_OVERFLOW = 0x47800000u;     // 2^16
-  constexpr uint32_t HALF_MIN_NORMAL = 0x38800000u;   // 2^-14
+  constexpr uint32_t HALF_OVERFLOW = 0x47800000u;    // 2^16
+  constexpr uint32_t HALF_MIN_NORMAL = 0x38800000u;  // 2^-14
   constexpr uint32_t REBIAS = (127u - 15u) << 23;
   const uint32_t bits = FloatBits(value);
   const uint32_t magnitude = bits & ~FLOAT_SIGN;

@@ -72,27 +72,24 @@ std::string ShapeString(ShapeView shape) {
 
 void CheckTensor(const char* name, const TensorView& tensor) {
   if (tensor.device().device_type != kDLCPU) {
-    TVM_FFI_THROW(ValueError) << name << " is on a device of DLPack type "
-                              << tensor.device().device_type << ", expected the CPU (" << kDLCPU
-                              << ")";
+    TVM_FFI_THROW(ValueError) << name << " is on a device of DLPack type " << tensor.device().device_type
+                              << ", expected the CPU (" << kDLCPU << ")";
   }
   if (!tensor.IsContiguous()) {
-    TVM_FFI_THROW(ValueError) << name << " has strides " << ShapeString(tensor.strides())
-                              << " for the shape " << ShapeString(tensor.shape())
-                              << ", expected a contiguous tensor";
+    TVM_FFI_THROW(ValueError) << name << " has strides " << ShapeString(tensor.strides()) << " for the shape "
+                              << ShapeString(tensor.shape()) << ", expected a contiguous tensor";
   }
 }
 
 void CheckLikeX(const char* name, const TensorView& tensor, ShapeView shape, DLDataType dtype) {
   CheckTensor(name, tensor);
   if (tensor.dtype() != dtype) {
-    TVM_FFI_THROW(TypeError) << name << " has dtype " << tensor.dtype() << ", expected " << dtype
-                             << ", the dtype of x";
+    TVM_FFI_THROW(TypeError) << name << " has dtype " << tensor.dtype() << ", expected " << dtype << ", the dtype of x";
   }
   const ShapeView got = tensor.shape();
   if (!std::equal(got.begin(), got.end(), shape.begin(), shape.end())) {
-    TVM_FFI_THROW(ValueError) << name << " has shape " << ShapeString(got) << ", expected "
-                              << ShapeString(shape) << ", which follows from x";
+    TVM_FFI_THROW(ValueError) << name << " has shape " << ShapeString(got) << ", expected " << ShapeString(shape)
+                              << ", which follows from x";
   }
 }
 
@@ -115,9 +112,7 @@ RowKernel SelectKernel(DLDataType dtype) {
   return nullptr;  // not reached
 }
 
-char* DataOf(const TensorView& tensor) {
-  return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
-}
+char* DataOf(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset(); }
 
 void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   CheckArguments(x, weight, out);
@@ -128,20 +123,15 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   const bool aligned = (reinterpret_cast<uintptr_t>(DataOf(out)) | row_bytes) % 64 == 0;
   const Choice* choice = find_choice(batch, hidden, x.dtype().bits / 8);
   const bool stream = aligned && (choice ? choice->stream != 0 : bytes >= STREAM_BYTES);
-  const RowTask task{DataOf(x), DataOf(weight), DataOf(out),
-                     hidden,    eps,            stream,
-                     WorthHolding(hidden)};
+  const RowTask task{DataOf(x), DataOf(weight), DataOf(out), hidden, eps, stream, WorthHolding(hidden)};
 
   const CpuSet cpus = bytes >= PARALLEL_BYTES ? CpuSet::OfThisThread() : CpuSet();
   const int64_t share = bytes / (CHUNKS_PER_THREAD * std::max(1, cpus.count()));
   const int64_t chunk_bytes =
-      choice ? int64_t{choice->chunk_kib} << 10
-             : std::min(std::max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
+      choice ? int64_t{choice->chunk_kib} << 10 : std::min(std::max(share, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES);
   const int64_t chunk_rows = std::max<int64_t>(1, chunk_bytes / row_bytes);
   ForEachChunk((batch + chunk_rows - 1) / chunk_rows, cpus, bytes >= WAKING_BYTES,
-               [&](int64_t chunk) {
-                 kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows));
-               });
+               [&](int64_t chunk) { kernel(task, chunk * chunk_rows, std::min(batch, (chunk + 1) * chunk_rows)); });
 }
 
 }  // namespace

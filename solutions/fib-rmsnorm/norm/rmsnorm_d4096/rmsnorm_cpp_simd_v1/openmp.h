@@ -15,8 +15,7 @@
 // libgomp's entry points, which the OpenMP libraries of LLVM and Intel have too. They are not
 // linked: null where none is loaded.
 extern "C" {
-__attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads,
-                                         unsigned flags);
+__attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_max_threads();
 __attribute__((weak)) int omp_get_thread_num();
 }

@@ -114,8 +114,7 @@ struct Pass {
 
   // The PACK columns from col on.
   template <int WORK>
-  SIMD_TARGET inline __attribute__((always_inline)) void RunPack(int64_t col,
-                                                                 Squares<T>& squares) const {
+  SIMD_TARGET inline __attribute__((always_inline)) void RunPack(int64_t col, Squares<T>& squares) const {
     Pack following;
     if (WORK & SUM) {
       following = Load(next + col);
@@ -139,8 +138,7 @@ template <bool STREAM, bool HOLD, int PARTS, typename T>
 SIMD_TARGET void NormalizeRows(const RowTask& task, int64_t begin, int64_t end) {
   const int64_t hidden = task.hidden;
   alignas(LINE_BYTES) float held[HOLD ? 2 * MAX_HELD_COLUMNS : 1];
-  Pass<STREAM, HOLD, PARTS, T> pass{static_cast<const T*>(task.weight), hidden, held,
-                                    held + hidden};
+  Pass<STREAM, HOLD, PARTS, T> pass{static_cast<const T*>(task.weight), hidden, held, held + hidden};
   if (HOLD) {
     for (int64_t col = 0; col + PACK <= hidden; col += PACK) {
       Store(held + col, Load(pass.weight + col));
@@ -171,9 +169,8 @@ void RunRows(const RowTask& task, int64_t begin, int64_t end) {
     }
   }
   constexpr int64_t MANY_COLUMNS = MANY_PARTS * PAGE_BYTES / static_cast<int64_t>(sizeof(T));
-  const auto normalize_rows = task.hidden >= MANY_COLUMNS
-                                  ? NormalizeRows<STREAM, false, MANY_PARTS, T>
-                                  : NormalizeRows<STREAM, false, FEW_PARTS, T>;
+  const auto normalize_rows = task.hidden >= MANY_COLUMNS ? NormalizeRows<STREAM, false, MANY_PARTS, T>
+                                                          : NormalizeRows<STREAM, false, FEW_PARTS, T>;
   normalize_rows(task, begin, end);
 }
 

@@ -32,8 +32,7 @@ struct DoubleSquares {
     AddHalf(x.high, sums[2], sums[3]);
   }
   SIMD_OP double Total() const {
-    const __m256d sum =
-        _mm256_add_pd(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
+    const __m256d sum = _mm256_add_pd(_mm256_add_pd(sums[0], sums[1]), _mm256_add_pd(sums[2], sums[3]));
     const __m128d pair = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
     return _mm_cvtsd_f64(_mm_add_sd(pair, _mm_unpackhi_pd(pair, pair)));
   }
@@ -70,13 +69,9 @@ SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
           _mm256_mul_ps(_mm256_mul_ps(x.high, factor), weight.high)};
 }
 
-SIMD_OP Pack Load(const float* source) {
-  return {_mm256_loadu_ps(source), _mm256_loadu_ps(source + 8)};
-}
+SIMD_OP Pack Load(const float* source) { return {_mm256_loadu_ps(source), _mm256_loadu_ps(source + 8)}; }
 
-SIMD_OP __m128i LoadBits(const void* source) {
-  return _mm_loadu_si128(static_cast<const __m128i*>(source));
-}
+SIMD_OP __m128i LoadBits(const void* source) { return _mm_loadu_si128(static_cast<const __m128i*>(source)); }
 
 SIMD_OP Pack Load(const Half* source) {
   return {_mm256_cvtph_ps(LoadBits(source)), _mm256_cvtph_ps(LoadBits(source + 8))};

@@ -42,15 +42,13 @@ struct DoubleSquares {
     AddHalf(x.high, sums[2], sums[3]);
   }
   SIMD_OP double Total() const {
-    return _mm512_reduce_add_pd(
-        _mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3])));
+    return _mm512_reduce_add_pd(_mm512_add_pd(_mm512_add_pd(sums[0], sums[1]), _mm512_add_pd(sums[2], sums[3])));
   }
 
  private:
   SIMD_OP static void AddHalf(__m512 x, __m512d& low_sum, __m512d& high_sum) {
     const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
-    const __m512d high = _mm512_cvtps_pd(
-        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+    const __m512d high = _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
     low_sum = _mm512_fmadd_pd(low, low, low_sum);
     high_sum = _mm512_fmadd_pd(high, high, high_sum);
   }
@@ -62,13 +60,9 @@ SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
           _mm512_mul_ps(_mm512_mul_ps(x.high, factor), weight.high)};
 }
 
-SIMD_OP Pack Load(const float* source) {
-  return {_mm512_loadu_ps(source), _mm512_loadu_ps(source + 16)};
-}
+SIMD_OP Pack Load(const float* source) { return {_mm512_loadu_ps(source), _mm512_loadu_ps(source + 16)}; }
 
-SIMD_OP __m256i LoadBits(const void* source) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(source));
-}
+SIMD_OP __m256i LoadBits(const void* source) { return _mm256_loadu_si256(static_cast<const __m256i*>(source)); }
 
 SIMD_OP Pack Load(const Half* source) {
   return {_mm512_cvtph_ps(LoadBits(source)), _mm512_cvtph_ps(LoadBits(source + 16))};
@@ -84,9 +78,7 @@ SIMD_OP Pack Load(const BFloat16* source) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)), _mm512_castsi512_ps(odd)};
 }
 
-SIMD_OP __m256i NarrowHalf(__m512 value) {
-  return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
-}
+SIMD_OP __m256i NarrowHalf(__m512 value) { return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT); }
 
 // Rounds as FromFloat does. A NaN here was made from bfloat16 values or is the processor's own, so
 // its low bits are zero and the addition does not carry out of it. (vcvtneps2bf16 would flush
@@ -107,9 +99,7 @@ SIMD_OP void Store(Half* target, Pack pack) {
   _mm256_storeu_si256(halves + 1, NarrowHalf(pack.high));
 }
 
-SIMD_OP void Store(BFloat16* target, Pack pack) {
-  _mm512_storeu_si512(target, NarrowBFloat16(pack));
-}
+SIMD_OP void Store(BFloat16* target, Pack pack) { _mm512_storeu_si512(target, NarrowBFloat16(pack)); }
 
 SIMD_OP void Store(float* target, Pack pack) {
   _mm512_storeu_ps(target, pack.low);

@@ -54,15 +54,12 @@ struct DoubleSquares {
 };
 
 SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
-  return {vmulq_f32(vmulq_n_f32(x.low, rstd), weight.low),
-          vmulq_f32(vmulq_n_f32(x.high, rstd), weight.high)};
+  return {vmulq_f32(vmulq_n_f32(x.low, rstd), weight.low), vmulq_f32(vmulq_n_f32(x.high, rstd), weight.high)};
 }
 
 SIMD_OP Pack Load(const float* source) { return {vld1q_f32(source), vld1q_f32(source + 4)}; }
 
-SIMD_OP uint16x8_t LoadBits(const void* source) {
-  return vld1q_u16(static_cast<const uint16_t*>(source));
-}
+SIMD_OP uint16x8_t LoadBits(const void* source) { return vld1q_u16(static_cast<const uint16_t*>(source)); }
 
 SIMD_OP Pack Load(const Half* source) {
   const uint16x8_t bits = LoadBits(source);
@@ -70,24 +67,18 @@ SIMD_OP Pack Load(const Half* source) {
           vcvt_f32_f16(vreinterpret_f16_u16(vget_high_u16(bits)))};
 }
 
-SIMD_OP float32x4_t WidenBFloat16(uint16x4_t bits) {
-  return vreinterpretq_f32_u32(vshll_n_u16(bits, 16));
-}
+SIMD_OP float32x4_t WidenBFloat16(uint16x4_t bits) { return vreinterpretq_f32_u32(vshll_n_u16(bits, 16)); }
 
 SIMD_OP Pack Load(const BFloat16* source) {
   const uint16x8_t bits = LoadBits(source);
   return {WidenBFloat16(vget_low_u16(bits)), WidenBFloat16(vget_high_u16(bits))};
 }
 
-SIMD_OP uint16x4_t NarrowHalf(float32x4_t value) {
-  return vreinterpret_u16_f16(vcvt_f16_f32(value));
-}
+SIMD_OP uint16x4_t NarrowHalf(float32x4_t value) { return vreinterpret_u16_f16(vcvt_f16_f32(value)); }
 
 // Rounds as FromFloat does. A NaN here was made from bfloat16 values or is the processor's own, so
 // its low bits are zero and the addition does not carry out of it.
-SIMD_OP uint16x4_t NarrowBFloat16(float32x4_t value) {
-  return vrshrn_n_u32(vreinterpretq_u32_f32(value), 16);
-}
+SIMD_OP uint16x4_t NarrowBFloat16(float32x4_t value) { return vrshrn_n_u32(vreinterpretq_u32_f32(value), 16); }
 
 SIMD_OP void Store(Half* target, Pack pack) {
   vst1q_u16(&target->bits, vcombine_u16(NarrowHalf(pack.low), NarrowHalf(pack.high)));

@@ -202,9 +202,7 @@ const struct ShutdownAtUnload {
 // those that are awake, or if it is worth waking them, others.
 template <typename Body>
 void ForEachChunk(int64_t chunks, const CpuSet& cpus, bool worth_waking, const Body& body) {
-  const auto run_chunk = [](const void* context, int64_t chunk) {
-    (*static_cast<const Body*>(context))(chunk);
-  };
+  const auto run_chunk = [](const void* context, int64_t chunk) { (*static_cast<const Body*>(context))(chunk); };
   const int threads = std::max(1, cpus.count());
   Job job{chunks, std::min(threads, Job::MOST_PARTS), run_chunk, &body};
   if (threads == 1) return job.Work(0);

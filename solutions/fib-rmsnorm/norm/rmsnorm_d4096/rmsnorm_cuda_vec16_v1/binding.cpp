@@ -19,8 +19,7 @@ void* data(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr
 void check_matches_x(const char* name, const TensorView& tensor, const TensorView& x,
                      std::initializer_list<int64_t> shape) {
   if (tensor.ndim() != static_cast<int>(shape.size()))
-    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got "
-                              << tensor.ndim();
+    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got " << tensor.ndim();
   for (int axis = 0; axis < tensor.ndim(); ++axis) {
     const int64_t expected = shape.begin()[axis];
     if (tensor.size(axis) != expected)
@@ -31,10 +30,9 @@ void check_matches_x(const char* name, const TensorView& tensor, const TensorVie
     TVM_FFI_THROW(TypeError) << name << ": expected dtype " << x.dtype() << " as x, got " << tensor.dtype();
   const DLDevice expected = x.device(), got = tensor.device();
   if (got.device_type != expected.device_type || got.device_id != expected.device_id)
-    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id
-                              << " as x, got DLPack device " << got.device_type << ":" << got.device_id;
-  if (!tensor.IsContiguous())
-    TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
+    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id << " as x, got DLPack device "
+                              << got.device_type << ":" << got.device_id;
+  if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
 }
 
 auto launcher_for(DLDataType dtype) {
@@ -49,8 +47,7 @@ void run(TensorView x, TensorView weight, double eps, TensorView out) {
   const DLDevice device = x.device();
   if (device.device_type != kDLCUDA)
     TVM_FFI_THROW(ValueError) << "x: expected a CUDA tensor, got DLPack device type " << device.device_type;
-  if (x.ndim() != 2)
-    TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
+  if (x.ndim() != 2) TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
   const int64_t batch = x.size(0), hidden = x.size(1);
   check_matches_x("x", x, x, {batch, hidden});
   check_matches_x("weight", weight, x, {hidden});

@@ -43,8 +43,8 @@ struct Enqueue<KERNEL> {
     }
     void* pointers[] = {&params...};
     // The driver's codes are the runtime's.
-    return static_cast<cudaError_t>(launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0,
-                                           queue.stream, pointers, nullptr));
+    return static_cast<cudaError_t>(
+        launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, queue.stream, pointers, nullptr));
   }
 };
 

@@ -100,8 +100,8 @@ cudaError_t launch_rows(const Rows& rows, const LaunchShape& shape, int vecs_per
 template <typename Element>
 cudaError_t launch_loop(const Rows& rows, int64_t cols, float inverse_hidden, const Queue& queue) {
   return Enqueue<rmsnorm_loop<Element>>::run(queue, rows.batch, MAX_THREADS, static_cast<const Element*>(rows.x),
-                                             static_cast<const Element*>(rows.weight),
-                                             static_cast<Element*>(rows.out), cols, inverse_hidden, rows.eps);
+                                             static_cast<const Element*>(rows.weight), static_cast<Element*>(rows.out),
+                                             cols, inverse_hidden, rows.eps);
 }
 
 template <typename T, typename Pair>

@@ -184,8 +184,7 @@ constexpr int LEAST_BLOCKS = VECS == TIGHT_VECS ? TIGHT_THREADS / THREADS : 1;
 // One row for a block of THREADS, which hold VECS vectors each: the row is exactly as long.
 template <typename Pair, int VECS, int THREADS>
 __global__ void __launch_bounds__(THREADS, (LEAST_BLOCKS<VECS, THREADS>))
-    rmsnorm_row(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, float eps,
-                unsigned int none) {
+    rmsnorm_row(const Vec<Pair>* x_ptr, const Vec<Pair>* weight_ptr, Vec<Pair>* out_ptr, float eps, unsigned int none) {
   constexpr int HIDDEN = THREADS * VECS * Vec<Pair>::PAIRS * 2;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (THREADS * VECS) + threadIdx.x;
 
@@ -251,8 +250,8 @@ __global__ void __launch_bounds__(MAX_THREADS)
 // (Element is then a single number).
 template <typename Element>
 __global__ void __launch_bounds__(MAX_THREADS)
-    rmsnorm_loop(const Element* x_ptr, const Element* weight_ptr, Element* out_ptr, int64_t cols,
-                 float inverse_hidden, float eps) {
+    rmsnorm_loop(const Element* x_ptr, const Element* weight_ptr, Element* out_ptr, int64_t cols, float inverse_hidden,
+                 float eps) {
   const Element* x_row = x_ptr + blockIdx.x * cols;
   Element* out_row = out_ptr + blockIdx.x * cols;
 
