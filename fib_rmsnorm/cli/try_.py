@@ -62,7 +62,7 @@ def command(
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
-        draft = draft_solution(kernel, wanted, entry)
+        draft = draft_solution(registry, kernel, wanted, entry)
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0])
         config = RunConfig(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
         with closing(run_try(fork_server, trial, config)) as events:

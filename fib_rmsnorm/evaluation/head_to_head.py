@@ -48,7 +48,7 @@ def plan_head_to_head(
     if len(names) > 1:
         raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
     definition = registry.definition(names.pop() if names else DEFAULT_DEFINITION)
-    first, second = (_find(known, name, definition) for name in (old, new))
+    first, second = (_find(registry, known, name, definition) for name in (old, new))
     for rival in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
@@ -62,8 +62,8 @@ def plan_head_to_head(
     return HeadToHead(definition, first, second, workloads, device)
 
 
-def _find(known: dict[str, Solution], name: str, definition: Definition) -> Solution:
-    return known[name] if name in known else draft_solution(Path(name), definition)
+def _find(registry: Registry, known: dict[str, Solution], name: str, definition: Definition) -> Solution:
+    return known[name] if name in known else draft_solution(registry, Path(name), definition)
 
 
 def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:

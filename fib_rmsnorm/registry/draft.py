@@ -14,7 +14,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry import Registry, pack
 from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.packing import definition_suffix, read_sources
+from fib_rmsnorm.registry.packing import definition_suffix
+from fib_rmsnorm.registry.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
     BuildSpec,
@@ -43,7 +44,7 @@ def find_solution(registry: Registry, name: str, definition: str | None = None) 
         registry.definition(definition)  # a mistyped one is no fault of the Solution's name
     if path.exists() and (path.suffix or "/" in name):
         wanted = registry.definition(definition or DEFAULT_DEFINITION)
-        return wanted, draft_solution(path, wanted)
+        return wanted, draft_solution(registry, path, wanted)
     solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
@@ -56,25 +57,28 @@ def find_solution(registry: Registry, name: str, definition: str | None = None) 
     return registry.definition(found.definition), found
 
 
-def draft_solution(path: Path, definition: Definition, entry: str | None = None) -> Solution:
+def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:
     """Make a Solution of a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
+
+    A solution.toml beside the file, or in the folder, may include shared files of the registry.
 
     The language comes from the suffix and the imports, the calling style from the entry point's parameters:
     as many as the Definition has inputs means value-returning, with its outputs too destination-passing.
     Raises InputError that says what is missing.
     """
     if path.is_dir():
-        return _draft_folder(path, definition, entry)
+        return _draft_folder(registry, path, definition, entry)
     if not path.is_file():  # a FIFO would be waited for
         raise InputError(f"{path}: neither a regular file nor a folder")
     text = read_text(path)
+    shared = _find_shared(registry, path.parent)
     languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
     if any(language.is_compiled for language in languages):
         spec = _native_spec(path, text, languages[0], definition, entry or DEFAULT_ENTRY)
-        sources = _with_includes(path)
+        sources = _with_includes(path, shared)
     elif languages:
         spec = _python_spec(path, text, languages, definition, entry or DEFAULT_ENTRY)
-        sources = _with_siblings(path, text)
+        sources = _with_siblings(path, text, shared)
     else:
         raise InputError(f"{path}: cannot tell the language: name it .py, .cu or .cpp, or give a source folder")
     return _solution(path, definition, spec, sources)
@@ -87,13 +91,21 @@ def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list
         raise InputError(f"{path}: {describe(error)}") from None
 
 
-def _draft_folder(path: Path, definition: Definition, entry: str | None) -> Solution:
+def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
+    manifest = folder / MANIFEST
+    include = read_manifest(manifest).include if manifest.exists() else []
+    return find_included(folder, include, registry.layout.solutions)
+
+
+def _draft_folder(registry: Registry, path: Path, definition: Definition, entry: str | None) -> Solution:
     if not (path / MANIFEST).exists():
         raise InputError(f"{path}: a folder needs a {MANIFEST}; or name the kernel's file")
-    spec = read_manifest(path / MANIFEST).spec
+    manifest = read_manifest(path / MANIFEST)
+    spec = manifest.spec
     if entry:
         spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
-    return _solution(path.resolve(), definition, spec, read_sources(path))
+    sources = read_sources(path, manifest.include, registry.layout.solutions)
+    return _solution(path.resolve(), definition, spec, sources)
 
 
 def _python_spec(path: Path, text: str, languages: Sequence[Language], definition: Definition, entry: str) -> BuildSpec:
@@ -150,8 +162,8 @@ def _imported_modules(tree: ast.Module) -> list[str]:
     return names
 
 
-def _with_siblings(path: Path, text: str) -> list[SourceFile]:
-    """The file and the modules beside it that it imports, directly or through each other."""
+def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
+    """The file and the modules, beside it or shared, that it imports, directly or through each other."""
     found: dict[str, SourceFile] = {}
     waiting = [(path, text)]
     while waiting:
@@ -160,7 +172,8 @@ def _with_siblings(path: Path, text: str) -> list[SourceFile]:
             continue
         found[file.name] = SourceFile(path=file.name, content=content)
         for name in _imported_modules(_parse(file, content)):
-            sibling = path.parent / f"{name.split('.')[0]}.py"
+            module = f"{name.split('.')[0]}.py"
+            sibling = shared.get(module, path.parent / module)
             if sibling.is_file():
                 waiting.append((sibling, read_text(sibling)))
     return list(found.values())
@@ -189,22 +202,28 @@ def _native_spec(path: Path, text: str, language: Language, definition: Definiti
     )
 
 
-def _with_includes(path: Path) -> list[SourceFile]:
-    """The file and every header it includes with quotes, as far as they lie in its folder."""
+def _with_includes(path: Path, shared: dict[str, Path]) -> list[SourceFile]:
+    """The file and every header it includes with quotes, as far as they lie in its folder or are shared."""
     folder = path.parent.resolve()
     found: dict[str, SourceFile] = {}
-    waiting = [path.resolve()]
+    waiting = {path.name: path}
     while waiting:
-        file = waiting.pop()
-        name = file.relative_to(folder).as_posix()
-        if name in found:
-            continue
+        name, file = waiting.popitem()
         content = read_text(file)
         found[name] = SourceFile(path=name, content=content)
         for include in _INCLUDE.findall(content):
-            for base in (file.parent, folder):
-                header = (base / include).resolve()
-                if header.is_file() and header.is_relative_to(folder):
-                    waiting.append(header)
-                    break
+            headers = (_find_header(folder, base / include, shared) for base in (Path(name).parent, Path()))
+            header = next(filter(None, headers), None)
+            if header is not None and header[0] not in found:
+                waiting[header[0]] = header[1]
     return list(found.values())
+
+
+def _find_header(folder: Path, path: Path, shared: dict[str, Path]) -> tuple[str, Path] | None:
+    """The name of a header in the Solution, and its file."""
+    if path.as_posix() in shared:
+        return path.as_posix(), shared[path.as_posix()]
+    header = (folder / path).resolve()
+    if not header.is_file() or not header.is_relative_to(folder):
+        return None
+    return header.relative_to(folder).as_posix(), header

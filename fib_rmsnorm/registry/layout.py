@@ -20,12 +20,17 @@ TUNING = "tuning"
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
+def is_safe_name(name: str) -> bool:
+    """Whether `name` can be one component of a path, and leads nowhere else."""
+    return bool(_SAFE_NAME.fullmatch(name)) and len(name) <= 200
+
+
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can be one component of a path; names come from files and are not to be trusted.
 
     Raises InputError otherwise, so nothing is ever written outside a registry's folders.
     """
-    if not _SAFE_NAME.fullmatch(name) or len(name) > 200:
+    if not is_safe_name(name):
         raise InputError(f"{what} {name!r} is not a safe name: use letters, digits, '.', '_', '+' and '-', at most 200")
     return name
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import is_safe_name
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import BuildSpec
 
@@ -82,8 +83,25 @@ class Manifest(BaseModel):
     description: str | None = None
     definitions: list[str] = Field(default_factory=list)
     """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
+    include: list[str] = Field(default_factory=list)
+    """Shared files, by their paths in the registry's solutions/."""
     checked_spec: _Spec = Field(alias="spec")
     tune: Tuning | None = None
+
+    @field_validator("include")
+    @classmethod
+    def _check_include(cls, include: list[str]) -> list[str]:
+        for path in include:
+            if not all(map(is_safe_name, path.split("/"))):
+                raise ValueError(f"{path!r} is not the path of a file inside solutions/")
+        return include
+
+    @model_validator(mode="after")
+    def _check_table_is_own(self) -> Manifest:
+        for path in self.include if self.tune else ():
+            if self.tune and PurePosixPath(path).name == self.tune.table:
+                raise ValueError(f"include: {path!r} takes the place of the table, which is each Solution's own")
+        return self
 
     @property
     def spec(self) -> BuildSpec:

@@ -1,4 +1,4 @@
-"""Sources on disk -> Solutions: every `solution.toml` and the files beside it."""
+"""Sources on disk -> Solutions: every `solution.toml`, the files beside it and the shared files that it includes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
-from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.registry.source_folder import read_sources
+from fib_rmsnorm.registry.store import describe
 from fib_rmsnorm.schema import Definition, Solution, SourceFile
-
-_LEFT_OUT = {"__pycache__"}
 
 
 class NoDefinitionError(InputError):
@@ -69,7 +68,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    sources = read_sources(folder)
+    sources = read_sources(folder, manifest.include, registry.layout.solutions)
     wanted = manifest.definitions or [home]
     served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
     if not served:
@@ -101,24 +100,3 @@ def _make_solution(
         )
     except ValidationError as error:
         raise InputError(f"{folder / MANIFEST}: {describe(error)}") from None
-
-
-def read_sources(folder: Path) -> list[SourceFile]:
-    """Every file of the folder but the manifest, hidden files and caches, in order of path."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if any(part in _LEFT_OUT or part.startswith(".") for part in relative.parts):
-            continue
-        if path.is_symlink():
-            raise InputError(f"{path}: a link; sources must be plain files inside their folder")
-        if path.suffix == ".json":
-            raise InputError(f"{path}: no JSON among the sources: flashinfer-bench would read it as a Solution")
-        if path.is_file() and relative.as_posix() != MANIFEST:
-            content = read_text(path)
-            if not content.strip():
-                continue  # the schema has no empty sources
-            found.append(SourceFile(path=relative.as_posix(), content=content))
-    if not found:
-        raise InputError(f"{folder}: no sources beside {MANIFEST}")
-    return found

@@ -138,7 +138,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
         wanted = filter(_has_a_key, definitions.values())
         for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
-            yield Tunable(name, folder, tuning, definition, draft_solution(folder, definition), None)
+            yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None)
         return
     author, home = folder.parents[2].name, folder.parent.name
     definitions |= _define_kept(registry, author, name, definitions)

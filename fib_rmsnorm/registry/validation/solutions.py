@@ -99,9 +99,9 @@ def _compare(
 
 
 def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:
-    """What packing complains of, at the file it names; about a folder as a whole, at its manifest."""
+    """What packing complains of, at the file it names, which may be shared; about a whole folder, at its manifest."""
     message = str(error)
-    for path in (manifest.parent, *manifest.parent.rglob("*")):
+    for path in (manifest.parent, *dataset.layout.solutions.rglob("*")):
         if message.startswith(f"{path}: "):
             message = message.removeprefix(f"{path}: ")
             return dataset.finding("error", manifest if path.is_dir() else path, message)

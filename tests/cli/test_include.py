@@ -1,0 +1,165 @@
+"""`include` in a solution.toml: shared files, packed into each Solution that names them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from faults import errors_of
+from registries import RIGHT, add_sources, python_manifest
+from stock import PYTHON, PYTHON_FILE, PYTHON_FOLDER
+
+KERNEL = RIGHT.replace("import torch\n", "import torch\n\nfrom .rows import rsqrt\n").replace("torch.rsqrt", "rsqrt")
+ROWS = "from .roots import rsqrt\n"
+ROOTS = "from torch import rsqrt\n"
+SHARED = ("tester/shared/rows.py", "tester/shared/roots.py")
+
+
+def including(*paths: str, name: str = "one_v1") -> str:
+    return python_manifest(name).replace("\n[spec]", f"include = {json.dumps(paths)}\n\n[spec]")
+
+
+def share(registry, files: dict[str, str]) -> Path:
+    folder = registry.layout.solutions / "tester" / "shared"
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+@pytest.fixture
+def sharing(registry):
+    """Two Solutions that share two files; the folder of the first."""
+    share(registry, {"rows.py": ROWS, "roots.py": ROOTS})
+    add_sources(registry, "two_v1", {"kernel.py": KERNEL}, including(*SHARED, name="two_v1"))
+    return add_sources(registry, "one_v1", {"kernel.py": KERNEL}, including(*SHARED))
+
+
+def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sharing):
+    assert fib("solve", "--root", registry.root).code == 0
+    for solution in registry.solutions().values():
+        packed = {source.path: source.content for source in solution.sources}
+        assert packed == {"kernel.py": KERNEL, "roots.py": ROOTS, "rows.py": ROWS}
+
+
+def test_editing_a_shared_file_outdates_every_solution_that_includes_it(fib, registry, sharing):
+    add_sources(registry, "three_v1", {"kernel.py": RIGHT}, python_manifest("three_v1"))
+    fib("solve", "--root", registry.root)
+    assert errors_of(fib("validate", registry.root)) == []
+    (registry.layout.solutions / SHARED[0]).write_text("from torch import rsqrt\n")
+    errors = errors_of(fib("validate", registry.root))
+    assert [error.split(":")[0].rpartition("/")[2] for error in errors] == ["one_v1.json", "two_v1.json"]
+    assert all("sources: not what its sources" in error for error in errors)
+    fib("solve", "--root", registry.root)
+    assert errors_of(fib("validate", registry.root)) == []
+
+
+@pytest.mark.parametrize("kernel", ["", "kernel.py"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_try_finds_shared_files(fib, registry, sharing, tmp_path, kernel, copied):
+    """Also for a folder, or a file beside a solution.toml, that was copied out of the registry."""
+    folder = sharing.rename(tmp_path / "copy") if copied else sharing
+    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu", "--root", registry.root)
+    outcome = fib("try", folder / kernel, *options)
+    assert outcome.code == 0, outcome.err + outcome.out
+
+
+def test_try_finds_shared_headers(fib, registry):
+    share(
+        registry, {"rows.h": '#include "roots.h"\n#include "own.h"\n', "roots.h": "#define ROOTS\n", "unused.h": "#\n"}
+    )
+    files = {"kernel.cpp": '#include "norm/own.h"\n', "own.h": "#define OWN\n", "norm/own.h": '#include "rows.h"\n'}
+    paths = [f"tester/shared/{name}.h" for name in ("rows", "roots", "unused")]
+    folder = add_sources(registry, "one_v1", files, including(*paths))
+    from fib_rmsnorm.registry.draft import _find_shared, _with_includes
+
+    found = _with_includes(folder / "kernel.cpp", _find_shared(registry, folder))
+    assert {source.path for source in found} == {"kernel.cpp", "norm/own.h", "own.h", "roots.h", "rows.h"}
+
+
+REFUSED = {
+    "above": ("../../secret.py", "is not the path of a file inside solutions/"),
+    "inside, by a detour": ("tester/../tester/shared/rows.py", "is not the path of a file inside solutions/"),
+    "absolute": ("/etc/hostname", "is not the path of a file inside solutions/"),
+    "nothing": ("", "is not the path of a file inside solutions/"),
+    "hidden": ("tester/shared/.rows.py", "is not the path of a file inside solutions/"),
+    "NUL": ("tester/shared/rows.py\0", "is not the path of a file inside solutions/"),
+    "missing": ("tester/shared/row.py", "no such file in "),
+    "folder": ("tester/shared", "no such file in "),
+    "link": ("tester/shared/link.py", "a link; included files must be plain files inside "),
+    "link to a shared file": ("tester/shared/inner.py", "a link; included files must be plain files inside "),
+    "file in a linked folder": ("tester/shared/linked/secret.py", "a link; included files must be plain files inside "),
+    "broken link": ("tester/shared/broken.py", "no such file in "),
+    "its own": ("tester/norm/rmsnorm_d128/one_v1/kernel.py", "which the folder holds already"),
+    "a name that is taken": ("tester/shared/kernel.py", "which the folder holds already"),
+    "JSON": ("tester/shared/rows.json", "no JSON among the sources"),
+    "no text": ("tester/shared/bytes.py", "not a text file (UTF-8)"),
+}
+
+
+@pytest.fixture
+def faulty(registry, tmp_path):
+    """A shared folder with everything that is not to be included."""
+    shared = share(registry, {"rows.py": ROWS, "kernel.py": "another", "rows.json": "{}"})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
+    (shared / "link.py").symlink_to(tmp_path / "outside" / "secret.py")
+    (shared / "inner.py").symlink_to("rows.py")
+    (shared / "linked").symlink_to(tmp_path / "outside")
+    (shared / "broken.py").symlink_to("nothing.py")
+    (shared / "bytes.py").write_bytes(b"\xff\xfe")
+    return registry
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refuses_in_one_line(fib, faulty, fault):
+    path, said = REFUSED[fault]
+    add_sources(faulty, "one_v1", {"kernel.py": RIGHT}, including(path))
+    outcome = fib("solve", "--root", faulty.root)
+    assert outcome.code == 2 and said in outcome.err and len(outcome.err.splitlines()) == 1
+    assert not list(faulty.layout.solutions.rglob("one_v1.json"))
+
+
+def test_refuses_two_files_of_one_name(fib, registry):
+    share(registry, {"rows.py": ROWS})
+    add_sources(registry, "two_v1", {"kernel.py": RIGHT, "rows.py": ROWS})
+    paths = ("tester/shared/rows.py", "tester/norm/rmsnorm_d128/two_v1/rows.py")
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including(*paths))
+    outcome = fib("solve", "--root", registry.root)
+    said = f"include: '{paths[1]}' and '{paths[0]}' would both be packed as 'rows.py'"
+    assert outcome.code == 2 and outcome.err == f"fib-rmsnorm: {folder / 'solution.toml'}: {said}\n"
+
+
+def test_refuses_a_shared_table(fib, registry):
+    share(registry, {"choices.py": "CHOICES = {}\n"})
+    tune = '\n[tune]\ntable = "choices.py"\nparameters = { rows = [1, 2] }\n'
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including("tester/shared/choices.py") + tune)
+    outcome = fib("solve", "--root", registry.root)
+    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
+    assert "include: 'tester/shared/choices.py' takes the place of the table" in outcome.err
+
+
+def test_validate_names_the_file_at_fault(fib, stocked):
+    shared = Path("solutions/shared")
+    shared.mkdir()
+    (shared / "bytes.py").write_bytes(b"\xff")
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    text = manifest.read_text()
+    manifest.write_text('include = ["shared/bytes.py"]\n' + text)
+    assert errors_of(fib("validate")) == ["solutions/shared/bytes.py: error: not a text file (UTF-8)"]
+    manifest.write_text('include = ["shared/rows.py"]\n' + text)
+    (error,) = errors_of(fib("validate"))
+    assert error.startswith(f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/rows.py': no such file in ")
+    manifest.write_text('include = ["shared/../rows.py", "/"]\n' + text)
+    (error,) = errors_of(fib("validate"))
+    assert error == (
+        f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/../rows.py' is not the path of a file inside solutions/"
+    )
+    assert PYTHON in Path(PYTHON_FILE).read_text()
+
+
+def test_init_brings_the_shared_files(fib, tmp_path):
+    assert fib("init", tmp_path / "fresh").code == 0
+    assert list((tmp_path / "fresh" / "solutions").glob("*/shared/*/*.h"))
+    assert errors_of(fib("validate", tmp_path / "fresh")) == []
