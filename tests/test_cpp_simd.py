@@ -89,7 +89,7 @@ def run_script(script: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("name", SETS)
 def test_it_is_right_at_every_instruction_set(name):
-    said = run_script("import test_cpp_simd; test_cpp_simd.check_all(); print('right')", RMSNORM_ISA=name)
+    said = run_script("import test_cpp_simd; test_cpp_simd.check_all(); print('right')", FIB_RMSNORM_ISA=name)
     if "expected one of" in said:
         pytest.skip(f"this machine has no {name}")
     assert said == "right"
@@ -113,5 +113,5 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
 
 
 def test_an_unknown_instruction_set_is_named():
-    said = run_script("import test_cpp_simd; test_cpp_simd.check_all()", RMSNORM_ISA="sse9")
-    assert "RMSNORM_ISA is 'sse9', expected one of: " in said and "portable" in said
+    said = run_script("import test_cpp_simd; test_cpp_simd.check_all()", FIB_RMSNORM_ISA="sse9")
+    assert "FIB_RMSNORM_ISA is 'sse9', expected one of: " in said and "portable" in said

@@ -12,18 +12,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <sstream>
-#include <string>
 
 #include "choices.h"
-#include "dispatch.h"
+#include "instruction_set.h"
 #include "row_task.h"
+#include "tensor_checks.h"
 #include "thread_pool.h"
 
 namespace {
-
-using tvm::ffi::ShapeView;
-using tvm::ffi::TensorView;
 
 // Sizes in bytes of x. Less than this is not worth sharing with a thread that is awake.
 constexpr int64_t PARALLEL_BYTES = 128 << 10;
@@ -63,44 +59,15 @@ bool WorthHolding(int64_t hidden) {
   return hidden <= MAX_HELD_COLUMNS && held_bytes <= l1_bytes / 2;
 }
 
-std::string ShapeString(ShapeView shape) {
-  std::ostringstream text;
-  for (size_t i = 0; i < shape.size(); ++i) text << (i == 0 ? "[" : ", ") << shape[i];
-  text << (shape.empty() ? "[]" : "]");
-  return text.str();
-}
-
-void CheckTensor(const char* name, const TensorView& tensor) {
-  if (tensor.device().device_type != kDLCPU) {
-    TVM_FFI_THROW(ValueError) << name << " is on a device of DLPack type " << tensor.device().device_type
-                              << ", expected the CPU (" << kDLCPU << ")";
-  }
-  if (!tensor.IsContiguous()) {
-    TVM_FFI_THROW(ValueError) << name << " has strides " << ShapeString(tensor.strides()) << " for the shape "
-                              << ShapeString(tensor.shape()) << ", expected a contiguous tensor";
-  }
-}
-
-void CheckLikeX(const char* name, const TensorView& tensor, ShapeView shape, DLDataType dtype) {
-  CheckTensor(name, tensor);
-  if (tensor.dtype() != dtype) {
-    TVM_FFI_THROW(TypeError) << name << " has dtype " << tensor.dtype() << ", expected " << dtype << ", the dtype of x";
-  }
-  const ShapeView got = tensor.shape();
-  if (!std::equal(got.begin(), got.end(), shape.begin(), shape.end())) {
-    TVM_FFI_THROW(ValueError) << name << " has shape " << ShapeString(got) << ", expected " << ShapeString(shape)
-                              << ", which follows from x";
-  }
-}
-
 void CheckArguments(const TensorView& x, const TensorView& weight, const TensorView& out) {
-  CheckTensor("x", x);
-  if (x.ndim() != 2 || x.size(1) == 0) {
-    TVM_FFI_THROW(ValueError) << "x has shape " << ShapeString(x.shape())
-                              << ", expected [batch, hidden] with hidden > 0";
-  }
-  CheckLikeX("weight", weight, {x.size(1)}, x.dtype());
-  CheckLikeX("out", out, x.shape(), x.dtype());
+  const DLDeviceType device_type = x.device().device_type;
+  if (device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "x: expected a CPU tensor, got DLPack device " << device_type;
+  if (x.ndim() != 2) TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
+  const int64_t batch = x.size(0), hidden = x.size(1);
+  if (hidden == 0) TVM_FFI_THROW(ValueError) << "x: expected rows of at least 1 element, got 0";
+  check_matches_x("x", x, x, {batch, hidden});
+  check_matches_x("weight", weight, x, {hidden});
+  check_matches_x("out", out, x, {batch, hidden});
 }
 
 RowKernel SelectKernel(DLDataType dtype) {
@@ -112,18 +79,16 @@ RowKernel SelectKernel(DLDataType dtype) {
   return nullptr;  // not reached
 }
 
-char* DataOf(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset(); }
-
 void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   CheckArguments(x, weight, out);
   const RowKernel kernel = SelectKernel(x.dtype());
   const int64_t batch = x.size(0), hidden = x.size(1);
   const int64_t row_bytes = hidden * (x.dtype().bits / 8);
   const int64_t bytes = batch * row_bytes;
-  const bool aligned = (reinterpret_cast<uintptr_t>(DataOf(out)) | row_bytes) % 64 == 0;
+  const bool aligned = (reinterpret_cast<uintptr_t>(data(out)) | row_bytes) % 64 == 0;
   const Choice* choice = find_choice(batch, hidden, x.dtype().bits / 8);
   const bool stream = aligned && (choice ? choice->stream != 0 : bytes >= STREAM_BYTES);
-  const RowTask task{DataOf(x), DataOf(weight), DataOf(out), hidden, eps, stream, WorthHolding(hidden)};
+  const RowTask task{data(x), data(weight), data(out), hidden, eps, stream, WorthHolding(hidden)};
 
   const CpuSet cpus = bytes >= PARALLEL_BYTES ? CpuSet::OfThisThread() : CpuSet();
   const int64_t share = bytes / (CHUNKS_PER_THREAD * std::max(1, cpus.count()));

@@ -6,34 +6,11 @@
 #include <tvm/ffi/function.h>
 
 #include <cstdint>
-#include <initializer_list>
 
 #include "launch.h"
+#include "tensor_checks.h"
 
 namespace {
-
-using tvm::ffi::TensorView;
-
-void* data(const TensorView& tensor) { return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset(); }
-
-void check_matches_x(const char* name, const TensorView& tensor, const TensorView& x,
-                     std::initializer_list<int64_t> shape) {
-  if (tensor.ndim() != static_cast<int>(shape.size()))
-    TVM_FFI_THROW(ValueError) << name << ": expected " << shape.size() << " dimensions, got " << tensor.ndim();
-  for (int axis = 0; axis < tensor.ndim(); ++axis) {
-    const int64_t expected = shape.begin()[axis];
-    if (tensor.size(axis) != expected)
-      TVM_FFI_THROW(ValueError) << name << ": expected size " << expected << " on axis " << axis << ", got "
-                                << tensor.size(axis);
-  }
-  if (tensor.dtype() != x.dtype())
-    TVM_FFI_THROW(TypeError) << name << ": expected dtype " << x.dtype() << " as x, got " << tensor.dtype();
-  const DLDevice expected = x.device(), got = tensor.device();
-  if (got.device_type != expected.device_type || got.device_id != expected.device_id)
-    TVM_FFI_THROW(ValueError) << name << ": expected device cuda:" << expected.device_id << " as x, got DLPack device "
-                              << got.device_type << ":" << got.device_id;
-  if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": expected a contiguous tensor, got strides";
-}
 
 auto launcher_for(DLDataType dtype) {
   if (dtype == DLDataType{kDLFloat, 16, 1}) return launch_fp16;

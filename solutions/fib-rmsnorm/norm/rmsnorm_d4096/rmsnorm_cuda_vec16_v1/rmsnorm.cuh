@@ -7,63 +7,14 @@
 // weight is requested before anything waits for x. Where the threads of a row are known to the compiler, the way
 // to the first load and through the reduction is short. What each of this gave is in docs/kernels.md.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "row_sum.cuh"
+#include "vec.cuh"
+
 namespace {
-
-constexpr int WARP = 32;
-constexpr int MAX_THREADS = 512;
-constexpr int MAX_WARPS = MAX_THREADS / WARP;
-// x and weight then take 64 of the 128 registers that 512 threads can have each.
-constexpr int MAX_VECS_PER_THREAD = 8;
-constexpr int FULL_BLOCK = 128;
-// Only rows wider than one warp meet in shared memory, and a block has at most this many of them.
-constexpr int MAX_SHARED_ROWS = MAX_THREADS / (2 * WARP);
-
-// 16 bytes of a row. It moves as raw words, since the compiler would load and store an array of pairs pair by
-// pair; the arithmetic sees pairs, because the hardware converts two elements at a time.
-template <typename Pair>
-struct Vec {
-  static constexpr int PAIRS = sizeof(uint4) / sizeof(Pair);
-  uint4 words;
-  __device__ Pair* pairs() { return reinterpret_cast<Pair*>(&words); }
-  __device__ const Pair* pairs() const { return reinterpret_cast<const Pair*>(&words); }
-};
-
-// __ldg, since even a plain copy of words is split when it is only used as pairs. Reading x through the
-// read-only path is safe in place too: a thread reads its own elements before it writes them.
-template <typename Pair>
-__device__ Vec<Pair> load(const Vec<Pair>* ptr) {
-  return {__ldg(reinterpret_cast<const uint4*>(ptr))};
-}
-
-template <typename T>
-__device__ T load(const T* ptr) {
-  return *ptr;
-}
-
-// Requests it here and now: loads through the read-only path the compiler moves down to where they are used, and
-// those of the weight would wait until x has arrived.
-template <typename Pair>
-__device__ Vec<Pair> load_now(const Vec<Pair>* ptr) {
-  uint4 words;
-  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "l"(ptr));
-  return {words};
-}
-
-__device__ float2 widen(__half2 pair) { return __half22float2(pair); }
-__device__ float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
-__device__ float2 widen(float2 pair) { return pair; }
-
-__device__ void narrow(float2 pair, __half2& to) { to = __float22half2_rn(pair); }
-__device__ void narrow(float2 pair, __nv_bfloat162& to) { to = __float22bfloat162_rn(pair); }
-__device__ void narrow(float2 pair, float2& to) { to = pair; }
 
 template <typename Pair>
 __device__ float sum_of_squares(const Vec<Pair>& x) {
@@ -100,77 +51,9 @@ __device__ T scale(const T& x, const T& weight, float rstd) {
   return static_cast<T>(static_cast<float>(x) * rstd * static_cast<float>(weight));
 }
 
-__device__ float warp_sum(float sum) {
-#pragma unroll
-  for (int offset = WARP / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-  return sum;
-}
-
-// Sums over a block of THREADS and returns the total to every one of them. Every thread reads all partial sums
-// and adds them in the same order, so nobody has to hand the total back: one barrier suffices.
-template <int THREADS>
-__device__ float block_sum(float sum) {
-  alignas(16) __shared__ float partials[THREADS / WARP];
-  sum = warp_sum(sum);
-  if (threadIdx.x % WARP == 0) partials[threadIdx.x / WARP] = sum;
-  __syncthreads();
-  sum = 0.f;
-#pragma unroll
-  for (int i = 0; i < THREADS / WARP; i += 4) {
-    const float4 four = reinterpret_cast<const float4*>(partials)[i / 4];
-    sum += (four.x + four.y) + (four.z + four.w);
-  }
-  return sum;
-}
-
-// The same over the blockDim.x threads that share one of blockDim.y rows. blockDim.x is a power of two below a
-// warp, or a multiple of a warp.
-__device__ float row_sum(float sum) {
-  if (blockDim.x <= WARP) {
-#pragma unroll
-    for (int offset = WARP / 2; offset > 0; offset /= 2) {
-      const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
-      if (offset < blockDim.x) sum += other;
-    }
-    return sum;
-  }
-  // The slots of absent warps are zeroed so that the read needs no bounds.
-  alignas(16) __shared__ float partials[MAX_SHARED_ROWS][MAX_WARPS];
-  sum = warp_sum(sum);
-  const int lane = threadIdx.x % WARP;
-  const int slot = threadIdx.x / WARP + lane * (blockDim.x / WARP);
-  if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? sum : 0.f;
-  __syncthreads();
-  const float4 four = reinterpret_cast<const float4*>(partials[threadIdx.y])[lane % (MAX_WARPS / 4)];
-  sum = (four.x + four.y) + (four.z + four.w);
-#pragma unroll
-  for (int offset = MAX_WARPS / 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-  return sum;
-}
-
 // rsqrtf is within 2 ulp of float32, thousands of times finer than the rounding of a 16-bit output.
 __device__ float reciprocal_rms(float sum, float inverse_hidden, float eps) {
   return rsqrtf(sum * inverse_hidden + eps);
-}
-
-// Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the
-// wide values in between, two registers where the packed pair takes one, and spills. This ties the packed
-// words to rstd, so that they cannot be widened before it is known. The sign bit of rstd is always 0, which
-// the compiler cannot know. Up to four vectors there are registers enough, and keeping the wide values is 5%
-// faster (15.7 against 16.5 us for 4096 rows on an H200).
-template <typename Pair>
-__device__ void keep_packed(Vec<Pair>& x, float rstd) {
-  const unsigned int zero = __float_as_uint(rstd) >> 31;
-  x.words = {x.words.x ^ zero, x.words.y ^ zero, x.words.z ^ zero, x.words.w ^ zero};
-}
-
-// Ties x to the weight, so that it cannot be used before the weight was requested. With registers to save, ptxas
-// moves even a volatile load down to where it is needed. `none` is 0, which the compiler cannot know.
-template <typename Pair>
-__device__ void arrive_with(Vec<Pair>& x, const Vec<Pair>& weight, unsigned int none) {
-  const uint4 with = weight.words;
-  x.words = {x.words.x | (with.x & none), x.words.y | (with.y & none), x.words.z | (with.z & none),
-             x.words.w | (with.w & none)};
 }
 
 // Rows of 8192 elements take four vectors a thread, and 512 of them fit an H200 at once only if 64 registers suffice.

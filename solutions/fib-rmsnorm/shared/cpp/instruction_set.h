@@ -1,4 +1,7 @@
 // Chooses the instruction set once, at the first call.
+//
+// A Solution has row_task.h and rows.inl of its own: what a row kernel is given, and the kernels, as a text that each
+// simd_*.h compiles for its instruction set.
 #pragma once
 
 #include <tvm/ffi/error.h>
@@ -33,7 +36,7 @@ inline bool HasF16C() {  // g++ before 11 does not know it in __builtin_cpu_supp
 }
 #endif
 
-// The best instruction set here, or the one that the environment variable RMSNORM_ISA names
+// The best instruction set here, or the one that the environment variable FIB_RMSNORM_ISA names
 // (avx512, avx2, neon or portable), which lets one machine test them all.
 inline const RowKernels& SelectKernels() {
   const InstructionSet best_first[] = {
@@ -45,14 +48,14 @@ inline const RowKernels& SelectKernels() {
 #endif
       {"portable", true, portable::KERNELS},
   };
-  const char* wanted = std::getenv("RMSNORM_ISA");
+  const char* wanted = std::getenv("FIB_RMSNORM_ISA");
   std::string supported;
   for (const InstructionSet& isa : best_first) {
     if (!isa.supported) continue;
     if (wanted == nullptr || std::string(wanted) == isa.name) return isa.kernels;
     supported += std::string(supported.empty() ? "" : ", ") + isa.name;
   }
-  TVM_FFI_THROW(ValueError) << "RMSNORM_ISA is '" << wanted << "', expected one of: " << supported;
+  TVM_FFI_THROW(ValueError) << "FIB_RMSNORM_ISA is '" << wanted << "', expected one of: " << supported;
   return portable::KERNELS;  // not reached
 }
 
