@@ -5,35 +5,16 @@ row as 16-byte vectors and keeps it in registers until the row's sum is known, s
 requested before the reduction and arrives during it.
 """
 
-import math
-from typing import NamedTuple
-
 import cutlass
-from cutlass import Float32, Int64, Uint32, const_expr, cute, range_constexpr
+from cutlass import Float32, const_expr, cute, range_constexpr
 
-WARP = 32
-VECTOR_BYTES = 16
+from .row_kernel import RowKernel
+
 MAX_WIDE_VECTORS = 4  # of x that a thread keeps in float32 between the sum and the scaling
 
 
-class Launch(NamedTuple):
-    """How a row is spread over threads."""
-
-    threads: int  # that share a row: a power of two below a warp, or a multiple of a warp
-    rows: int  # of a block
-    vectors: int  # that a thread holds; 0 for a row too long for the registers, which is read twice
-
-
-class RmsNorm:
+class RmsNorm(RowKernel):
     """The kernel for one row length, dtype and launch, and any batch."""
-
-    def __init__(self, hidden, dtype, launch):
-        self.hidden = hidden
-        self.dtype = dtype
-        self.threads, self.rows, self.vectors = launch
-        self.lanes = VECTOR_BYTES * 8 // dtype.width  # elements of a vector
-        self.vectors_per_row = hidden // self.lanes
-        self.warps = math.ceil(self.threads / WARP)  # that share a row
 
     @cute.jit
     def __call__(self, x: cute.Tensor, weight: cute.Tensor, eps: Float32, out: cute.Tensor, stream):
@@ -98,25 +79,6 @@ class RmsNorm:
             out.store((x.load().to(Float32) * rstd * weight.load().to(Float32)).to(self.dtype))
             cute.autovec_copy(out, out_row[None, col])
 
-    def row_of(self, ptr, row):
-        """A row as (elements of a vector, vectors). In 64 bits: batch * hidden may exceed 2^31 elements."""
-        return cute.make_tensor(
-            (ptr + Int64(row) * self.hidden).align(VECTOR_BYTES), cute.make_layout((self.lanes, self.vectors_per_row))
-        )
-
-    def is_col(self, col, i):
-        return True if (i + 1) * self.threads <= self.vectors_per_row else col < self.vectors_per_row
-
-    def keep_packed(self, tensor, rstd):
-        """Keep values from being widened before rstd is known: that takes twice the registers, and waits for weight.
-
-        The sign bit of rstd is always 0, which the compiler cannot know.
-        """
-        words = cute.recast_tensor(tensor, Uint32)
-        sign = rstd.bitcast(Uint32) >> 31
-        for i in range(cute.size(words)):
-            words[i] = words[i] ^ sign
-
     def sum_of_squares(self, x):
         """Of a thread's own values. Four chains of sums, since each link waits for the one before."""
         chains = [Float32(0)] * 4
@@ -128,24 +90,3 @@ class RmsNorm:
     def reciprocal_rms(self, squares, eps):
         # The hardware's reciprocal root is within 2 ulp of float32, far below one of a 16-bit output.
         return cute.math.rsqrt(self.row_sum(squares) * (1.0 / self.hidden) + eps)
-
-    @cute.jit
-    def row_sum(self, value):
-        """The sum over the threads that share a row, for every one of them."""
-        value = cute.arch.warp_reduction_sum(value, threads_in_group=min(self.threads, WARP))
-        if const_expr(self.warps > 1):
-            # Every warp reads all partial sums and adds them in the same order, so nobody has to hand the total
-            # back: one barrier suffices.
-            slots = max(4, 1 << (self.warps - 1).bit_length())
-            layout = cute.make_layout((slots, self.rows))
-            partials = cutlass.utils.SmemAllocator().allocate_tensor(Float32, layout, byte_alignment=16)
-            thread, block_row, _ = cute.arch.thread_idx()
-            lane = thread % WARP
-            slot = thread // WARP + lane * self.warps  # lanes other than the first zero the slots of absent warps
-            if slot < slots:
-                partials[slot, block_row] = value if lane == 0 else Float32(0)
-            cute.arch.sync_threads()
-            four = cute.make_rmem_tensor(4, Float32)
-            cute.autovec_copy(cute.local_tile(partials[None, block_row], (4,), (lane % (slots // 4),)), four)
-            value = cute.arch.warp_reduction_sum((four[0] + four[1]) + (four[2] + four[3]), threads_in_group=slots // 4)
-        return value
