@@ -10,15 +10,15 @@ from importlib.util import find_spec
 
 import pytest
 
+from fib_rmsnorm.building.source_files import write_sources
+from fib_rmsnorm.registry import Registry
 from support.paths import REPOSITORY
 
-HOME = REPOSITORY / "solutions/fib-rmsnorm/norm/rmsnorm_d4096"
 PACKAGE = "rmsnorm_python_cutedsl_v1"
 COMPILE = f"""
 import sys
 import torch
-from {PACKAGE}.gpu import Launch
-from {PACKAGE}.kernel import compiled
+from {PACKAGE}.kernel import Launch, compiled
 hidden, dtype, *launch = sys.argv[1:]
 compiled(int(hidden), getattr(torch, dtype), Launch(*map(int, launch)))
 """
@@ -26,17 +26,30 @@ compiled(int(hidden), getattr(torch, dtype), Launch(*map(int, launch)))
 pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with the packed sources as a package."""
+    folder = tmp_path_factory.mktemp("cutedsl")
+    write_sources(Registry(REPOSITORY).solutions()[PACKAGE], folder / PACKAGE)
+    return folder
+
+
 @pytest.fixture
-def kernel(monkeypatch):
-    monkeypatch.syspath_prepend(str(HOME))
+def kernel(monkeypatch, home):
+    monkeypatch.syspath_prepend(str(home))
     return pytest.importorskip(f"{PACKAGE}.kernel")
 
 
-def compile_ptx(folder, *arguments: object) -> str:
+@pytest.fixture
+def row_launch(kernel):
+    return sys.modules[f"{PACKAGE}.row_launch"]
+
+
+def compile_ptx(home, folder, *arguments: object) -> str:
     """In a process of its own: where PTX is kept is read when CuTe DSL is imported."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(HOME),
+        "PYTHONPATH": str(home),
         "CUTE_DSL_ARCH": "sm_90a",
         "CUTE_DSL_KEEP": "ptx",
         "CUTE_DSL_DUMP_DIR": str(folder),
@@ -47,24 +60,24 @@ def compile_ptx(folder, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])
-def test_every_launch_covers_its_row(kernel, itemsize):
+def test_every_launch_covers_its_row(row_launch, itemsize):
     for hidden in [*range(128, 8192 + 1, 128), 16384, 32768, 65536, 131072 - 128]:
         vectors_per_row = hidden * itemsize // 16
         for batch in (1, 8, 513, 4096, 65536):
-            launch = kernel.choose_launch(batch, hidden, itemsize, 132)
-            assert 0 < launch.threads * launch.rows <= kernel.MAX_THREADS
+            launch = row_launch.choose_launch(batch, hidden, itemsize, 132)
+            assert 0 < launch.threads * launch.rows <= row_launch.MAX_THREADS
             assert launch.threads % 32 == 0 or (launch.threads < 32 and 32 % launch.threads == 0)
             if launch.vectors:
                 assert launch.threads * launch.vectors >= vectors_per_row
             else:
-                assert vectors_per_row > kernel.MAX_THREADS * kernel.MAX_VECTORS and launch.rows == 1
+                assert vectors_per_row > row_launch.MAX_THREADS * row_launch.MAX_VECTORS and launch.rows == 1
 
 
-def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(kernel, monkeypatch):
+def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, monkeypatch):
     asked = []
-    monkeypatch.setattr(kernel, "MULTIPROCESSORS", 132)
-    monkeypatch.setattr(kernel, "find_choice", lambda *key: asked.append(key) or {"threads": 128, "rows": 4})
-    assert kernel.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
+    monkeypatch.setattr(row_launch, "MULTIPROCESSORS", 132)
+    monkeypatch.setattr(row_launch, "find_choice", lambda *key: asked.append(key) or {"threads": 128, "rows": 4})
+    assert row_launch.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
     assert asked == [(132, 4096, 2)]
 
 
@@ -78,8 +91,8 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(kernel, monk
         (128, "float16", 16, 8, 1),  # rows that share a warp
     ],
 )
-def test_x_is_read_once_in_16_bytes(tmp_path, hidden, dtype, threads, rows, vectors):
-    ptx = compile_ptx(tmp_path, hidden, dtype, threads, rows, vectors)
+def test_x_is_read_once_in_16_bytes(home, tmp_path, hidden, dtype, threads, rows, vectors):
+    ptx = compile_ptx(home, tmp_path, hidden, dtype, threads, rows, vectors)
     assert len(re.findall(r"ld\.global\.v4\.b32", ptx)) == 2 * vectors
     assert len(re.findall(r"st\.global\.v4\.b32", ptx)) == vectors
     assert len(re.findall(r"(?:ld|st)\.global", ptx)) == 3 * vectors
@@ -88,8 +101,8 @@ def test_x_is_read_once_in_16_bytes(tmp_path, hidden, dtype, threads, rows, vect
     assert ".ftz" not in ptx  # subnormals are kept
 
 
-def test_a_long_row_is_walked_twice(tmp_path):
-    ptx = compile_ptx(tmp_path, 65536, "float32", 512, 1, 0)
+def test_a_long_row_is_walked_twice(home, tmp_path):
+    ptx = compile_ptx(home, tmp_path, 65536, "float32", 512, 1, 0)
     assert re.search(r"ld\.global\.v4\.b32", ptx)
     assert not re.search(r"ld\.global\.(?!v4)", ptx)
     assert ".local" not in ptx and ".ftz" not in ptx

@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm.building.native import find_cuda_home
 from support.full_registry import CUDA, DEFINITION, PYTHON
 from support.paths import REPOSITORY, TESTS
-from support.registries import make_registry, pack_all
+from support.registries import copy_shared, make_registry, pack_all
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
@@ -24,6 +24,7 @@ def shipped(tmp_path_factory):
     registry.write_definition(RmsNorm().define(2048, "bfloat16"))
     home = registry.layout.solutions / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
     shutil.copytree(SHIPPED, home, ignore=shutil.ignore_patterns("*.json", "__pycache__"))
+    copy_shared(registry)
     pack_all(registry)
     return registry
 

@@ -6,11 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-from faults import errors_of
-from registries import RIGHT, add_sources, python_manifest
-from stock import PYTHON, PYTHON_FILE, PYTHON_FOLDER
+
+from fib_rmsnorm.registry.draft import draft_solution
+from support.full_registry import PYTHON, PYTHON_FILE, PYTHON_FOLDER
+from support.record_faults import errors_of
+from support.registries import RIGHT, add_sources, python_manifest
 
 KERNEL = RIGHT.replace("import torch\n", "import torch\n\nfrom .rows import rsqrt\n").replace("torch.rsqrt", "rsqrt")
+CPP_KERNEL = """\
+#include "norm/own.h"
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);
+"""
 ROWS = "from .roots import rsqrt\n"
 ROOTS = "from torch import rsqrt\n"
 SHARED = ("tester/shared/rows.py", "tester/shared/roots.py")
@@ -69,13 +77,11 @@ def test_try_finds_shared_headers(fib, registry):
     share(
         registry, {"rows.h": '#include "roots.h"\n#include "own.h"\n', "roots.h": "#define ROOTS\n", "unused.h": "#\n"}
     )
-    files = {"kernel.cpp": '#include "norm/own.h"\n', "own.h": "#define OWN\n", "norm/own.h": '#include "rows.h"\n'}
+    files = {"kernel.cpp": CPP_KERNEL, "own.h": "#define OWN\n", "norm/own.h": '#include "rows.h"\n'}
     paths = [f"tester/shared/{name}.h" for name in ("rows", "roots", "unused")]
     folder = add_sources(registry, "one_v1", files, including(*paths))
-    from fib_rmsnorm.registry.draft import _find_shared, _with_includes
-
-    found = _with_includes(folder / "kernel.cpp", _find_shared(registry, folder))
-    assert {source.path for source in found} == {"kernel.cpp", "norm/own.h", "own.h", "roots.h", "rows.h"}
+    found = draft_solution(registry, folder / "kernel.cpp", registry.definition("rmsnorm_d128"))
+    assert {source.path for source in found.sources} == {"kernel.cpp", "norm/own.h", "own.h", "roots.h", "rows.h"}
 
 
 REFUSED = {
@@ -140,7 +146,7 @@ def test_refuses_a_shared_table(fib, registry):
     assert "include: 'tester/shared/choices.py' takes the place of the table" in outcome.err
 
 
-def test_validate_names_the_file_at_fault(fib, stocked):
+def test_validate_names_the_file_at_fault(fib, full_registry):
     shared = Path("solutions/shared")
     shared.mkdir()
     (shared / "bytes.py").write_bytes(b"\xff")
@@ -153,9 +159,8 @@ def test_validate_names_the_file_at_fault(fib, stocked):
     assert error.startswith(f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/rows.py': no such file in ")
     manifest.write_text('include = ["shared/../rows.py", "/"]\n' + text)
     (error,) = errors_of(fib("validate"))
-    assert error == (
-        f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/../rows.py' is not the path of a file inside solutions/"
-    )
+    said = "include: 'shared/../rows.py' is not the path of a file inside solutions/"
+    assert error == f"{PYTHON_FOLDER}/solution.toml: error: {said}"
     assert PYTHON in Path(PYTHON_FILE).read_text()
 
 

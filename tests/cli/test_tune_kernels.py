@@ -9,7 +9,7 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from support.paths import REPOSITORY
-from support.registries import make_registry
+from support.registries import copy_shared, make_registry
 
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
@@ -65,7 +65,9 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     columns = Columns(tuning.table, name, tuple(key), tuple(tuning.parameters))
     entry = Entry(key, (Rung(100, parameters), Rung(None, {each: v[0] for each, v in tuning.parameters.items()})))
     where = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
-    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    registry = make_registry(tmp_path / "registry", 4096)
+    copy_shared(registry)
+    monkeypatch.chdir(registry.root)
     kernel = make_kernel(tmp_path, name, (tuning.table, render_table(columns, [entry], where)))
     outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
     assert outcome.code == 0, outcome.err

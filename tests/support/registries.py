@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.packing import pack
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Settings, Solution, Trace
+from support.paths import REPOSITORY
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK = Settings(warmup_runs=1, iterations=3, num_trials=1)
@@ -68,6 +70,12 @@ def add_kernel(registry: Registry, name: str, source: str = RIGHT) -> Solution:
     """Add a Python solution of one file and pack it."""
     add_sources(registry, name, {"kernel.py": source})
     return next(solution for solution in pack_all(registry) if solution.name == name)
+
+
+def copy_shared(registry: Registry) -> None:
+    """Copy what the shipped kernels share into the registry."""
+    shared = Path("fib-rmsnorm", "shared")
+    shutil.copytree(REPOSITORY / "solutions" / shared, registry.layout.solutions / shared)
 
 
 def pack_all(registry: Registry) -> list[Solution]:
