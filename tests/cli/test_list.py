@@ -153,8 +153,8 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
         (("--definitions", "y"), f"no definition matches 'y' (there: {DEFINITION})"),
         (("--languages", "fortran"), "unknown language 'fortran'"),
         (("--authors", "zoe"), "no author matches 'zoe' (there: ann, baseline)"),
-        (("workloads", "--authors", "ann"), "do not choose workloads"),
-        (("solutions", "--each"), "--each goes with: fib-rmsnorm list traces"),
+        (("workloads", "--authors", "ann"), "do not filter workloads"),
+        (("solutions", "--each"), "--each works only with: fib-rmsnorm list traces"),
         (("--root", "nowhere"), "no such folder: nowhere"),
     ],
 )
@@ -170,7 +170,7 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
         path.unlink()
     outcome = fib("list", "traces")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "No traces; make some: fib-rmsnorm bench\n"
+    assert outcome.err == "No traces; create them with: fib-rmsnorm bench\n"
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 

@@ -27,7 +27,7 @@ def test_a_good_way_is_found_and_written(fib, napping):
     assert "timer cpu_clock, 3 combinations" in text
     assert "# 1: " in text
     assert any(line.startswith("batch=8      few=1, many=0  PASSED") for line in outcome.lines)
-    table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the best at a batch)") + 1 :]
+    table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
     assert sum(line.count("*") for line in table) == 2
 
@@ -81,12 +81,12 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     ("arguments", "complaint"),
     [
         (("--set", "naps=1"), "no such parameter of napping_v1 (there: few, many)"),
-        (("--set", "few=x"), "write it like threads=128,256"),
-        (("--set", "few"), "write it like threads=128,256"),
+        (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
+        (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within its limits"),
         (("--definitions", "rmsnorm_d999"), "no definition matches 'rmsnorm_d999'"),
-        (("--batch-sizes", "0"), "'0' is no positive whole number"),
-        (("--reuse",), "no timings are kept"),
+        (("--batch-sizes", "0"), "'0' is not a positive integer"),
+        (("--reuse",), "no timings are stored"),
     ],
 )
 def test_wrong_requests(fib, napping, arguments, complaint):
