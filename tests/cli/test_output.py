@@ -80,9 +80,9 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
     circle = tmp_path / "circle.json"
     circle.symlink_to(circle)
     for path, said in (
-        ("-", "leave --output out"),
-        (fifo, "not a file of its own"),
-        ("/dev/stdout", "not a file of its own"),
+        ("-", "leave out --output"),
+        (fifo, "is not a regular file"),
+        ("/dev/stdout", "is not a regular file"),
         (folder, "is a folder"),
         (circle, "symbolic links"),
         (tmp_path / "missing/new.json", f"no such folder: {tmp_path / 'missing'}"),
@@ -118,7 +118,8 @@ def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
     flag.touch()
     assert second.returncode == 2
     assert (
-        second.stderr == f"fib-rmsnorm: --output {output}: another run writes it; wait for that, or name another file\n"
+        second.stderr
+        == f"fib-rmsnorm: --output {output}: another run is writing this file; wait for it, or name another file\n"
     )
     _, errors = first.communicate(timeout=100)
     assert first.returncode == 0, errors

@@ -80,7 +80,7 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--set", "naps=1"), "no such parameter of napping_v1 (there: few, many)"),
+        (("--set", "naps=1"), "no such parameter of napping_v1 (available: few, many)"),
         (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within its limits"),
@@ -107,9 +107,9 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
     [
         ('"choices.py"', '"../choices.py"', "is no .py or .h file in the folder"),
         ('"choices.py"', '"choices.json"', "is no .py or .h file in the folder"),
-        ("few = [0, 1]", "few = [0, 0]", "the values of 'few' must be different"),
-        ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is no name of a parameter"),
-        ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is no parameter"),
+        ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
+        ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
+        ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),
         (TUNE, "", "declares nothing to tune"),
     ],
 )

@@ -34,8 +34,8 @@ def test_more_can_be_added(fib, full_registry):
     ("arguments", "said"),
     [
         (("workload", "--batch-sizes", "99999999999"), "batch sizes must be at most 2147483647"),
-        (("workload", "--eps", "1e300"), "eps must be 0, or positive and finite as a float32"),
-        (("workload", "--eps", "1e-50"), "eps must be 0, or positive and finite as a float32"),
+        (("workload", "--eps", "1e300"), "eps must be 0 or a positive, finite float32"),
+        (("workload", "--eps", "1e-50"), "eps must be 0 or a positive, finite float32"),
         (("define", "--hidden", "128000000000"), "hidden must be at most 1048576"),
         (("define", "--dtype", "FP16"), "float16, bfloat16, float32, fp16, bf16, fp32"),
     ],
