@@ -1,4 +1,4 @@
-"""C++ and CUDA solutions with the torch binding (pybind11 through torch's extension builder)."""
+"""Build C++ and CUDA Solutions with the torch binding: pybind11 through torch's extension builder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
     """Compile with torch.utils.cpp_extension, which caches, and return the entry point.
 
-    Raises BuildError with the compiler's output, or if the module has no such function.
+    Raises BuildError with the compiler's output, or if the module lacks the entry point.
     """
     import torch
     from torch.utils import cpp_extension
