@@ -53,7 +53,7 @@ def test_solutions_and_what_they_can_do_here(fib, full_registry):
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
     assert columns(outcome.row(CUDA)) == [
         *(CUDA, "cuda", "ann", DEFINITION, "2", "1"),
-        "compiles only: needs an NVIDIA GPU to run; compiles here: fib-rmsnorm solve --build",
+        "compiles only: needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build",
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_reason_is_that_of_the_device_it_is_made_for(fib, full_registry, too
     add_sources(full_registry, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
     pack_all(full_registry)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
-    assert here == "no: C++ needs a C++ compiler; install one: apt-get install g++"
+    assert here == "no: C++ needs a C++ compiler; run: apt-get install g++"
 
 
 def test_workloads(fib, full_registry):
