@@ -189,7 +189,7 @@ def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
     ncu(printed="==WARNING== No kernels were profiled.\n")
     outcome = fib("profile", solution)
     assert outcome.code == 2
-    assert "saw no kernel" in outcome.err
+    assert "recorded no kernel" in outcome.err
 
 
 def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tmp_path):

@@ -80,10 +80,10 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--set", "naps=1"), "no such parameter of napping_v1 (available: few, many)"),
+        (("--set", "naps=1"), "napping_v1 has no such parameter (available: few, many)"),
         (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
-        (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within its limits"),
+        (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within the limits"),
         (("--definitions", "rmsnorm_d999"), "no definition matches 'rmsnorm_d999'"),
         (("--batch-sizes", "0"), "'0' is not a positive integer"),
         (("--reuse",), "no timings are stored"),
@@ -110,7 +110,7 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
         ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
         ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
         ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),
-        (TUNE, "", "declares nothing to tune"),
+        (TUNE, "", "nothing to tune; add a [tune]"),
     ],
 )
 def test_wrong_manifests(fib, napping, old, new, complaint):

@@ -69,7 +69,7 @@ def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     sister.write_bytes(kept.read_bytes())
     before = (folder_of(tuned) / "choices.py").read_text()
     outcome = fib("tune", NAME, "--reuse")
-    assert outcome.code == 2 and "timings of rmsnorm_d999, which the registry does not define" in outcome.err
+    assert outcome.code == 2 and "holds timings of rmsnorm_d999, which is not defined" in outcome.err
     assert (folder_of(tuned) / "choices.py").read_text() == before
 
 
