@@ -42,7 +42,7 @@ def main() -> None:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             _drop_streams(sys.stdout)
             sys.exit(_complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}"))
-        # What the option parser raises carries its own text; anything else is a bug and keeps its traceback.
+        # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
         describe = getattr(error, "format_message", None)
         if describe is None:
             raise

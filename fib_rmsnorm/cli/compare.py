@@ -77,7 +77,7 @@ def command(
     if found.regressions(max_slowdown or 0.0):
         return 1
     if all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be compared: every number is SUSPECT")  # a gate must not pass
+        raise InputError("nothing could be compared: every number is SUSPECT")  # or a gate would pass
     if max_slowdown is not None and MISSING not in allowed:
         _require_all(found, faults)
     return 0

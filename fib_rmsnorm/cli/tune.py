@@ -90,7 +90,7 @@ def _choose(tunables: list[Tunable], definitions: Sequence[str]) -> list[Tunable
 
     if not definitions:
         return tunables[:1]
-    return choose("definition", tunables, lambda each: each.definition.name, definitions)
+    return choose("Definition", tunables, lambda each: each.definition.name, definitions)
 
 
 def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:

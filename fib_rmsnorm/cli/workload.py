@@ -50,7 +50,7 @@ def command(
         stderr().print(f"Removed {count(len(others), 'Workload')}; to keep existing ones, use --add")
         if left := _count_traces(registry, {workload.uuid for workload in others}):
             stderr().print(
-                f"{count(left, 'Trace')} still use removed Workloads, an error to validate; restore them with --add"
+                f"{count(left, 'Trace')} of removed Workloads would fail validate; restore the Workloads with --add"
             )
 
 

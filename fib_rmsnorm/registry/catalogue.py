@@ -39,7 +39,7 @@ class Catalogue:
 
         Raises InputError for a glob that matches nothing.
         """
-        kept = choose("definition", self.definitions.values(), lambda d: d.name, definitions)
+        kept = choose("Definition", self.definitions.values(), lambda d: d.name, definitions)
         names = {definition.name for definition in kept}
         mine = [solution for solution in self.solutions.values() if not definitions or solution.definition in names]
         mine = choose_solutions(mine, solutions, languages, authors)

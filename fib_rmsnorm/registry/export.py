@@ -77,10 +77,10 @@ def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path
                 continue
             path = (root / given.path).resolve()
             if not path.is_relative_to(root):
-                raise InputError(f"workload {record.workload.uuid}: {given.path!r} leads outside {root}")
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
             if not path.is_file():
-                raise InputError(f"workload {record.workload.uuid}: no such file: {path}")
+                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
             if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
-                raise InputError(f"workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
             found[path.relative_to(root).as_posix()] = path
     return found

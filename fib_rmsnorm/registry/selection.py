@@ -33,6 +33,6 @@ def choose_solutions(
     found: Iterable[Solution], names: Collection[str], languages: Collection[str], authors: Collection[str]
 ) -> list[Solution]:
     """Keep the Solutions that match a glob of each kind. Raises InputError for a glob without a match."""
-    chosen = choose("solution", found, lambda s: s.name, names)
+    chosen = choose("Solution", found, lambda s: s.name, names)
     chosen = choose("language", chosen, lambda s: s.spec.language.value, languages)
     return choose("author", chosen, lambda s: s.author, authors)

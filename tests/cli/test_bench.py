@@ -55,8 +55,8 @@ def test_a_broken_reference_is_exit_code_1_and_no_trace(registry, bench):
 
 
 BAD_INPUT = {
-    "unknown definition": (["--definitions", "nope"], "no definition matches 'nope'"),
-    "unknown solution": (["--solutions", "nope"], "no solution matches 'nope'"),
+    "unknown definition": (["--definitions", "nope"], "no Definition matches 'nope'"),
+    "unknown solution": (["--solutions", "nope"], "no Solution matches 'nope'"),
     "unknown author": (["--authors", "nope"], "no author matches 'nope'"),
     "unknown language": (["--languages", "fortran"], "unknown language 'fortran'"),
     "unknown device": (["--device", "tpu"], "unknown device 'tpu'"),

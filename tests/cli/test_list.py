@@ -149,8 +149,8 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
     ("arguments", "said"),
     [
         (("solutoins",), "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
-        (("solutions", "--solutions", "x*"), f"no solution matches 'x*' (available: {CUDA}, {PYTHON})"),
-        (("--definitions", "y"), f"no definition matches 'y' (available: {DEFINITION})"),
+        (("solutions", "--solutions", "x*"), f"no Solution matches 'x*' (available: {CUDA}, {PYTHON})"),
+        (("--definitions", "y"), f"no Definition matches 'y' (available: {DEFINITION})"),
         (("--languages", "fortran"), "unknown language 'fortran'"),
         (("--authors", "zoe"), "no author matches 'zoe' (available: ann, baseline)"),
         (("workloads", "--authors", "ann"), "do not filter workloads"),

@@ -208,7 +208,7 @@ def test_without_a_gpu_it_says_so(fib, full_registry):
         pytest.skip("there is a GPU")
     outcome = fib("profile", PYTHON)
     assert outcome.code == 2
-    assert "there is no GPU here; see: fib-rmsnorm explain" in outcome.err
+    assert "profile needs a GPU; without one, use: fib-rmsnorm explain" in outcome.err
 
 
 @pytest.mark.parametrize("output", ["report.txt", "nowhere/report.ncu-rep"])

@@ -84,7 +84,7 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
         (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
         (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within the limits"),
-        (("--definitions", "rmsnorm_d999"), "no definition matches 'rmsnorm_d999'"),
+        (("--definitions", "rmsnorm_d999"), "no Definition matches 'rmsnorm_d999'"),
         (("--batch-sizes", "0"), "'0' is not a positive integer"),
         (("--reuse",), "no timings are stored"),
     ],
@@ -105,8 +105,8 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('"choices.py"', '"../choices.py"', "is no .py or .h file in the folder"),
-        ('"choices.py"', '"choices.json"', "is no .py or .h file in the folder"),
+        ('"choices.py"', '"../choices.py"', "is not a .py or .h file in the source folder"),
+        ('"choices.py"', '"choices.json"', "is not a .py or .h file in the source folder"),
         ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
         ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
         ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),

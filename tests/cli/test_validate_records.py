@@ -142,7 +142,7 @@ FAULTS = {
     ),
     "a Trace of a Solution of another Definition": (
         (CUDA_FILE, "definition", "rmsnorm_d64"),
-        f"{CUDA_TRACES}:1: error: its Solution '{CUDA}' implements rmsnorm_d64, not {DEFINITION}",
+        f"{CUDA_TRACES}:1: error: Solution '{CUDA}' implements rmsnorm_d64, not {DEFINITION}",
     ),
     "a Trace of no Solution there": (
         (CUDA_TRACES, "solution", "rmsnorm_gone_v1"),
@@ -162,7 +162,7 @@ FAULTS = {
     ),
     "a Trace of a Workload that reads otherwise": (
         (CUDA_TRACES, "workload", "axes", "batch", 2),
-        f"{CUDA_TRACES}:1: error: its Workload ",
+        f"{CUDA_TRACES}:1: error: Workload ",
     ),
     "a Trace without evaluation": (
         (CUDA_TRACES, "evaluation", None),

@@ -71,9 +71,7 @@ class TraceChecker:
             if not self._dataset.may_hold(self._layout.solutions, trace.solution):
                 yield record.error(f"no Solution {trace.solution!r}")
         elif solution.definition != trace.definition:
-            yield record.error(
-                f"its Solution {trace.solution!r} implements {solution.definition}, not {trace.definition}"
-            )
+            yield record.error(f"Solution {trace.solution!r} implements {solution.definition}, not {trace.definition}")
 
     def _check_workload(self, record: Record[Trace]) -> Iterator[Finding]:
         trace = record.model
@@ -86,7 +84,7 @@ class TraceChecker:
                 remedy = f"; run: {command}" if command else ""
                 yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes}){remedy}")
         elif known != trace.workload:
-            yield record.error(f"its Workload {trace.workload.uuid} differs from the one in workloads/")
+            yield record.error(f"Workload {trace.workload.uuid} differs from its record in workloads/")
 
     def _check_age(self) -> Iterator[Finding]:
         """Note Traces whose Solution or Definition has changed since: they are valid, but not about today's content."""
