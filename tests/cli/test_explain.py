@@ -169,7 +169,7 @@ def test_an_unknown_name(fib, full_registry):
     assert f"similar: {PYTHON}" in outcome.err
     outcome = fib("explain", PYTHON, "--definition", "foo")
     assert outcome.code == 2
-    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (there: {DEFINITION})\n"
+    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (available: {DEFINITION})\n"
 
 
 @needs_nvcc

@@ -49,7 +49,7 @@ def test_the_registry_is_no_place_for_an_output(fib, full_registry, command):
         "workloads",
     }
     for path in (*files, "traces", "traces/new.json", "tuning/new.json", "docs/../definitions/new.json"):
-        assert_refused(fib(*COMMANDS[command], "--output", path), "among the registry's own files")
+        assert_refused(fib(*COMMANDS[command], "--output", path), "holds the registry's own files")
     assert contents(full_registry.root) == before
 
 
@@ -58,10 +58,10 @@ def test_a_link_into_the_registry_is_no_way_around(fib, full_registry, tmp_path)
     link = tmp_path / "link.json"
     link.symlink_to(definition)
     before = contents(full_registry.root)
-    assert_refused(fib("report", "-o", link), "among the registry's own files")
+    assert_refused(fib("report", "-o", link), "holds the registry's own files")
     full_registry.layout.traces.rename(tmp_path / "elsewhere")
     full_registry.layout.traces.symlink_to(tmp_path / "elsewhere")
-    assert_refused(fib("report", "-o", "traces/new.json"), "among the registry's own files")
+    assert_refused(fib("report", "-o", "traces/new.json"), "holds the registry's own files")
     full_registry.layout.traces.unlink()
     (tmp_path / "elsewhere").rename(full_registry.layout.traces)
     assert contents(full_registry.root) == before
