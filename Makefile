@@ -18,6 +18,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/generate_docs.py --check
 	$(BIN)/fib-rmsnorm validate
 
