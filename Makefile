@@ -20,6 +20,7 @@ check: $(READY)
 	$(CLANG_FORMAT) --dry-run --Werror
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/generate_docs.py --check
 	$(BIN)/fib-rmsnorm validate
 

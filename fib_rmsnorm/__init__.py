@@ -1,6 +1,6 @@
 """A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.
 
-The library that the command line uses:
+The command line uses this library:
 
     from fib_rmsnorm import BenchOptions, Registry, Selection, bench
 
@@ -8,7 +8,7 @@ The library that the command line uses:
     for event in bench(registry, BenchOptions(selection=Selection(batch_sizes=(1, 8)))):
         print(event)
 
-and what its Traces say, a flat record for each, ready for a DataFrame:
+`load` reads Traces as flat records, ready for a DataFrame:
 
     from fib_rmsnorm import load
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Workload,
     )
 
-# Names are imported when first used: torch takes a second, and `--help` needs none of this.
+# Names are imported on first use: torch takes a second, and `--help` needs none of them.
 _HOMES = {
     "fib_rmsnorm.analysis.loading": ("load",),
     "fib_rmsnorm.analysis.trace_record": ("Record",),

@@ -1,10 +1,10 @@
-"""The errors a user can cause or meet. The CLI prints each as one line."""
+"""The errors that a user can cause or meet. The CLI prints each as one line."""
 
 from __future__ import annotations
 
 
 class FibRmsnormError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class InputError(FibRmsnormError):
@@ -12,4 +12,4 @@ class InputError(FibRmsnormError):
 
 
 class EnvironmentMissingError(InputError):
-    """Something that must be installed or present is missing: the message names the command that mends it."""
+    """A program, library or permission is missing: the message names the command that fixes it."""

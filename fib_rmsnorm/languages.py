@@ -1,4 +1,4 @@
-"""The languages of kernels, each once: its name, how it is built, where it runs and what that takes."""
+"""The languages of kernels: name, build, devices and required tools of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Ability = Literal["run", "interpret", "compile", "no"]
-"""What can be done with a language on a kind of device, the most first."""
+"""What a language can do on a kind of device, from most to least."""
 DeviceKind = Literal["cuda", "cpu"]
 Tool = Literal["C++ compiler", "C compiler", "nvcc", "ninja"]
 
@@ -17,30 +17,30 @@ class Language:
     """A language that Solutions are written in."""
 
     name: str
-    """The schema's, and that of a solution.toml."""
+    """The name in the schema and in solution.toml."""
     title: str
     suffixes: tuple[str, ...]
-    """Of a file that holds an entry point."""
+    """The suffixes of files that can hold an entry point."""
     is_compiled: bool = False
-    """Whether it is compiled to a shared library; other sources are imported as Python modules."""
+    """Whether sources are compiled to a shared library; others are imported as Python modules."""
     module: str | None = None
-    """The Python module that its sources import, which tells them from plain Python."""
+    """The Python module that sources in this language import, and plain Python does not."""
     install: str = ""
     """The command that installs the module."""
     on: Mapping[DeviceKind, tuple[Ability, str]] = field(default_factory=dict)
-    """What can be done with it on each kind of device, and why no more."""
+    """The ability on each kind of device, and the reason why it is not higher."""
     needs: Mapping[DeviceKind, tuple[Tool, ...]] = field(default_factory=dict)
-    """The tools outside Python that this takes."""
+    """The tools outside Python that the ability requires, for each kind of device."""
 
     @property
     def target_hardware(self) -> list[str]:
-        """The kinds of devices on which its Solutions can be evaluated."""
+        """The kinds of device on which Solutions can be evaluated."""
         kinds: tuple[DeviceKind, ...] = ("cpu", "cuda")
         return [kind for kind in kinds if self.on[kind][0] in ("run", "interpret")]
 
     @property
     def compiles_for_gpus(self) -> bool:
-        """Whether its kernels can be compiled for a GPU that is not there."""
+        """Whether kernels can be compiled for a GPU without having one."""
         return self.on["cuda"][0] == "run" and (self.is_compiled or self.module is not None)
 
 
@@ -58,7 +58,7 @@ LANGUAGES = {
             install="pip install triton",
             on={
                 "cuda": ("run", ""),
-                "cpu": ("interpret", "Triton has no CPU backend here: interpreted, so its time says nothing"),
+                "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, and its times say nothing"),
             },
             needs={"cuda": ("C compiler",)},
         ),
@@ -67,7 +67,7 @@ LANGUAGES = {
             "C++",
             (".cpp", ".cc", ".cxx"),
             is_compiled=True,
-            on={"cuda": ("no", "C++ solutions run on the CPU; use --device cpu"), "cpu": ("run", "")},
+            on={"cuda": ("no", "C++ Solutions run on the CPU; use --device cpu"), "cpu": ("run", "")},
             needs={"cpu": _NATIVE_TOOLS},
         ),
         Language(
@@ -77,7 +77,7 @@ LANGUAGES = {
             is_compiled=True,
             on={
                 "cuda": ("run", ""),
-                "cpu": ("compile", "needs an NVIDIA GPU to run; compiles here: fib-rmsnorm solve --build"),
+                "cpu": ("compile", "needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build"),
             },
             needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
         ),

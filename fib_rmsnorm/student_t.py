@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-# Beyond this many the normal distribution differs by less than 0.5%.
+# Beyond this many degrees of freedom the normal distribution differs by less than 0.5%.
 _MANY = 400
 
 
@@ -40,7 +40,7 @@ def t_central_probability(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=256)
 def t_quantile(confidence: float, freedom: int) -> float:
-    """The t that |T| stays below with probability `confidence`."""
+    """Return the t for which |T| < t has probability `confidence`."""
     if freedom > _MANY:
         return NormalDist().inv_cdf((1 + confidence) / 2)
     low, high = 0.0, 1.0

@@ -25,7 +25,7 @@ def site(tmp_path_factory) -> Path:
 
 
 def run(site: Path, folder: Path, *arguments: str) -> str:
-    """The command line of the installed wheel, in a folder that is no registry."""
+    """The command line of the installed wheel, in a folder outside any registry."""
     environment = {**os.environ, "PYTHONPATH": str(site)}
     command = [sys.executable, "-m", "fib_rmsnorm", *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

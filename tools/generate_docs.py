@@ -34,8 +34,8 @@ HEADER = """\
 
 Generated from `--help` by `make fix`; do not edit.
 
-Exit codes: 0 all is well, 1 evaluations (or a validation) failed or something became slower, 2 bad input,
-130 interrupted, 141 nobody read on.
+Exit codes: 0 success, 1 an evaluation or a validation failed or something became slower, 2 bad input, 130 interrupted,
+141 the reader of the output has gone.
 """
 RESULTS_HEADER = """\
 # Results on an NVIDIA H200

@@ -1,4 +1,4 @@
-"""Solutions -> callables: one module for each way of building."""
+"""Build Solutions into callables: one module for each kind of build."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fib_rmsnorm.building.build_errors import BuildError, is_compile_error
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.languages import LANGUAGES
 
-if TYPE_CHECKING:  # the schema imports torch, which one process that imports this package must not have
+if TYPE_CHECKING:  # the schema imports torch, which one importer of this package must not load
     from fib_rmsnorm.schema import Solution
 
 __all__ = ["BuildError", "build_entry", "is_compile_error", "prepare_build"]
 
 
 def prepare_build(solution: Solution, cache: Path) -> Future[float]:
-    """Begin, in a thread, with what building a Solution takes of compilers and libraries: nothing of its own runs.
+    """Start compilers and library imports for a Solution in a thread, without running any of its code.
 
-    A CUDA context takes as long to create, so that can be done meanwhile. The result is how many seconds it took, or
+    Meanwhile the caller can create a CUDA context, which takes as long. The result is the duration in seconds; it
     raises BuildError if the Solution does not compile.
     """
     pool = ThreadPoolExecutor(1)
@@ -39,7 +39,7 @@ def _prepare(solution: Solution, cache: Path) -> float:
     started = perf_counter()
     language = LANGUAGES[solution.spec.language.value]
     if language.module is not None:
-        with suppress(Exception), collector_off():  # if it cannot be imported, the Solution's own import says so
+        with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
             importlib.import_module(language.module)
     elif language.is_compiled and solution.spec.binding is not SupportedBindings.TORCH:
         from fib_rmsnorm.building.native import build_native
@@ -49,9 +49,9 @@ def _prepare(solution: Solution, cache: Path) -> float:
 
 
 def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., Any]:
-    """Build a Solution for `device` (or load it from `cache`) and return its entry point.
+    """Build a Solution for `device`, or load it from `cache`, and return its entry point.
 
-    Raises BuildError with the compiler's output, or what importing it raised.
+    Raises BuildError with the compiler's output or the import's traceback.
     """
     from fib_rmsnorm.schema import SupportedBindings
 

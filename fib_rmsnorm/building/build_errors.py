@@ -1,4 +1,4 @@
-"""What a failed build is."""
+"""The error of a failed build, and how to recognise one."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import traceback
 
 
 class BuildError(Exception):
-    """A Solution does not compile, load or import; the message is the compiler's or the interpreter's."""
+    """A Solution does not compile, load or import. The message comes from the compiler or the interpreter."""
 
 
 _SAYS_WHAT_IS_WRONG = re.compile(r"\b(error|fatal)\b.*:|undefined reference|undefined symbol", re.IGNORECASE)
 
 
 def lead_with_error(output: str) -> str:
-    """A compiler's output behind the first line of it that says what is wrong, for who reads only one line."""
+    """Put a copy of the first line with an error before a compiler's output, for readers that show only one line."""
     lines = output.splitlines()
     found = next((line for line in lines if _SAYS_WHAT_IS_WRONG.search(line)), None)
     return output if found is None or found == lines[0] else f"{found}\n{output}"
 
 
-# Kernels in Python DSLs compile at their first call, so what fails there may be the compilation.
+# Kernels in Python DSLs compile at their first call, so an exception there may come from the compiler.
 _COMPILER_FOLDERS = ("/triton/compiler/", "/tilelang/engine/", "/tilelang/jit/", "/torch/_inductor/")
 
 
 def is_compile_error(error: BaseException) -> bool:
-    """Whether an exception out of a call came from a compiler rather than from the kernel.
+    """Whether a call's exception came from a compiler rather than from the kernel.
 
-    What Triton's interpreter raises counts too: on a GPU only its compiler ever runs a kernel's Python.
+    Exceptions of Triton's interpreter count too: on a GPU, only the compiler runs a kernel's Python.
     """
     if type(error).__module__ == "triton.runtime.errors":
         return True

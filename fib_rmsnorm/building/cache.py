@@ -1,4 +1,4 @@
-"""Where builds are kept between runs."""
+"""The folder that keeps builds between runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """$FIB_RMSNORM_CACHE, or `fib-rmsnorm` in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache)."""
+    """$FIB_RMSNORM_CACHE, else `fib-rmsnorm` in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache)."""
     named = os.environ.get("FIB_RMSNORM_CACHE")
     if named:
         return Path(named)

@@ -1,4 +1,4 @@
-"""C++ and CUDA solutions with the tvm-ffi binding."""
+"""Build C++ and CUDA Solutions with the tvm-ffi binding."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _LIBRARY = "solution.so"
 _LOG = "compiler.log"
 _FLAGS: dict[str, list[str]] = {
     "extra_cuda_cflags": ["-Xptxas", "-v"],
-    # A symbol that is defined nowhere fails the load, rather than the process at its first call.
+    # An undefined symbol fails the load; otherwise it would end the process at the first call.
     "extra_ldflags": ["-Wl,-z,now"],
 }
 
 
 @dataclass(frozen=True)
 class NativeBuild:
-    """A shared library and what its compiler said."""
+    """A shared library and the compiler's output."""
 
     binary: Path
     log: str
 
 
 def build_native(solution: Solution, cache: Path, arch: str | None = None) -> NativeBuild:
-    """Compile with tvm-ffi, or take what an equal build left in `cache`.
+    """Compile with tvm-ffi, or reuse an equal build in `cache`.
 
-    `arch` is a GPU architecture such as `9.0`; None is that of the GPU at hand. The cache's key holds all that
-    decides the outcome: sources, flags, architecture, compilers and tvm-ffi. Raises BuildError with the
-    compiler's output.
+    `arch` is a GPU architecture such as `9.0`; None means the one of the current GPU. The cache's key covers
+    everything that decides the result: sources, flags, architecture, compilers and tvm-ffi. Raises BuildError with
+    the compiler's output.
     """
     from importlib.metadata import version
 
@@ -62,7 +62,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
 
 
 def _compile(solution: Solution, folder: Path, arch: str | None) -> None:
-    """Build in a folder of our own and move it into place whole, so no other process sees half a build."""
+    """Build in a temporary folder and move it into place, so that no other process sees half a build."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -102,7 +102,7 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
 
 
 def _for_ninja(path: Path) -> str:
-    """A path as a build file names it; of what ninja takes for its own, tvm-ffi escapes only the colon."""
+    """Escape a path for ninja's build file: tvm-ffi escapes only the colon."""
     return str(path).replace("$", "$$").replace(" ", "$ ")
 
 
@@ -111,12 +111,12 @@ def _prepare_environment(arch: str | None) -> None:
         os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
     if cuda_home := find_cuda_home():
         os.environ["CUDA_HOME"] = str(cuda_home)
-    # Ninja lies beside the interpreter in an environment that was not activated.
+    # In an environment that was not activated, ninja lies beside the interpreter and not on PATH.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 class _CompilerOutput(logging.Handler):
-    """Collects what tvm-ffi logs of the compiler's output while entered."""
+    """Collects the compiler's output that tvm-ffi logs while entered."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -138,13 +138,13 @@ class _CompilerOutput(logging.Handler):
 
 
 def _tidy(text: str) -> str:
-    """Leave out the build tool's own lines: what the compiler says is what its user needs."""
+    """Remove the build tool's own lines and keep the compiler's messages."""
     noise = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja |stdout:|stderr:|\S*(c\+\+|g\+\+|clang\+\+|nvcc) .* -c )")
     return "\n".join(line for line in text.splitlines() if not noise.match(line)).strip()
 
 
 def load_native(library: Path, symbol: str) -> Callable[..., Any]:
-    """Load a built library and return its entry point. Raises BuildError if it has none of that name."""
+    """Load a built library and return its entry point. Raises BuildError if the library does not export it."""
     import tvm_ffi
 
     try:
@@ -155,13 +155,13 @@ def load_native(library: Path, symbol: str) -> Callable[..., Any]:
         entry: Callable[..., Any] = getattr(module, symbol)
     except AttributeError:
         raise BuildError(
-            f"the library exports no function {symbol!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, ...)"
+            f"the library does not export {symbol!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, ...)"
         ) from None
     return entry
 
 
 def find_cuda_home() -> Path | None:
-    """The CUDA toolkit's own folder; an nvcc wrapper elsewhere on PATH would mislead the linker."""
+    """The folder of the CUDA toolkit, links resolved: an nvcc wrapper elsewhere on PATH would mislead the linker."""
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     candidates = [Path(named)] if named else []
     candidates += [Path("/usr/local/cuda")]
@@ -171,18 +171,18 @@ def find_cuda_home() -> Path | None:
 
 
 def find_cxx() -> str | None:
-    """The C++ compiler that tvm-ffi takes: $CXX, else `c++`; None if there is none."""
+    """The C++ compiler that tvm-ffi uses: $CXX, else `c++`; None if it is missing."""
     return shutil.which(os.environ.get("CXX", "c++"))
 
 
 def find_cc() -> str | None:
-    """The C compiler that Triton takes: $CC, else clang or gcc; None if there is none."""
+    """The C compiler that Triton uses: $CC, else clang or gcc; None if it is missing."""
     named = os.environ.get("CC")
     return shutil.which(named) if named else shutil.which("clang") or shutil.which("gcc")
 
 
 def find_ninja() -> str | None:
-    """The build tool, on PATH or beside the interpreter of an environment that was not activated."""
+    """Ninja, on PATH or beside the interpreter of an environment that was not activated."""
     return shutil.which("ninja") or shutil.which("ninja", path=Path(sys.executable).parent)
 
 

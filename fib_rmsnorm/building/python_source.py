@@ -1,4 +1,4 @@
-"""Solutions whose entry point is Python: python, triton and tilelang."""
+"""Load Solutions whose entry point is Python: python, triton and tilelang."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from fib_rmsnorm.schema import Solution
 def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
     """Import the entry file and return the entry point.
 
-    The sources are a package, so `from .other import f` works as under upstream's builder; their folder is on
-    the path too, so `import other` does. Raises BuildError with the traceback of whatever importing raises.
+    The sources form a package, so `from .other import f` works, as with upstream's builder; their folder is also on
+    the path, so `import other` works too. Raises BuildError with the traceback if the import fails.
     """
     package = f"fib_solution_{content_key(solution)}"
     folder = cache / "sources" / package
-    sys.dont_write_bytecode = True  # the folder is to hold the sources and nothing else
+    sys.dont_write_bytecode = True  # the folder must hold nothing but the sources
     write_sources(solution, folder)
     sys.path[:0] = [str(folder), str(folder.parent)]
     importlib.invalidate_caches()
     entry_path = solution.get_entry_path()
     if entry_path.suffix != ".py":
-        raise BuildError(f"the entry file {entry_path} of a {solution.spec.language.value} solution is no .py file")
+        raise BuildError(
+            f"{entry_path}: the entry file of a {solution.spec.language.value} Solution must be a .py file"
+        )
     module_name = ".".join([package, *entry_path.with_suffix("").parts])
     try:
         module = importlib.import_module(module_name)

@@ -1,4 +1,4 @@
-"""A Solution's sources on disk, in a folder named for their content, and the entry point in what they become."""
+"""Write a Solution's sources to a folder named after their content, and find the entry point in the built module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fib_rmsnorm.schema import Solution
 
 
 def content_key(solution: Solution, **context: object) -> str:
-    """A hex digest of the sources and of whatever else decides what is built from them."""
+    """A hex digest of the sources and of `context`, everything else that decides the build's result."""
     identity = {
         "sources": {source.path: source.content for source in solution.sources},
         "context": context,
@@ -25,9 +25,9 @@ def content_key(solution: Solution, **context: object) -> str:
 
 
 def write_sources(solution: Solution, folder: Path) -> None:
-    """Write the sources into `folder` unless it holds them; never half, also when two processes do it at once.
+    """Write the sources to `folder` unless it holds exactly them; atomic, even if two processes do it at once.
 
-    What else it holds was put there by another solution, which has the same user's rights: it is replaced.
+    Any other content is replaced: another Solution, which runs as the same user, may have put it there.
     """
     if _holds(folder, solution):
         return
@@ -35,7 +35,7 @@ def write_sources(solution: Solution, folder: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         written = staging / "sources"
-        for source in solution.sources:  # the schema has refused paths that lead out
+        for source in solution.sources:  # the schema refuses paths that lead outside
             path = written / source.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source.content, encoding="utf-8")
@@ -50,7 +50,7 @@ def write_sources(solution: Solution, folder: Path) -> None:
 
 
 def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:
-    """What the entry point names in the module made of the sources. Raises BuildError if that is no function."""
+    """Return the entry point from the built module. Raises BuildError if it is not a function."""
     symbol = solution.get_entry_symbol()
     entry = getattr(module, symbol, None)
     if not callable(entry):
@@ -60,7 +60,7 @@ def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:
 
 
 def _holds(folder: Path, solution: Solution) -> bool:
-    """Whether the folder holds the sources and nothing else, byte code of other sources for one."""
+    """Whether the folder holds the sources and nothing else, such as stale byte code."""
     sources = {folder / source.path: source.content for source in solution.sources}
     found = {path for path in folder.rglob("*") if not path.is_dir()}
     return found == sources.keys() and all(path.read_bytes() == text.encode() for path, text in sources.items())

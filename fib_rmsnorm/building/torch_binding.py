@@ -1,4 +1,4 @@
-"""C++ and CUDA solutions with the torch binding (pybind11 through torch's extension builder)."""
+"""Build C++ and CUDA Solutions with the torch binding: pybind11 through torch's extension builder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
     """Compile with torch.utils.cpp_extension, which caches, and return the entry point.
 
-    Raises BuildError with the compiler's output, or if the module has no such function.
+    Raises BuildError with the compiler's output, or if the module lacks the entry point.
     """
     import torch
     from torch.utils import cpp_extension
@@ -28,8 +28,8 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
     write_sources(solution, sources)
     files = [str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES]
     try:
-        # torch lets a second process wait for the first to build, and then load what may not have compiled: here it
-        # waits for its turn, and gets the compiler's message too.
+        # With torch's own lock, a second process waits and then loads a library that may not have compiled. With
+        # ours it waits for its turn to build, and gets the compiler's message.
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             module = cpp_extension.load(

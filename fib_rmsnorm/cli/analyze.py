@@ -16,9 +16,7 @@ def command(
     traces: Traces = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", callback=check_output, help="Write to a file instead; Markdown if it ends in .md."
-        ),
+        typer.Option("--output", "-o", callback=check_output, help="Write to this file instead; .md gives Markdown."),
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
@@ -26,10 +24,10 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Explain results: arithmetic intensity, what bounds them, how near the peak they come, how they scale."""
+    """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
     is_markdown = output is not None and output.suffix.lower() == ".md"
     if json and is_markdown:
-        raise InputError(f"--json and --output {output} contradict each other")
+        raise InputError(f"--json conflicts with --output {output}: .md asks for Markdown")
 
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.results import find_results

@@ -57,7 +57,7 @@ def _root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Options that come before a command. Without any, the help: the parser's own way would be a usage error."""
+    """Handle the options before a command. Without a command, print the help rather than a usage error."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)

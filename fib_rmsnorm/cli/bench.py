@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 
-_HINT = "; what is finished is kept: --resume goes on from there"
+_HINT = "; finished evaluations are saved: continue with --resume"
 
 
 def command(
@@ -46,21 +46,27 @@ def command(
     authors: Names = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
-    warmup_runs: Annotated[int, typer.Option(min=0, max=10_000, help="Calls before timing, as far as 0.15 s go.")] = 10,
+    warmup_runs: Annotated[
+        int, typer.Option(min=0, max=10_000, help="Untimed calls before timing, for at most 0.15 s.")
+    ] = 10,
     iterations: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="Timed calls of a trial; default: until the median is known within 1%."),
+        typer.Option(min=1, max=100_000, help="Timed calls per trial; default: until the median is known within 1%."),
     ] = None,
-    num_trials: Annotated[int, typer.Option(min=1, max=1_000, help="Trials, at the least.")] = 4,
-    l2: Annotated[L2, typer.Option("--l2", help="A GPU's L2 cache before each timed call.")] = L2.COLD,
+    num_trials: Annotated[int, typer.Option(min=1, max=1_000, help="Minimum number of trials.")] = 4,
+    l2: Annotated[L2, typer.Option("--l2", help="State of the GPU's L2 cache before each timed call.")] = L2.COLD,
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Skip what has passed already; retry failures.")] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+    ] = 120.0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Skip evaluations that already passed; retry failures.")
+    ] = False,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
-    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if any evaluation fails, 2 if none is possible."""
+    """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -69,7 +75,7 @@ def command(
         hinting(_HINT),
         ForkServer(ROLES) as fork_server,
         ProgressBar() as bar,
-    ):  # before our own imports: it imports torch meanwhile
+    ):  # started before our own imports: it imports torch in parallel
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection

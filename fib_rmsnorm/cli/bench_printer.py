@@ -1,4 +1,4 @@
-"""Print a bench as it goes: results on stdout, the progress bar and notes on stderr."""
+"""Print a bench while it runs: results on stdout, the progress bar and notes on stderr."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fib_rmsnorm.schema import EvaluationStatus, Trace
 
 
 class BenchPrinter:
-    """Shows each event once."""
+    """Prints each event once."""
 
     def __init__(self, root: Path, bar: ProgressBar, *, as_json: bool) -> None:
         self._root = root
@@ -28,7 +28,7 @@ class BenchPrinter:
         self._name_width = 0
         self._hardware: list[str] = []
         self._places: dict[tuple[str, str, str | None], int] = {}
-        """Of evaluations in the plan. Devices finish theirs in any order, and those that are resumed come first."""
+        """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
 
     def show(self, event: Event | Made | Started) -> None:
         """Print one event."""
@@ -58,7 +58,7 @@ class BenchPrinter:
         self._bar.advance("evaluating")
 
     def finish(self, output: Path | None) -> int:
-        """Print the tables and what was skipped, now without the bar; return the exit code."""
+        """Remove the bar, print the tables and the skipped evaluations, and return the exit code."""
         self._bar.stop()
         failed = sum(
             trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED for trace in self._traces
@@ -66,7 +66,7 @@ class BenchPrinter:
         if not self._as_json:
             self._print_tables()
         self._print_skips()
-        resumed = f", {self._resumed} of them from earlier runs" if self._resumed else ""
+        resumed = f" ({self._resumed} resumed from earlier runs)" if self._resumed else ""
         where = f"; wrote {output}" if output and self._traces else ""
         stderr().print(f"{len(self._traces) - failed} passed, {failed} failed{resumed}{where}")
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
@@ -82,7 +82,7 @@ class BenchPrinter:
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print()
-            stdout().print(Folded(title), style="italic")  # not the table's, which would wrap it at its own width
+            stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
             stdout().print(results_table(mine))
             for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")

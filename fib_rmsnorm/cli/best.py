@@ -16,7 +16,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Name the fastest Solution for each Definition, device and Workload, ties included, and a leaderboard."""
+    """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
     from fib_rmsnorm.analysis.ranking import rank
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split

@@ -29,13 +29,13 @@ _Sides = tuple["list[Record]", "list[Record]"]
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure a Solution, or a kernel's file.")],
-    new: Annotated[str, typer.Argument(help="The same, to be judged against OLD.")],
+    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or a kernel file.")],
+    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
     max_slowdown: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="A gate: exit with 1 only for what is slower by more (0.05 for 5%), with 2 if NEW lacks any of OLD.",
+            help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if NEW lacks results of OLD.",
         ),
     ] = None,
     allow: Annotated[
@@ -43,11 +43,13 @@ def command(
         typer.Option(
             metavar="WHAT,...",
             callback=refuse_empty,
-            help="Compare even if these differ: device, timer, clock, cache. Or missing: NEW may lack some.",
+            help="Differences to accept: device, timer, clock, cache; missing: NEW may lack results.",
         ),
     ] = None,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, interleaved.")] = False,
-    rounds: Annotated[int, typer.Option(min=1, help="With --measure: how often, in new processes each time.")] = 3,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="With --measure: number of rounds, each in new processes.")] = 3,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     definitions: Names = None,
@@ -55,13 +57,13 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Compare: faster, slower or no different? Exit code 1 if anything became slower, or fails now."""
+    """Compare results: faster, slower or no different. Exit code 1 if anything became slower or fails now."""
     from fib_rmsnorm.analysis.comparison import MISSING, compare
 
     allowed = _split_allowed(allow)
     if measure:
         if definitions or solutions:
-            raise InputError("--measure takes its two Solutions as OLD and NEW, not --definitions or --solutions")
+            raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
         faults: list[str] = []
         sides = _measure(old, new, root, split_batch_sizes(batch_sizes), device, rounds)
     else:
@@ -75,7 +77,7 @@ def command(
     if found.regressions(max_slowdown or 0.0):
         return 1
     if all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be judged: every number is SUSPECT")  # a gate must not take that for a pass
+        raise InputError("nothing could be compared: every number is SUSPECT")  # or a gate would pass
     if max_slowdown is not None and MISSING not in allowed:
         _require_all(found, faults)
     return 0
@@ -86,7 +88,7 @@ def _split_allowed(allow: str | None) -> tuple[str, ...]:
 
     allowed = split_names(allow)
     if unknown := set(allowed) - {*ASPECTS, MISSING}:
-        raise InputError(f"--allow: {', '.join(sorted(unknown))} is none of {', '.join((*ASPECTS, MISSING))}")
+        raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join((*ASPECTS, MISSING))}")
     return allowed
 
 
@@ -102,27 +104,27 @@ def _print(found: Comparisons, max_slowdown: float | None, *, as_json: bool) -> 
 
 
 def _find_traces(side: str) -> Path:
-    """A file or folder of Traces. Raises InputError that tells who names two Solutions what to do instead."""
+    """Return the path of OLD or NEW. Raises InputError that says how to compare two Solutions instead."""
     if not Path(side).exists():
         raise InputError(
-            f"no such file or folder: {side}; to race two Solutions now: --measure; to see them side by side as they"
-            " were measured: fib-rmsnorm report --solutions A,B --baseline A"
+            f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored results,"
+            " run: fib-rmsnorm report --solutions A,B --baseline A"
         )
     return Path(side)
 
 
 def _require_all(found: Comparisons, faults: list[str]) -> None:
-    """Raise InputError if the new lacks any of the old: that is no regression, but nothing that a gate may pass."""
-    lacking = [f"NEW lacks {found.missing} of what OLD has, or of its conditions"] if found.missing else []
-    lacking += ["a file could not be read whole"] if faults else []
+    """Raise InputError if NEW lacks results of OLD: not a regression, but a gate must not pass it."""
+    lacking = [f"NEW lacks {found.missing} of OLD's results, or measured them differently"] if found.missing else []
+    lacking += ["a file could not be read completely"] if faults else []
     if lacking:
-        raise InputError(f"the gate is not passed: {', and '.join(lacking)}; if that is meant: --allow missing")
+        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow missing")
 
 
 def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:
     from fib_rmsnorm.cli.progress import ProgressBar
 
-    with ProgressBar() as bar:  # before the imports, which take seconds
+    with ProgressBar() as bar:  # shown before the imports, which take seconds
         return _run_trials(bar, old, new, root, batch_sizes, device, rounds)
 
 
@@ -151,8 +153,8 @@ def _run_trials(
             bar.advance("evaluating")
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:
-                # One name for both, so that they are compared: old and new of the same thing.
+                # compare() pairs records by the Solution's name, so both sides get one name.
                 record.solution = f"{match.old.name} -> {match.new.name}"
                 sides[trace.solution == match.new.name].append(record)
-    bar.print(stderr(), "")  # between what was measured and what that says
+    bar.print(stderr(), "")  # separates the measurements from the verdict
     return sides

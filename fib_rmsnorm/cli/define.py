@@ -11,7 +11,7 @@ from fib_rmsnorm.cli.options import Json, Root
 
 def command(
     hidden: Annotated[int, typer.Option(help="Hidden size: a multiple of 128, at most 1048576.")] = 4096,
-    dtype: Annotated[str, typer.Option(help="float16, bfloat16 or float32, or fp16, bf16, fp32.")] = "float16",
+    dtype: Annotated[str, typer.Option(help="float16, bfloat16 or float32 (short: fp16, bf16, fp32).")] = "float16",
     root: Root = None,
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from fib_rmsnorm.cli.options import Json
 
 
 def command(json: Json = False) -> None:
-    """Show devices, tools and versions, what each language can do here, and what to install."""
+    """Show devices, tools and versions. Says what each language can do here and what to install."""
     from dataclasses import asdict
 
     from fib_rmsnorm.evaluation.machine_report import report_machine

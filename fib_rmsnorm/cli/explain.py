@@ -10,19 +10,19 @@ from fib_rmsnorm.cli.options import BatchSizes, Json, Root, split_batch_sizes
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="A Solution's name, or a kernel's file or source folder.")],
+    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
     definition: Annotated[
-        str | None, typer.Option(help="The Definition; default: the Solution's own, or rmsnorm_d4096.")
+        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
     ] = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="sm_90", help="The GPU architecture; default: that of the GPU here, or sm_90.")
+        str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
     ] = None,
     batch_sizes: BatchSizes = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for the build.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for the build, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Explain a Solution by its compiled code: registers, memory accesses, occupancy, waves. No GPU is needed."""
+    """Explain a Solution from its compiled code. Shows registers, memory accesses, occupancy, waves; needs no GPU."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.inspection import COMPILER
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -31,7 +31,7 @@ def command(
     with (
         ForkServer((COMPILER,)) as fork_server,
         ProgressBar() as bar,
-    ):  # before our own imports: it imports torch meanwhile
+    ):  # started before our own imports: it imports torch in parallel
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
         from fib_rmsnorm.inspection.explanation import explain

@@ -12,7 +12,7 @@ from fib_rmsnorm.cli.reading import read_catalogue
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there yet.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: empty or new.")],
     definitions: Names = None,
     solutions: Names = None,
     languages: Languages = None,
@@ -20,7 +20,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Write a clean dataset that flashinfer-bench loads: Definitions, Solutions, Workloads and Traces, no sources."""
+    """Export a dataset that flashinfer-bench loads. It holds every kind of record, but no sources."""
     from json import dumps
 
     from fib_rmsnorm.registry import Registry

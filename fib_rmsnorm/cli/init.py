@@ -11,10 +11,10 @@ from fib_rmsnorm.cli.options import Json
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there yet.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create: empty or new.")],
     json: Json = False,
 ) -> None:
-    """Make a fresh registry: Definitions, kernels and Workloads, and no Traces yet."""
+    """Create a registry with Definitions, kernels and Workloads, and without Traces."""
     from json import dumps
     from shlex import quote
 
@@ -36,9 +36,9 @@ def command(
         return
     console = stdout()
     made = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in counts.items())
-    console.print(f"Made a registry in {folder}: {made}")
+    console.print(f"Created a registry in {folder}: {made}")
     console.print("Next:")
     if folder.resolve() != Path.cwd():
         console.print(f"  cd {quote(str(folder))}")
     console.print("  fib-rmsnorm bench --batch-sizes 1,8    # evaluate every kernel that runs on this machine")
-    console.print("  fib-rmsnorm list                       # see what is there")
+    console.print("  fib-rmsnorm list                       # show what it holds")

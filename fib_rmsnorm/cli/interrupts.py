@@ -16,18 +16,20 @@ _tidiers: list[Callable[[], object]] = []
 
 
 def end_interrupted(hint: str = "") -> NoReturn:
-    """Say so and end the process."""
+    """Print that the run was interrupted, and end the process."""
     with suppress(OSError):
         sys.stdout.flush()
     _tidy()
-    print(f"fib-rmsnorm: interrupted{hint}", file=sys.__stderr__, flush=True)  # past any bar's sys.stderr
-    # Not sys.exit: if Ctrl-C met an import that runs generated code, the interpreter would die of SIGINT after all.
+    print(
+        f"fib-rmsnorm: interrupted{hint}", file=sys.__stderr__, flush=True
+    )  # not sys.stderr, which a progress bar replaces
+    # Not sys.exit: if Ctrl-C hit an import that runs generated code, the interpreter would still die of SIGINT.
     os._exit(INTERRUPTED)
 
 
 @contextmanager
 def tidying(tidy: Callable[[], object]) -> Iterator[None]:
-    """Call `tidy` if the process ends meanwhile without unwinding: of SIGTERM, or of Ctrl-C amid imports."""
+    """Call `tidy` if the process ends inside without unwinding: by SIGTERM, or by Ctrl-C during imports."""
 
     def terminate(number: int, _: object) -> None:
         _tidy()
@@ -51,7 +53,7 @@ def _tidy() -> None:
 
 @contextmanager
 def hinting(hint: str) -> Iterator[None]:
-    """For what Ctrl-C does not undo: it still ends the process, which says what can be done."""
+    """On Ctrl-C, end the process and add `hint` to the message."""
     try:
         yield
     except KeyboardInterrupt:
@@ -60,10 +62,10 @@ def hinting(hint: str) -> Iterator[None]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """For what takes seconds to import: faster, and Ctrl-C ends the process at once.
+    """Import faster, and let Ctrl-C end the process at once.
 
-    A KeyboardInterrupt would be lost there if it met one of the import system's callbacks, which ignore exceptions.
-    Nothing is written yet, and the process that forks workers ends with this one.
+    The import system's callbacks ignore exceptions, so a KeyboardInterrupt could be lost in one of them. Ending at
+    once is safe: nothing has been written, and the fork server ends with this process.
     """
     before = signal.signal(signal.SIGINT, lambda *_: end_interrupted())
     try:

@@ -15,22 +15,23 @@ if TYPE_CHECKING:
     from fib_rmsnorm.registry.catalogue import Catalogue
 
 _KINDS = {"definitions": "define", "solutions": "solve", "workloads": "workload", "traces": "bench"}
-"""What can be listed, and the command that makes it."""
+"""The kinds of records, and the command that creates each."""
 
 
 def command(
     kind: Annotated[
-        str | None, typer.Argument(metavar="definitions|solutions|workloads|traces", help="Default: an overview.")
+        str | None,
+        typer.Argument(metavar="definitions|solutions|workloads|traces", help="What to list; default: an overview."),
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
     languages: Languages = None,
     authors: Names = None,
-    each: Annotated[bool, typer.Option("--each", help="With traces: a line for each, with its id.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="With traces: one line per Trace, with its id.")] = False,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """List what the registry holds, and what of it can run on this machine."""
+    """List the records of the registry and show which Solutions can run on this machine."""
     _check(kind, each=each, by_solution=bool(solutions or languages or authors))
     from fib_rmsnorm.registry import Registry
 
@@ -51,13 +52,13 @@ def _check(kind: str | None, *, each: bool, by_solution: bool) -> None:
     if kind is not None and kind not in _KINDS:
         raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
     if each and kind != "traces":
-        raise InputError("--each goes with: fib-rmsnorm list traces")
+        raise InputError("--each works only with: fib-rmsnorm list traces")
     if by_solution and kind in ("definitions", "workloads"):
-        raise InputError(f"--solutions, --languages and --authors do not choose {kind}; --definitions does")
+        raise InputError(f"--solutions, --languages and --authors do not filter {kind}; use --definitions")
 
 
 def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the kind asked for, or of all kinds."""
+    """Return the rows of one kind, or of all kinds."""
     from fib_rmsnorm.machine.capabilities import describe_readiness
     from fib_rmsnorm.machine.devices import all_devices
     from fib_rmsnorm.reports.records import rows as make
@@ -81,7 +82,7 @@ def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
-        stderr().print(f"No {kind}; make some: fib-rmsnorm {_KINDS[kind]}")
+        stderr().print(f"No {kind}; create them with: fib-rmsnorm {_KINDS[kind]}")
         return
     tables = {
         "definitions": listing.definitions_table,

@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 
 
 class Kept(str, Enum):
-    """Which of two conflicting records stays."""
+    """Which of two conflicting records is kept."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -21,27 +21,27 @@ class Kept(str, Enum):
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="A B...", help="Registries or datasets of flashinfer-bench.")
+        list[Path], typer.Argument(metavar="A B...", help="Registries or flashinfer-bench datasets, at least two.")
     ],
     into: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write all of it there, an empty or new folder; default: add to A."),
+        typer.Option(metavar="DIR", help="Write the result to this empty or new folder; default: add to A."),
     ] = None,
     keep: Annotated[
         Kept | None,
-        typer.Option(help="What stays where records conflict: those of A, or the later ones (with --into)."),
+        typer.Option(help="Which record to keep on a conflict: A's, or the later one (needs --into)."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report, but write nothing.")] = False,
     json: Json = False,
 ) -> int:
-    """Join registries. Conflicts are reported and nothing is written, with exit code 1, unless --keep resolves them."""
+    """Merge registries. On a conflict that --keep does not resolve, report it, write nothing and exit with 1."""
     if len(folders) < 2:
-        raise InputError("merge needs two registries or more")
+        raise InputError("merge needs at least two registries")
     if keep is Kept.THEIRS and into is None:
-        raise InputError("--keep theirs replaces records, and A only ever gains some: name a new folder with --into")
+        raise InputError("--keep theirs would replace records of A: name a new folder with --into")
     from fib_rmsnorm.cli.progress import ProgressBar
 
-    with ProgressBar(doing="joining"):
+    with ProgressBar(doing="merging"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.merge import Merger
         from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line

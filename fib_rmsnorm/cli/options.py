@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
-    """The callback of every option whose absence means all: a shell's unset variable must not mean it too."""
+    """Refuse an empty value: leaving the option out means "all", and an unset shell variable must not."""
     if value is not None and not split_names(value):
         raise _empty(option.opts[0])
     return value
 
 
 def _parse_root(value: str) -> Path:
-    """A Path made of nothing would be the working folder."""
+    """Refuse an empty value, which Path would read as the working folder."""
     if not value:
         raise _empty("--root")
     return Path(value)
@@ -38,29 +38,29 @@ Root = Annotated[
         "--root",
         parser=_parse_root,
         metavar="DIR",
-        help="The registry; default: $FIB_RMSNORM_ROOT, or the one around the working folder.",
+        help="Registry; default: $FIB_RMSNORM_ROOT, else the one around the working folder.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Print a line of JSON for each Trace, as it comes.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")]
 BatchSizes = Annotated[
     str | None,
-    typer.Option("--batch-sizes", metavar="1,8,...", callback=refuse_empty, help="Batch sizes, separated by commas."),
+    typer.Option("--batch-sizes", metavar="1,8,...", callback=refuse_empty, help="Comma-separated batch sizes."),
 ]
 Languages = Annotated[
     str | None,
     typer.Option(
-        "--languages", metavar="LANG,...", callback=refuse_empty, help="Languages, separated by commas; default all."
+        "--languages", metavar="LANG,...", callback=refuse_empty, help="Comma-separated languages; default: all."
     ),
 ]
 Names = Annotated[
-    str | None, typer.Option(metavar="NAME,...", callback=refuse_empty, help="Names or globs, separated by commas.")
+    str | None, typer.Option(metavar="NAME,...", callback=refuse_empty, help="Comma-separated names or globs.")
 ]
-DeviceName = Annotated[str, typer.Option("--device", help="auto (every GPU, else the CPU), cpu, cuda or cuda:N.")]
+DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 
 
 def check_output(value: Path | None) -> Path | None:
-    """The callback of every --output: what cannot be written is refused before anything runs."""
+    """Refuse an --output that cannot be written, before anything runs."""
     if value is not None:
         from fib_rmsnorm.registry import output
 
@@ -70,11 +70,11 @@ def check_output(value: Path | None) -> Path | None:
 
 Rtol = Annotated[
     float | None,
-    typer.Option("--rtol", help="Relative tolerance, 0 or more; default: the dtype's."),
+    typer.Option("--rtol", help="Relative tolerance, at least 0; default: by dtype."),
 ]
 Atol = Annotated[
     float | None,
-    typer.Option("--atol", help="Absolute tolerance, 0 or more; default: the dtype's."),
+    typer.Option("--atol", help="Absolute tolerance, at least 0; default: by dtype."),
 ]
 
 
@@ -87,22 +87,22 @@ class L2(str, Enum):
 
 
 def split_names(value: str | None) -> tuple[str, ...]:
-    """The names in a list separated by commas."""
+    """Split a comma-separated list of names."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
 def split_batch_sizes(value: str | None) -> tuple[int, ...]:
-    """The batch sizes in a list separated by commas. Raises InputError for what is no positive number."""
+    """Split a comma-separated list of batch sizes. Raises InputError unless each is a positive integer."""
     sizes = []
     for part in split_names(value):
         if not part.isdecimal() or int(part) == 0:
-            raise InputError(f"--batch-sizes: {part!r} is no positive whole number")
+            raise InputError(f"--batch-sizes: {part!r} is not a positive integer")
         sizes.append(int(part))
     return tuple(sizes)
 
 
 def make_settings(**given: Any) -> Settings:
-    """The settings that options ask for. Raises InputError for a value that is none, such as an infinite tolerance."""
+    """Make Settings from options. Raises InputError for an invalid value, such as an infinite tolerance."""
     from pydantic import ValidationError
 
     from fib_rmsnorm.schema import Settings
@@ -112,4 +112,4 @@ def make_settings(**given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         option = "-".join(map(str, first["loc"])).replace("_", "-")
-        raise InputError(f"--{option} {first['input']}: {first['msg'].replace('Input should', 'it must')}") from None
+        raise InputError(f"--{option} {first['input']}: {first['msg'].replace('Input should', 'must')}") from None

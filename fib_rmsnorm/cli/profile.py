@@ -12,10 +12,10 @@ from fib_rmsnorm.errors import InputError
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="A Solution's name, or a kernel's file or source folder.")],
-    batch: Annotated[int, typer.Option(min=1, help="The batch size of the Workload.")] = 4096,
+    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
+    batch: Annotated[int, typer.Option(min=1, help="Batch size of the Workload.")] = 4096,
     definition: Annotated[
-        str | None, typer.Option(help="The Definition; default: the Solution's own, or rmsnorm_d4096.")
+        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
     ] = None,
     output: Annotated[
         Path | None,
@@ -23,15 +23,15 @@ def command(
             "--output",
             "-o",
             callback=check_output,
-            help="The report for ncu-ui; default: SOLUTION.batchN.ncu-rep, here.",
+            help="Report file for ncu-ui; default: SOLUTION.batchN.ncu-rep.",
         ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for everything.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for the whole run, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Run a Solution once under NVIDIA's ncu: bandwidth, cache hits, occupancy and why its warps waited."""
+    """Profile one call of a Solution with NVIDIA's ncu. Shows bandwidth, cache hits, occupancy and warp stalls."""
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile
     from fib_rmsnorm.registry import Registry, generate_workloads

@@ -1,4 +1,4 @@
-"""A progress bar that shares its terminal with results and notes. Imports no torch: it is there while others do."""
+"""A progress bar that shares its terminal with results and notes. It runs while torch loads, so it imports no torch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fib_rmsnorm.reports.text.console import stderr, stdout
 _STDERR = 2
 _PATIENCE_S = 0.5
 _TAKE_AWAY = b"\r\x1b[2K\x1b[?25h"
-"""The bar's line, and what hides the cursor meanwhile."""
+"""Clears the bar's line and shows the cursor again."""
 
 
 class ProgressBar:
-    """Counts evaluations or builds, on stderr if that is a terminal; a context manager."""
+    """Counts evaluations or builds on stderr if it is a terminal. A context manager."""
 
     def __init__(self, total: int | None = None, doing: str = "preparing") -> None:
         self._bar = _Display(
@@ -48,11 +48,11 @@ class ProgressBar:
         self.stop()
 
     def stop(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._stack.close()
 
     def _end(self) -> None:
-        """Take it away amid anything: a thread that waits for the locks of what was interrupted is left behind."""
+        """Remove the bar at any moment, even if the interrupted code holds its locks."""
         stopping = threading.Thread(target=self._bar.stop, daemon=True)
         stopping.start()
         stopping.join(_PATIENCE_S)
@@ -60,24 +60,24 @@ class ProgressBar:
             os.write(_STDERR, _TAKE_AWAY)
 
     def print(self, console: Console, what: RenderableType, **options: Any) -> None:
-        """Print to a console: above the bar if both are on a terminal, which else would run into it."""
+        """Print to a console, above the bar if both are on a terminal."""
         shared = self._bar.live.is_started and console.is_terminal
         (self._bar.console if shared else console).print(what, **options)
 
     def expect(self, total: int) -> None:
-        """So many there will be."""
+        """Set the total number of evaluations or builds."""
         self._bar.update(self._task, total=total)
 
     def tell(self, doing: str) -> None:
-        """What is being done."""
+        """Set the description of the current work."""
         self._bar.update(self._task, description=doing)
 
     def advance(self, doing: str | None = None) -> None:
-        """One is done; and what is being done now, if that is another thing."""
+        """Count one as done; `doing` replaces the description."""
         self._bar.update(self._task, advance=1, description=doing)
 
     def show_below(self, table: RenderableType) -> bool:
-        """Keep a table below the bar as long as that is there; return whether results are to be seen there."""
+        """Show a table below the bar while the bar is there; return whether it is shown."""
         if not (self._bar.live.is_started and stdout().is_terminal):
             return False
         self._bar.below = table
@@ -87,7 +87,7 @@ class ProgressBar:
 def _has_room() -> bool:
     """Whether the bar has a line to itself.
 
-    What a pipe leads to (tee, grep, less) mostly shows it on the same terminal, in the midst of the bar.
+    A pipe's reader (tee, grep, less) usually writes to the same terminal, in the middle of the bar.
     """
     return stderr().is_interactive and not _is_pipe(stdout())
 
@@ -95,12 +95,12 @@ def _has_room() -> bool:
 def _is_pipe(console: Console) -> bool:
     try:
         return stat.S_ISFIFO(os.fstat(console.file.fileno()).st_mode)
-    except (OSError, ValueError):  # closed, or no file at all
+    except (OSError, ValueError):  # closed, or not a file
         return False
 
 
 class _CountColumn(MofNCompleteColumn):
-    """Says nothing while nobody knows how many there will be."""
+    """Shows nothing until the total is known."""
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)

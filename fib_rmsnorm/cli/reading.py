@@ -1,4 +1,4 @@
-"""How the commands that read Traces, or whole registries, find and choose records."""
+"""Find and choose records, for the commands that read Traces or whole registries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Traces = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry at hand."
+        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry."
     ),
 ]
 
@@ -32,9 +32,9 @@ def read_traces(
     solutions: str | None = None,
     batch_sizes: str | None = None,
 ) -> TraceSet:
-    """Load Traces and keep those chosen; a line on stderr for each file that cannot be read whole.
+    """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
-    Raises InputError if nothing is left, or nothing of one choice.
+    Raises InputError if nothing is left, or if a choice matches nothing.
     """
     sizes = split_batch_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import load_traces
@@ -42,32 +42,34 @@ def read_traces(
     from fib_rmsnorm.registry.selection import choose
 
     found = load_traces(sources or [], root, warn=lambda line: typer.echo(f"fib-rmsnorm: {line}", err=True))
-    gc.freeze()  # they stay to the end: no use in looking through a million objects again and again
+    gc.freeze()  # a million objects that live to the end: do not scan them again and again
     if not found.records:
         where = ", ".join(map(str, sources or found.roots))
-        raise InputError(f"no Traces in {where}; make some: fib-rmsnorm bench")
-    found.records = choose("Trace's Definition", found.records, lambda r: r.definition, split_names(definitions))
-    found.records = choose("Trace's Solution", found.records, lambda r: r.solution, split_names(solutions))
+        raise InputError(f"no Traces in {where}; create them with: fib-rmsnorm bench")
+    found.records = choose("Definition with Traces", found.records, lambda r: r.definition, split_names(definitions))
+    found.records = choose("Solution with Traces", found.records, lambda r: r.solution, split_names(solutions))
     found.records = _choose_batches(found.records, sizes)
     count_bytes(found.records, found.roots)
     return found
 
 
 def _choose_batches(records: list[Record], sizes: tuple[int, ...]) -> list[Record]:
-    """Keep the records of these batch sizes; none keep all. Raises InputError for a size of which there is none."""
+    """Keep the records of these batch sizes; no sizes keep all. Raises InputError for a size without records."""
     if not sizes:
         return records
     there = {record.axes["batch"] for record in records if "batch" in record.axes}
     for size in sizes:
         if size not in there:
-            raise InputError(f"no Trace is of batch {size} (there: {', '.join(map(str, sorted(there))) or 'none'})")
+            raise InputError(
+                f"no Trace has batch size {size} (available: {', '.join(map(str, sorted(there))) or 'none'})"
+            )
     return [record for record in records if record.axes.get("batch") in sizes]
 
 
 def read_catalogue(
     registry: Registry, definitions: str | None, solutions: str | None, languages: str | None, authors: str | None
 ) -> Catalogue:
-    """Read a registry and keep what was chosen. Raises InputError for a choice that matches nothing."""
+    """Read a registry and keep the chosen records. Raises InputError for a choice that matches nothing."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.packing import check_languages
@@ -83,7 +85,7 @@ def read_catalogue(
 
 
 def write_or_print(text: str, output: Path | None) -> None:
-    """Print `text`, or write it whole or not at all. Raises InputError if it cannot be written."""
+    """Print `text`, or write it to a file atomically. Raises InputError if it cannot be written."""
     if output is None:
         typer.echo(text, nl=False)
         return

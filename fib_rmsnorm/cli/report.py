@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Format(str, Enum):
-    """What a report is written in."""
+    """The format of a report."""
 
     TABLE = "table"
     MARKDOWN = "markdown"
@@ -41,16 +41,16 @@ _FORMAT_OF_SUFFIX = {
 def command(
     traces: Traces = None,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="Default: what the suffix of --output says, else table.")
+        Format | None, typer.Option("--format", help="Output format; default: by the suffix of --output, else table.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to a file instead.")
+        Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to this file instead.")
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also draw PNG and SVG charts into a folder.")
+        Path | None, typer.Option(metavar="DIR", help="Also write PNG and SVG charts to this folder.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="SOLUTION", help="What to compare with; default: the baseline in Python.")
+        str | None, typer.Option(metavar="SOLUTION", help="Solution to compare with; default: the Python baseline.")
     ] = None,
     definitions: Names = None,
     solutions: Names = None,
@@ -58,7 +58,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Report results: latency, bandwidth, how near the copy and the peak, speedups, and what not to trust."""
+    """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
     chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
 
     from fib_rmsnorm.analysis.results import find_results
@@ -79,14 +79,14 @@ def command(
 
 
 def _format_asked(format_: Format | None, output: Path | None, *, is_json: bool) -> Format | None:
-    """What --json or --format asks for. Raises InputError if the other one, or the file's name, says another."""
+    """The format that --json or --format asks for. Raises InputError if they conflict with each other or --output."""
     if is_json and format_ not in (None, Format.JSON):
-        raise InputError(f"--json and --format {format_.value} contradict each other")
+        raise InputError(f"--json conflicts with --format {format_.value}")
     asked = Format.JSON if is_json else format_
     told = _FORMAT_OF_SUFFIX.get(output.suffix.lower()) if output else None
-    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt holds any text
+    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt file may hold any text
         option = "--json" if is_json else f"--format {asked.value}"
-        raise InputError(f"{option} and --output {output} contradict each other")
+        raise InputError(f"{option} conflicts with the suffix of --output {output}")
     return asked
 
 
@@ -94,7 +94,7 @@ def _format_of(output: Path | None) -> Format:
     suffix = output.suffix.lower() if output else ""
     if suffix not in _FORMAT_OF_SUFFIX:
         known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
-        raise InputError(f"--output {output}: which format is {suffix}? End it in one of {known}, or say --format")
+        raise InputError(f"--output {output}: unknown suffix {suffix}; use {known}, or give --format")
     return _FORMAT_OF_SUFFIX[suffix]
 
 
@@ -141,4 +141,4 @@ def _draw(sections: list[PageSection], folder: Path) -> None:
         ]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-    typer.echo(f"Drew {len(paths)} files in {folder}", err=True)
+    typer.echo(f"Wrote {len(paths)} charts to {folder}", err=True)

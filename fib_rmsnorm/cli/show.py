@@ -21,8 +21,8 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            help="A Definition, a Solution, a Workload (the start of its uuid) or a Trace: SOLUTION@batch=8 for the"
-            " newest of several, or its id in `list traces --each`."
+            help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
+            " newest) or an id from `list traces --each`."
         ),
     ],
     root: Root = None,

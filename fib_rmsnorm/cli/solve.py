@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 def command(
     languages: Languages = None,
     build: Annotated[
-        bool, typer.Option("--build", help="Also build each one, for this machine or for --arch.")
+        bool, typer.Option("--build", help="Also build each Solution, for this machine or for --arch.")
     ] = False,
     arch: Annotated[
-        str | None, typer.Option(metavar="sm_90", help="Build kernels for this GPU architecture; no GPU is needed.")
+        str | None, typer.Option(metavar="sm_90", help="Build for this GPU architecture; needs no GPU.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for each build, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Pack the sources under solutions/ into Solutions and list them. Exit code 1 if a build fails."""
+    """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.languages import LANGUAGES
     from fib_rmsnorm.registry import Registry, pack
     from fib_rmsnorm.reports.text.console import stdout

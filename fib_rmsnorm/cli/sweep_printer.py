@@ -1,4 +1,4 @@
-"""Print a sweep as it goes: a live table on a terminal, a line for each result elsewhere."""
+"""Print a sweep while it runs: a live table on a terminal, else one line per result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fib_rmsnorm.tuning.sweep import Tried
 
 
 class SweepPrinter:
-    """Shows each result of one Definition once; a context manager, for the bar."""
+    """Prints each result of one Definition once. A context manager, because it owns the bar."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.results = SweepResults()

@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
-    definition: Annotated[str, typer.Option(help="The Definition it computes.")] = "rmsnorm_d4096",
-    entry: Annotated[str | None, typer.Option(help="The entry point; default: run.")] = None,
+    definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
+    entry: Annotated[str | None, typer.Option(help="Entry point; default: run.")] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+    ] = 60.0,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
-    """Is this one kernel right and fast? Exit code 0 if it passes, 1 if not; nothing is registered."""
+    """Check whether one kernel is correct and fast, and store nothing. Exit code 1 if it fails."""
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -52,7 +54,7 @@ def command(
         from fib_rmsnorm.errors import InputError
 
         raise InputError(f"no such file: {kernel}")
-    with ForkServer(ROLES) as fork_server, ProgressBar() as bar:  # before our own imports: it imports torch meanwhile
+    with ForkServer(ROLES) as fork_server, ProgressBar() as bar:  # before our imports: it loads torch in parallel
         with importing():
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
@@ -99,7 +101,7 @@ def _report(trial: TryPlan, events: Iterable[Event], bar: ProgressBar, *, as_jso
         bar.print(stdout(), event.trace.model_dump_json() if as_json else folded_result(event.trace, width))
         bar.advance("evaluating")
         if mine and len(drafts) == len(trial.workloads) and not passed(drafts):
-            break  # how fast the others are is no news about a wrong kernel
+            break  # the others' speed says nothing about a wrong kernel
     bar.stop()
     if not as_json:
         if failures := describe_failures(drafts):

@@ -32,25 +32,31 @@ if TYPE_CHECKING:
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="A Solution's name, or a folder of sources; it declares a [tune].")],
+    solution: Annotated[
+        str, typer.Argument(help="Solution's name or source folder; its solution.toml needs a [tune].")
+    ],
     definitions: Names = None,
     batch_sizes: BatchSizes = None,
     values: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=1,2", help="Try these values of a parameter; may be repeated."),
+        typer.Option("--set", metavar="NAME=1,2", help="Values to try for a parameter; repeatable."),
     ] = None,
     device: DeviceName = "auto",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", callback=check_output, help="Also write the Traces to a .json or .jsonl file."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Try, but write no table.")] = False,
-    reuse: Annotated[bool, typer.Option("--reuse", help="Try nothing: write the table from the Traces kept.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a build, and for an evaluation.")] = 120.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, but do not write the table.")] = False,
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Measure nothing; write the table from stored Traces.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+    ] = 120.0,
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Try every way to launch a Solution that it declares, and write the table by which it chooses."""
+    """Find the fastest launch parameters of a Solution and write the table it reads."""
     chosen = _split_values(values or [])
     from fib_rmsnorm.evaluation.recorder import OutputFile
     from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -66,7 +72,7 @@ def command(
         return _reuse(registry, tunables)
     swept = _choose(tunables, split_names(definitions))
     for tunable in swept:
-        tunable.combinations(chosen)  # a wrong request is told before anything starts
+        tunable.combinations(chosen)  # reports a bad request before anything starts
     place = choose_devices(device)[0]
     check_device(tunables, place)
     sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
@@ -79,12 +85,12 @@ def command(
 
 
 def _choose(tunables: list[Tunable], definitions: Sequence[str]) -> list[Tunable]:
-    """What to tune for: the Definitions that the globs match, or the sources' own."""
+    """Keep the Definitions that the globs match; no globs keep the sources' own Definition."""
     from fib_rmsnorm.registry.selection import choose
 
     if not definitions:
         return tunables[:1]
-    return choose("definition", tunables, lambda each: each.definition.name, definitions)
+    return choose("Definition", tunables, lambda each: each.definition.name, definitions)
 
 
 def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
@@ -93,7 +99,7 @@ def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
 
     kept = read_kept(tunables, None)
     if not any(map(collect_timings, kept.values())):
-        raise InputError(f"{tunables[0].name}: no timings are kept of its sources as they are; tune without --reuse")
+        raise InputError(f"{tunables[0].name}: no timings are stored for its current sources; run tune without --reuse")
     _write(registry, tunables, kept)
     return 0
 
@@ -101,12 +107,12 @@ def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
 def _finish(
     registry: Registry, tunables: Sequence[Tunable], device: Device, traces: Mapping[str, Sequence[Trace]]
 ) -> None:
-    """Write the table from all that is kept of this device model, or from this run where nothing is kept."""
+    """Write the table from the stored Traces of this device model, or from this run where none are stored."""
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.tuning.sweep import is_interpreted, read_kept
 
     if is_interpreted(tunables[0], device):
-        stderr().print("No table written: interpreted times say nothing about a kernel")
+        stderr().print("No table written: interpreted times say nothing about a kernel's speed")
         return
     kept = read_kept(tunables, device.hardware)
     _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
@@ -118,7 +124,7 @@ def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
         name, equals, numbers = value.partition("=")
         parts = split_names(numbers)
         if not equals or not parts or not all(part.isdecimal() for part in parts):
-            raise InputError(f"--set {value!r}: write it like threads=128,256")
+            raise InputError(f"--set {value!r}: expected NAME=VALUES, such as threads=128,256")
         chosen[name.strip()] = tuple(int(part) for part in parts)
     return chosen
 
@@ -126,7 +132,7 @@ def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def _sweep(
     tunables: Sequence[Tunable], device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
-    """Try everything and print it; return the Traces of each Definition, and how many passed."""
+    """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from contextlib import closing
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
@@ -135,8 +141,8 @@ def _sweep(
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
-    if is_interpreted(tunables[0], device):  # told before the minutes that it takes
-        stderr().print(f"Interpreted on {device.name}: that finds what is wrong, times nothing, and so writes no table")
+    if is_interpreted(tunables[0], device):  # said before the sweep, which takes minutes
+        stderr().print(f"Interpreted on {device.name}: checks correctness only; no table will be written")
     for tunable in tunables:
         sweep = Sweep(tunable, device, config)
         mine = traces.setdefault(tunable.definition.name, [])
@@ -161,15 +167,15 @@ def _print_results(
     from fib_rmsnorm.reports.text.console import stderr, stdout
     from fib_rmsnorm.tuning.figures import collect_figures
 
-    with ProgressBar(doing="looking at what was compiled"):
+    with ProgressBar(doing="inspecting the compiled code"):
         figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, config)
     if as_json:
         stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
         return
-    stdout().print(f"\n{tunable.definition.name}: median latency (* the best at a batch)")
+    stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
     stdout().print(results.table())
     if figures:
-        stdout().print(f"\nAt batch={results.batches[-1]}, as compiled for {figures[0]['arch']}")
+        stdout().print(f"\nCompiled code at batch={results.batches[-1]}, for {figures[0]['arch']}")
         stdout().print(figures_table(figures, results))
     if results.failures or results.doubts:
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
@@ -181,6 +187,6 @@ def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str,
 
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)
-    stderr().print(f"Wrote {path} (choices for {told}); what is packed from it is packed again")
+    stderr().print(f"Wrote {path} (choices for {told}); its Solutions are packed again")
     if stale := ", ".join(name for name, each in traces.items() if not each):
-        stderr().print(f"No choices for {stale}: its timings are of other sources or another device; tune for it too")
+        stderr().print(f"No choices for {stale}: its timings come from other sources or another device; tune it too")

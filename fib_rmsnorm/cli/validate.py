@@ -13,11 +13,11 @@ from fib_rmsnorm.cli.options import Json
 def command(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry around here."),
+        typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry."),
     ] = None,
     json: Json = False,
 ) -> int:
-    """Check a registry or dataset: schema, names, places, references. Exit code 1 if it is not valid."""
+    """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def command(
-    definition: Annotated[str, typer.Option(help="The Definition.")] = "rmsnorm_d4096",
+    definition: Annotated[str, typer.Option(help="Definition to generate Workloads for.")] = "rmsnorm_d4096",
     batch_sizes: BatchSizes = None,
-    eps: Annotated[float, typer.Option(help="The value of eps.")] = 1e-6,
-    add: Annotated[bool, typer.Option("--add", help="Keep the Workloads that are there, and add these.")] = False,
+    eps: Annotated[float, typer.Option(help="Value of eps.")] = 1e-6,
+    add: Annotated[bool, typer.Option("--add", help="Keep existing Workloads and add these.")] = False,
     device: DeviceName = "auto",
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Generate Workloads: by default 1 to 65536 rows, as far as the device's memory goes."""
+    """Generate Workloads. The default is 1 to 65536 rows, as many as fit the device's memory."""
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
@@ -44,13 +44,13 @@ def command(
     console.print(f"Workloads of {definition}:")
     for workload in workloads:
         console.print(f"  batch={workload.axes['batch']:<6} eps={eps:g}  {workload.uuid}")
-    beside = f", beside {len(kept)} that it held" if kept else ""
-    console.print(f"Wrote {path.relative_to(registry.root)}{beside}")
+    note = f"; kept {count(len(kept), 'existing Workload')}" if kept else ""
+    console.print(f"Wrote {path.relative_to(registry.root)}{note}")
     if others and not add:
-        stderr().print(f"No longer there: {count(len(others), 'other Workload')}; to keep what is there: --add")
+        stderr().print(f"Removed {count(len(others), 'Workload')}; to keep existing ones, use --add")
         if left := _count_traces(registry, {workload.uuid for workload in others}):
             stderr().print(
-                f"{count(left, 'Trace')} of them left, which validate refuses: generate them again, with --add"
+                f"{count(left, 'Trace')} of removed Workloads would fail validate; restore the Workloads with --add"
             )
 
 

@@ -72,7 +72,7 @@ def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Pl
     Raises InputError if a filter matches nothing, or nothing can be evaluated: neither a mistyped name nor a
     machine without the GPU must look like success.
     """
-    definitions = choose("definition", records.definitions.values(), lambda d: d.name, selection.definitions)
+    definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)

@@ -1,7 +1,7 @@
-"""What the multiprocessors of GPU architectures hold.
+"""The limits of a multiprocessor, by GPU architecture.
 
-The limits are those of the CUDA C++ Programming Guide's "Technical Specifications per Compute Capability"; how
-registers and shared memory are handed out is what cuda_occupancy.h computes with.
+The limits come from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the units in
+which registers and shared memory are allocated come from cuda_occupancy.h.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, GpuModel
 
 WARP = 32
-REGISTERS = 65536  # of a multiprocessor, on all of these
+REGISTERS = 65536  # per multiprocessor, on all architectures below
 MAX_THREADS_PER_BLOCK = 1024
-REGISTER_UNIT = 256  # registers are handed out to warps in multiples of this
-SUBPARTITIONS = 4  # each has a quarter of the registers, and its own warps
+REGISTER_UNIT = 256  # registers are allocated to warps in multiples of this
+SUBPARTITIONS = 4  # each has a quarter of a multiprocessor's registers, and its own warps
 SHARED_UNIT = 128
 RESERVED_SHARED_BYTES = 1024
-"""Shared memory of every block that belongs to the system, from compute capability 8.0 on."""
+"""Shared memory that the system reserves in each block, from compute capability 8.0 on."""
 
 _KIB = 1024
 
@@ -29,25 +29,25 @@ class Architecture:
 
     capability: tuple[int, int]
     max_threads: int
-    """Of a multiprocessor."""
+    """Limit of resident threads per multiprocessor."""
     max_blocks: int
-    """Of a multiprocessor."""
+    """Limit of resident blocks per multiprocessor."""
     shared_bytes: int
-    """Of a multiprocessor."""
+    """Shared memory per multiprocessor, in bytes."""
 
     @property
     def model(self) -> GpuModel:
-        """The GPU model that stands for the architecture, which itself says nothing of L2 or multiprocessors."""
+        """The GPU model that represents the architecture; it adds the L2 size and the number of multiprocessors."""
         return next(model for model in GPU_MODELS if model.capability == self.capability)
 
     @property
     def max_shared_bytes(self) -> int:
-        """Shared memory that one block may ask for."""
+        """The most shared memory that one block may use."""
         return self.shared_bytes - RESERVED_SHARED_BYTES
 
     @property
     def max_warps(self) -> int:
-        """Warps of a multiprocessor."""
+        """Limit of resident warps per multiprocessor."""
         return self.max_threads // WARP
 
 
@@ -65,21 +65,21 @@ _KNOWN = (
 _BY_CAPABILITY = {each.capability: each for each in _KNOWN}
 NEWEST_KNOWN = _KNOWN[-1].capability
 OLDEST_COMPILED = (7, 0)
-"""Compilers of today know none before it, if they know it."""
+"""The oldest architecture that any of today's compilers supports."""
 DEFAULT_ARCH = "sm_90"
-"""What to compile for where there is no GPU and none is named."""
+"""The architecture to compile for if there is no GPU and none is named."""
 
 
 def capability_of(arch: str) -> tuple[int, int]:
     """Split `sm_90` or `sm_100a` into the major and minor compute capability."""
     match = re.fullmatch(r"sm_(\d+)(\d)[af]?", arch)
     if match is None:
-        raise ValueError(f"not a CUDA architecture: {arch!r} (wanted something like sm_90)")
+        raise ValueError(f"not a CUDA architecture: {arch!r} (expected a name such as sm_90)")
     return int(match[1]), int(match[2])
 
 
 def find_architecture(arch: str) -> Architecture:
-    """What is known of `sm_90`; for one that is not in the table, the nearest older one stands."""
+    """Return the limits of an architecture such as `sm_90`; an unknown one gets those of the nearest older one."""
     wanted = capability_of(arch)
     if wanted in _BY_CAPABILITY:
         return _BY_CAPABILITY[wanted]

@@ -1,4 +1,4 @@
-"""Which language can run, compile or neither on a device here, and what to install."""
+"""Whether a language can run or compile on a device of this machine, and what to install."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _RANKS: tuple[Ability, ...] = get_args(Ability)
 
 @dataclass(frozen=True)
 class Capability:
-    """What a language can do on a device, and why no more."""
+    """What a language can do on a device, and the reason why it cannot do more."""
 
     ability: Ability
     note: str = ""
 
     @property
     def runs(self) -> bool:
-        """Whether solutions can be evaluated."""
+        """Whether Solutions can be evaluated."""
         return self.ability in ("run", "interpret")
 
 
 def capability(language: str, device: Device) -> Capability:
-    """What solutions in `language` can do on `device` with what is installed."""
+    """What Solutions in `language` can do on `device` with the installed tools."""
     known = LANGUAGES[language]
     ability, note = known.on[device.kind]
     if known.module is not None and importlib.util.find_spec(known.module) is None:
@@ -42,8 +42,8 @@ def capability(language: str, device: Device) -> Capability:
 
 
 _ADVICE: dict[Tool, str] = {
-    "C++ compiler": "a C++ compiler; install one: apt-get install g++",
-    "C compiler": "a C compiler; install one: apt-get install gcc",
+    "C++ compiler": "a C++ compiler; run: apt-get install g++",
+    "C compiler": "a C compiler; run: apt-get install gcc",
     "nvcc": "nvcc; install a CUDA toolkit and set CUDA_HOME",
     "ninja": "ninja; run: pip install ninja",
 }
@@ -55,27 +55,27 @@ def _has(tool: Tool) -> bool:
 
 
 def reason_to_skip(solution: Solution, device: Device) -> str | None:
-    """Why a Solution cannot be evaluated on a device: a reason to skip it, never a failure; None if it can."""
+    """Why a Solution cannot be evaluated on a device; None if it can. A skip is never a failure."""
     found = readiness(solution, device)
     return None if found.runs else found.note
 
 
 def readiness(solution: Solution, device: Device) -> Capability:
-    """What can be done with a Solution on a device: what its language can, if it is made for the device."""
+    """What a Solution can do on a device: the ability of its language, if the Solution targets the device."""
     found = capability(solution.spec.language.value, device)
     if not found.runs:
         return found
     if not _targets(solution, device):
         targets = ", ".join(solution.spec.target_hardware)
-        return Capability("no", f"made for {targets}, not for {device.kind} (target_hardware in its solution.toml)")
+        return Capability("no", f"targets {targets}, not {device.kind} (target_hardware in its solution.toml)")
     missing = missing_dependency(solution)
     return Capability("no", missing) if missing else found
 
 
 def describe_readiness(solution: Solution, devices: Sequence[Device]) -> dict[str, Any]:
-    """The most that can be done with a Solution on any of `devices`, on which kinds of them, and why no more.
+    """The best ability of a Solution on any of `devices`, the kinds of device that offer it, and the limiting reason.
 
-    If nothing can, the reason is that of a device it is made for.
+    If the Solution can do nothing, the reason is that of a device that it targets.
     """
     found = [(readiness(solution, device), device) for device in devices]
     best, _ = min(found, key=lambda each: (_RANKS.index(each[0].ability), not _targets(solution, each[1])))
@@ -84,7 +84,7 @@ def describe_readiness(solution: Solution, devices: Sequence[Device]) -> dict[st
 
 
 def _targets(solution: Solution, device: Device) -> bool:
-    """Whether `target_hardware` names the device; datasets write `cuda` as well as `NVIDIA_H100`."""
+    """Whether `target_hardware` names the device; datasets write `cuda` or a model such as `NVIDIA_H100`."""
     targets = [target.lower() for target in solution.spec.target_hardware]
     if device.kind == "cpu":
         return any("cpu" in target for target in targets)

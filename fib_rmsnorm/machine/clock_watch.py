@@ -14,7 +14,7 @@ class ClockWatch:
 
     device: str
     at_start: ClockReading
-    """Read before any process of this run was on the device."""
+    """The reading from before any process of this run used the device."""
 
     def __enter__(self) -> ClockWatch:
         self._before = read_clocks(self.device)
@@ -27,7 +27,7 @@ class ClockWatch:
         self._after = read_clocks(self.device)
 
     def summary(self) -> Clocks:
-        """What was seen; call it after leaving."""
+        """Summarize the readings; call it after leaving."""
         during = self._monitor.summary()
         return Clocks(
             before_mhz=self._before.clock_mhz,

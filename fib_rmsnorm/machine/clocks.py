@@ -1,4 +1,4 @@
-"""Clocks, temperature and company of a device: what moves a measurement from outside."""
+"""Clocks, temperature and other processes of a device: outside influences on a measurement."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ _INTERVAL_S = 0.02
 
 @dataclass(frozen=True)
 class ClockReading:
-    """A device at one moment; None is what cannot be told."""
+    """The state of a device at one moment; None means unknown."""
 
     clock_mhz: float | None = None
-    """Of the multiprocessors, or the cores on CPU."""
+    """The clock of a GPU's multiprocessors, or of a CPU's cores."""
     memory_clock_mhz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
     throttle_reasons: tuple[str, ...] | None = None
     compute_pids: tuple[int, ...] | None = None
-    """The processes on the GPU, by the driver's ids: see count_strangers."""
+    """The driver's ids of the processes on the GPU: see count_strangers."""
 
 
 @dataclass(frozen=True)
 class ClockSummary:
-    """A device over a measurement; None is what cannot be told."""
+    """The state of a device during a measurement; None means unknown."""
 
     samples: int = 0
     clock_min_mhz: float | None = None
     clock_median_mhz: float | None = None
     clock_max_mhz: float | None = None
     memory_clock_mhz: float | None = None
-    """The lowest seen."""
+    """The lowest clock of the memory."""
     max_temperature_c: float | None = None
     throttle_reasons: tuple[str, ...] | None = None
-    """All that were seen."""
+    """All reasons of all readings."""
 
 
 def read_clocks(device: str) -> ClockReading:
-    """Read all that can be told of `cpu` or `cuda:N` now."""
+    """Read the current state of `cpu` or `cuda:N`."""
     if device == "cpu":
         return ClockReading(clock_mhz=_cpu_clock_mhz())
     gpu = find_gpu(device)
@@ -71,17 +71,17 @@ def _cpu_clock_mhz() -> float | None:
 
 
 def our_pids() -> set[int]:
-    """This process and all that descend from it."""
+    """The ids of this process and all its descendants."""
     process = psutil.Process()
     return {os.getpid(), *(child.pid for child in process.children(recursive=True))}
 
 
 def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[int]) -> int | None:
-    """How many processes other than ours are on the GPU; None if that cannot be told.
+    """Count the processes on the GPU that are not ours; None if unknown.
 
-    `before` was read before any of ours was on it. Where the driver lists some of ours by the ids that we know
-    them by, all that is not ours is strange. In a container it may list them by the host's ids: then what was
-    there before and still is cannot be ours, and of the rest nothing is known.
+    `before` was read before any of our processes used the GPU. If the driver's list contains our ids, every other id
+    is a stranger. In a container the driver may list the host's ids, which we do not know: then only a process that
+    was there before and still is, is certain to be a stranger.
     """
     if before.compute_pids is None or now.compute_pids is None:
         return None
@@ -92,9 +92,9 @@ def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[in
 
 
 class ClockMonitor:
-    """Samples a GPU's clocks in the background while entered; a CPU's only when entered and left.
+    """Samples a GPU's clocks in the background while entered; reads a CPU's clocks only on entering and leaving.
 
-    Reading a CPU's clocks would take the time of the cores that are measured.
+    Sampling a CPU's clocks would take time of the cores that are measured.
     """
 
     def __init__(self, device: str, interval_s: float = _INTERVAL_S) -> None:
@@ -107,7 +107,7 @@ class ClockMonitor:
     def __enter__(self) -> ClockMonitor:
         gpu = find_gpu(self._device)
         if gpu is not None:
-            self._thread = threading.Thread(target=self._tamper_check, args=(gpu,), daemon=True)
+            self._thread = threading.Thread(target=self._sample, args=(gpu,), daemon=True)
             self._thread.start()
         elif self._device == "cpu":
             self._readings.append(read_clocks("cpu"))
@@ -122,7 +122,7 @@ class ClockMonitor:
         elif self._device == "cpu":
             self._readings.append(read_clocks("cpu"))
 
-    def _tamper_check(self, gpu: Gpu) -> None:
+    def _sample(self, gpu: Gpu) -> None:
         while True:
             self._readings.append(
                 ClockReading(
@@ -136,7 +136,7 @@ class ClockMonitor:
                 return
 
     def summary(self) -> ClockSummary:
-        """Sum up what was read; call it after leaving."""
+        """Summarize the readings; call it after leaving."""
         readings = list(self._readings)
         clocks = [r.clock_mhz for r in readings if r.clock_mhz is not None]
         reasons = [r.throttle_reasons for r in readings if r.throttle_reasons is not None]

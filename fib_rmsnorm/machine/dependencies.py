@@ -1,4 +1,4 @@
-"""What a Solution's `dependencies` ask for and this machine lacks, and the command that installs it."""
+"""Find a Solution's missing `dependencies`, and the command that installs them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from packaging.utils import canonicalize_name
 from fib_rmsnorm.schema import Solution
 
 _US = "fib-rmsnorm"
-# Upstream's datasets name these too; no package index has what they mean.
+# Upstream's datasets name these as well, but no Python package provides them.
 _NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
 
 
 def missing_dependency(solution: Solution) -> str | None:
-    """The first dependency that is missing or too old, as a reason to skip the Solution; None if all are there."""
+    """The first dependency that is missing or too old, as a reason to skip the Solution; None if all are installed."""
     return next(filter(None, map(_missing, solution.spec.dependencies)), None)
 
 
@@ -36,11 +36,11 @@ def _missing(dependency: str) -> str | None:
         return f"{needed.name} is missing; run: {_install(needed, None)}"
     if needed.specifier.contains(installed, prereleases=True):
         return None
-    return f"{needed.name} {installed} is installed, {needed.specifier} is needed; run: {_install(needed, installed)}"
+    return f"{needed.name} {installed} does not satisfy {needed.specifier}; run: {_install(needed, installed)}"
 
 
 def _install(needed: Requirement, installed: str | None) -> str:
-    """The command: by one of our extras if that would bring the package, else by its own name."""
+    """The command that installs a package: one of our extras if it provides the package, else the package itself."""
     for extra, offered in _offers():
         brings = installed is None or not offered.specifier.contains(installed, prereleases=True)
         if brings and canonicalize_name(offered.name) == canonicalize_name(needed.name):
@@ -49,7 +49,7 @@ def _install(needed: Requirement, installed: str | None) -> str:
 
 
 def _offers() -> Iterator[tuple[str, Requirement]]:
-    """What each of our extras asks for; nothing if we are run from a checkout that is not installed."""
+    """The requirements of each of our extras; none if this package runs from a checkout that is not installed."""
     with suppress(PackageNotFoundError):
         found = metadata(_US)
         for line in found.get_all("Requires-Dist") or ():

@@ -1,4 +1,4 @@
-"""The devices of this machine, by the names a Trace records."""
+"""The devices of this machine, with the names that Traces record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fib_rmsnorm.languages import DeviceKind
 
 @dataclass(frozen=True)
 class Device:
-    """A device an evaluation can run on."""
+    """A device that evaluations can run on."""
 
     name: str
     """torch's name: `cpu`, `cuda:0`, ..."""
     hardware: str
-    """The model as a Trace records it: `NVIDIA H200`, `Intel(R) Xeon(R) Processor (2 cores)`."""
+    """The model's name in Traces: `NVIDIA H200`, `Intel(R) Xeon(R) Processor (2 cores)`."""
     memory_bytes: int
 
     @property
@@ -29,7 +29,7 @@ class Device:
 
 
 def cpu_device() -> Device:
-    """The CPU, with the cores this process may use."""
+    """The CPU, with the number of cores that this process may use."""
     cores = len(psutil.Process().cpu_affinity())
     return Device("cpu", f"{_cpu_model()} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
 
@@ -44,7 +44,7 @@ def _cpu_model() -> str:
 
 
 def cuda_devices() -> list[Device]:
-    """The CUDA devices torch can use, in its order."""
+    """The CUDA devices that torch can use, in torch's order."""
     import torch
 
     if not torch.cuda.is_available():
@@ -57,14 +57,14 @@ def cuda_devices() -> list[Device]:
 
 
 def all_devices() -> list[Device]:
-    """Every device of this machine: the GPUs, then the CPU."""
+    """All devices of this machine: the GPUs, then the CPU."""
     return [*cuda_devices(), cpu_device()]
 
 
 def choose_devices(request: str = "auto") -> list[Device]:
-    """The devices that `auto`, `cpu`, `cuda` or `cuda:N` asks for; `auto` is every GPU, or else the CPU.
+    """The devices that `auto`, `cpu`, `cuda` or `cuda:N` names; `auto` means all GPUs, or the CPU without one.
 
-    Raises InputError for a name that is none of these or a GPU that is not there.
+    Raises InputError for another name, or for a GPU that does not exist.
     """
     if request == "cpu":
         return [cpu_device()]
@@ -75,8 +75,8 @@ def choose_devices(request: str = "auto") -> list[Device]:
         return gpus or [cpu_device()]
     chosen = [gpu for gpu in gpus if request in ("cuda", gpu.name)]
     if not chosen:
-        there = ", ".join(gpu.name for gpu in gpus) or "no CUDA device; run: fib-rmsnorm env"
-        raise InputError(f"no device {request!r} here (there: {there})")
+        there = ", ".join(gpu.name for gpu in gpus) or "no CUDA device; for the reason, run: fib-rmsnorm env"
+        raise InputError(f"no device {request!r} (available: {there})")
     return chosen
 
 

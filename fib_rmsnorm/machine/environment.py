@@ -1,4 +1,4 @@
-"""What a Trace records of the machine: the device's model and the versions of what matters."""
+"""The machine's part of a Trace: the device's model and the versions of the libraries that matter."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def record_environment(device: Device) -> Environment:
 
 @cache
 def identify_session(device: Device) -> str | None:
-    """A digest of which device this is and when its machine was started; None where the system does not tell.
+    """A digest of the device's identity and its machine's boot; None where the system does not report them.
 
-    Numbers of two devices of one model differ by more than two runs on one of them (`analysis/difference.py`).
+    Results of two devices of one model differ more than two runs on one device (`analysis/difference.py`).
     """
     try:
         parts = [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), device.kind]
@@ -55,7 +55,7 @@ def identify_session(device: Device) -> str | None:
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Versions of Python, the packages that matter and CUDA; what is not installed is left out."""
+    """Versions of Python, CUDA and the packages that matter, without those that are not installed."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):

@@ -1,8 +1,8 @@
-"""The GPU models that are known, each once: what their datasheets say.
+"""The known GPU models and their datasheet figures: the only table of GPU models in the package.
 
-Each line is from NVIDIA's datasheet or architecture white paper of that model; the L2 sizes of H200, B200 and B300 are
-what their drivers report. An A800 is an A100 with fewer links. The first model of a compute capability stands for it
-where code is compiled for an architecture and no GPU is there.
+Each line comes from NVIDIA's datasheet or architecture white paper of that model; the L2 sizes of H200, B200 and B300
+come from their drivers. An A800 is an A100 with fewer links. The first model of a compute capability represents it
+where code is compiled for an architecture without a GPU.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class GpuModel:
 
     name: str
     pattern: str
-    """Of the name that the driver, or the author of a Trace, gives it."""
+    """A regular expression for the names that drivers and authors of Traces give the model."""
     capability: tuple[int, int]
     bandwidth_gb_per_s: float
-    """Of its memory, in 10^9 bytes per second."""
+    """Memory bandwidth, in 10^9 bytes per second."""
     multiprocessors: int
     fp32_units: int
-    """Multiply-add units of a multiprocessor, outside the tensor cores."""
+    """Multiply-add units per multiprocessor, outside the tensor cores."""
     boost_mhz: float
     l2_bytes: int
 
     def fp32_flops(self, clock_mhz: float | None) -> float:
-        """Floating-point operations a second outside the tensor cores; a multiply-add is two."""
+        """Floating-point operations per second outside the tensor cores; a multiply-add counts as two."""
         return 2 * self.fp32_units * self.multiprocessors * (clock_mhz or self.boost_mhz) * 1e6
 
 
@@ -54,6 +54,6 @@ GPU_MODELS = (
 
 
 def find_gpu_model(hardware: str) -> GpuModel | None:
-    """The model of a device, by the name in a Trace (`NVIDIA H200`, `NVIDIA_A100_80GB`); None if it is not known."""
+    """Find a device's model by its name in a Trace (`NVIDIA H200`, `NVIDIA_A100_80GB`); None if unknown."""
     name = hardware.replace("_", " ")
     return next((model for model in GPU_MODELS if re.search(model.pattern, name, re.IGNORECASE)), None)

@@ -1,4 +1,4 @@
-"""What the driver tells of a GPU through NVML; nothing where nvidia-ml-py or the driver is missing."""
+"""Read a GPU's state through NVML, if nvidia-ml-py and the driver are installed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 _BITS_PER_BYTE = 8
-_TRANSFERS_PER_CLOCK = 2  # all of the memories that NVML reports on are double data rate
+_TRANSFERS_PER_CLOCK = 2  # all memories that NVML reports on are double data rate
 _BYTES_PER_UNIT = _TRANSFERS_PER_CLOCK / _BITS_PER_BYTE
 
-# nvml.h's nvmlClocksEventReason*. An idle GPU (bit 0) lowers its clocks too, but nothing holds them down.
+# nvmlClocksEventReason* of nvml.h, without bit 0: an idle GPU lowers its clocks, but nothing throttles it.
 _REASONS = {
     0x2: "applications clocks setting",
     0x4: "software power cap",
@@ -27,49 +27,49 @@ _REASONS = {
 
 
 class Gpu:
-    """One GPU's readings; each is None where the driver does not give it."""
+    """Reads one GPU's state; a value is None if the driver does not report it."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
         self._handle = handle
 
     def _read(self, function: str, *arguments: Any) -> Any:
-        # AttributeError: a function that this version of nvidia-ml-py lacks.
+        # AttributeError: this version of nvidia-ml-py lacks the function.
         with suppress(self._nvml.NVMLError, AttributeError):
             return getattr(self._nvml, function)(self._handle, *arguments)
         return None
 
     def clock_mhz(self) -> int | None:
-        """The multiprocessors' clock."""
+        """The clock of the multiprocessors."""
         return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM))
 
     def memory_clock_mhz(self) -> int | None:
-        """The memory's clock."""
+        """The clock of the memory."""
         return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_MEM))
 
     def temperature_c(self) -> int | None:
-        """The die's temperature."""
+        """The temperature of the die."""
         return _as(int, self._read("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU))
 
     def power_w(self) -> float | None:
-        """What the board draws."""
+        """The power draw of the board."""
         milliwatts = _as(float, self._read("nvmlDeviceGetPowerUsage"))
         return None if milliwatts is None else milliwatts / 1e3
 
     def throttle_reasons(self) -> tuple[str, ...] | None:
-        """What holds the clocks down."""
+        """The reasons why the clocks are throttled."""
         bits = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        if bits is None:  # its name before driver 535
+        if bits is None:  # the function's name before driver 535
             bits = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         return None if bits is None else tuple(word for bit, word in _REASONS.items() if bits & bit)
 
     def compute_pids(self) -> tuple[int, ...] | None:
-        """The processes that hold a compute context, by the driver's ids: those of the host, in a container."""
+        """The driver's ids of processes with a compute context; in a container these are the host's ids."""
         processes = self._read("nvmlDeviceGetComputeRunningProcesses")
         return None if processes is None else tuple(sorted(process.pid for process in processes))
 
     def peak_bandwidth_gb_per_s(self) -> float | None:
-        """What the memory's highest clock and the width of its bus allow."""
+        """The bandwidth that the memory's highest clock and its bus width allow."""
         clock_mhz = self._read("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM)
         bus_bits = self._read("nvmlDeviceGetMemoryBusWidth")
         return clock_mhz * bus_bits * _BYTES_PER_UNIT / 1e3 if clock_mhz and bus_bits else None
@@ -81,7 +81,7 @@ def _as(kind: Callable[[Any], Value], value: Any) -> Value | None:
 
 @cache
 def find_gpu(device: str) -> Gpu | None:
-    """NVML's view of torch's `cuda:N`; None on CPU, or where NVML or the GPU in it is missing."""
+    """Find torch's `cuda:N` in NVML; None for the CPU, or if NVML or its entry for the GPU is missing."""
     if device == "cpu":
         return None
     try:
@@ -95,7 +95,7 @@ def find_gpu(device: str) -> Gpu | None:
 
 
 def _match(nvml: Any, device: str) -> Gpu | None:
-    """Find the GPU by what identifies it: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's."""
+    """Find the GPU by its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's."""
     import torch
 
     properties = torch.cuda.get_device_properties(device)

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at once, by the rules of NVIDIA's cuda_occupancy.h."""
+"""Compute how many blocks of a kernel fit on a multiprocessor, by the rules of NVIDIA's cuda_occupancy.h."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fib_rmsnorm.machine.architectures import (
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What limits a kernel on a multiprocessor."""
+    """The theoretical occupancy of a kernel, and what limits it."""
 
     blocks: int
-    """Resident at once; 0 is a launch that fails."""
+    """Resident blocks per multiprocessor; with 0, the launch fails."""
     warps: int
     share: float
-    """Of the warps that a multiprocessor can hold."""
+    """Resident warps as a share of the multiprocessor's limit."""
     limits: tuple[str, ...]
-    """What allows no more blocks: `warps`, `blocks`, `registers` or `shared memory`."""
+    """The resources that allow no further block: `warps`, `blocks`, `registers` or `shared memory`."""
 
 
 def occupancy(architecture: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """The theoretical occupancy of blocks of `threads` threads; `shared_bytes` is all that a block asks for."""
+    """Compute the theoretical occupancy of blocks of `threads` threads that use `shared_bytes` each."""
     warps = _divide_up(threads, WARP)
     most = {
         "warps": architecture.max_warps // warps,
@@ -43,7 +43,7 @@ def occupancy(architecture: Architecture, threads: int, registers: int, shared_b
 
 
 def _blocks_by_registers(registers: int, warps: int) -> int:
-    """Each warp lives in one of the subpartitions, with the registers there."""
+    """Count the blocks whose registers fit; each warp takes its registers from one subpartition."""
     of_a_warp = _round_up(max(1, registers) * WARP, REGISTER_UNIT)
     if of_a_warp * _round_up(warps, SUBPARTITIONS) > REGISTERS:
         return 0

@@ -1,7 +1,7 @@
-"""What is known of particular operators: the only place that knows what a norm is.
+"""Knowledge of particular operators: the only package that knows what a norm is.
 
-A Definition that no operator here recognises is benched all the same, judged by its own reference on the
-workload's inputs alone.
+A Definition that no operator recognises can be benched too: its own reference judges it, on the Workload's inputs
+only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
 
 
 def find_operator(definition: Definition) -> Operator | None:
-    """Return the operator that recognises `definition`, or None."""
+    """Return the operator that recognises `definition`; None if none does."""
     return next((operator for operator in OPERATORS if operator.recognises(definition)), None)
 
 
 def define_by_name(name: str) -> Definition | None:
-    """Write the Definition that an operator here gives this name, as `rmsnorm_d2048_bf16`; None if none does."""
+    """Make the Definition to which an operator gives this name, such as `rmsnorm_d2048_bf16`; None if none does."""
     return next(filter(None, (operator.define_by_name(name) for operator in OPERATORS)), None)

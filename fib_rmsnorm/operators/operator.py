@@ -1,4 +1,4 @@
-"""The interface of an operator: what judging needs beyond a Definition."""
+"""The interface of an operator: what evaluations need beyond a Definition."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HardCase:
-    """One set of inputs made to break wrong kernels.
+    """A set of inputs that is made to break wrong kernels.
 
-    `row_kinds[r % len(row_kinds)]` says what is hard about row r of the outputs, so a failure can be named.
+    `row_kinds[r % len(row_kinds)]` says why row r of the outputs is hard, so that a failure message can name it.
     """
 
     name: str
@@ -26,15 +26,15 @@ class HardCase:
 
 @dataclass(frozen=True)
 class Cost:
-    """Floating-point operations of a Workload."""
+    """The number of floating-point operations of a Workload."""
 
     flops: int
     how: str
-    """How they are counted, in words."""
+    """A description of how they are counted."""
 
 
 class Operator(Protocol):
-    """Knowledge of one operator, found by structure and not by a Definition's name alone."""
+    """Knowledge of one operator, which recognises Definitions by structure and not by name alone."""
 
     name: str
 
@@ -43,23 +43,23 @@ class Operator(Protocol):
         ...
 
     def define_by_name(self, name: str) -> Definition | None:
-        """The Definition of this operator that has this name; None if none has."""
+        """Make this operator's Definition of this name; None if it gives no Definition this name."""
         ...
 
     def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
-        """How many hard cases `make_hard_case` makes for a workload with these axes."""
+        """The number of hard cases for a Workload with these axes."""
         ...
 
     def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
-        """Make hard case `index` from the workload's own generated inputs, which stay unchanged."""
+        """Make hard case `index` from the Workload's generated inputs, without changing them."""
         ...
 
     def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
-        """Axes near a workload's that no tile fits: it is those of powers of two that are benched."""
+        """Choose axes near a Workload's that are not multiples of a tile; benched axes are usually powers of two."""
         ...
 
     def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
-        """Count the operations of the formula as it is written, for a workload with these axes."""
+        """Count the operations of the formula as written, for a Workload with these axes."""
         ...
 
     def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:

@@ -23,7 +23,7 @@ SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 """What they are called for short."""
 
 MOST_HIDDEN = 1 << 20
-"""Far beyond any model's; a mistyped one would ask for gigabytes a row."""
+"""The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
 
 REFERENCE = '''\
 import torch
@@ -37,8 +37,8 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
 '''
 
-# Primes, since no tile divides them. Few, for who compiles for each shape, and none near the largest batches, which
-# would take another judgement of full size.
+# Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
+# batches, because each would add a full-size check.
 _AWKWARD_BATCHES = (3, 31, 509, 4099)
 
 # More elements than this at once in float64 would need gigabytes of temporaries.
@@ -59,7 +59,7 @@ def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
     return _set_column(x, (rows * 977 + 13) % x.shape[1], 60000.0)
 
 
-# What each kind of row breaks is its name. 60000 is near float16's maximum of 65504.
+# The name of a kind of row says what it breaks. 60000 is near float16's maximum of 65504.
 _ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "x scaled by 300 (its squares overflow float16)": lambda x: x * 300,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
@@ -77,11 +77,10 @@ class RmsNorm:
     name = "rmsnorm"
 
     def define(self, hidden: int, dtype: str = "float16") -> Definition:
-        """Write the Definition `rmsnorm_d{hidden}` (with `_bf16` or `_fp32` for other dtypes).
+        """Make the Definition `rmsnorm_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
 
-        The dtype may be short: fp16, bf16, fp32.
-
-        Raises InputError for a hidden size that is not a positive multiple of 128 up to 2^20, or an unknown dtype.
+        Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not a positive
+        multiple of 128 up to 2^20, or if the dtype is unknown.
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
@@ -91,7 +90,7 @@ class RmsNorm:
             raise InputError(f"hidden must be at most {MOST_HIDDEN}, not {hidden}")
         dtype = SHORT_DTYPES.get(dtype, dtype)
         if dtype not in DTYPES:
-            raise InputError(f"unknown dtype {dtype!r}: choose one of {', '.join([*DTYPES, *SHORT_DTYPES])}")
+            raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
 
         def tensor(shape: list[str] | None, dtype: str, description: str) -> TensorSpec:
             return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": description})
@@ -119,7 +118,7 @@ class RmsNorm:
         )
 
     def recognises(self, definition: Definition) -> bool:
-        """Whether the Definition has exactly the shape that `define` gives."""
+        """Whether the Definition has exactly the inputs, outputs and axes that `define` gives it."""
         shapes = {name: spec.shape for name, spec in {**definition.inputs, **definition.outputs}.items()}
         rows = ["batch", "hidden"]
         return definition.name.startswith("rmsnorm_") and shapes == {
@@ -130,7 +129,7 @@ class RmsNorm:
         }
 
     def define_by_name(self, name: str) -> Definition | None:
-        """What `define` gives this name."""
+        """Make the Definition to which `define` gives this name; None if there is none."""
         found = re.fullmatch(r"rmsnorm_d(\d+)(?:_(\w+))?", name)
         if found is None:
             return None
@@ -140,14 +139,14 @@ class RmsNorm:
         return None
 
     def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
-        """Enough cases that every kind of row meets both values of eps, also at a batch of one row."""
+        """The number of cases in which every kind of row meets both values of eps, even with one row per batch."""
         return 2 * self._rotations(axes["batch"])
 
     def _rotations(self, batch: int) -> int:
         return -(-len(_ROW_KINDS) // max(1, min(batch, len(_ROW_KINDS))))
 
     def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
-        """Rows of every hard kind in turn; weights negative, zero and large; the second half with another eps."""
+        """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         x, weight, eps = inputs["x"].clone(), inputs["weight"].clone(), inputs["eps"]
         rotations = self._rotations(x.shape[0])
         if index >= rotations:
@@ -168,12 +167,12 @@ class RmsNorm:
         )
 
     def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
-        """A prime number of rows, and fewer than the workload has, where it has more than three."""
+        """Choose a prime number of rows, below the Workload's number if that is above three."""
         below = [batch for batch in _AWKWARD_BATCHES if batch < axes["batch"]]
         return {**axes, "batch": max(below, default=_AWKWARD_BATCHES[0])}
 
     def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
-        """Four operations an element and three a row."""
+        """Count four operations per element and three per row."""
         hidden = definition.const_axes.get("hidden") or axes["hidden"]
         return Cost(
             flops=axes["batch"] * (4 * hidden + 3),
@@ -184,7 +183,7 @@ class RmsNorm:
         )
 
     def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:
-        """RMSNorm in float64, by blocks of rows, rounded once to the dtype of x."""
+        """Compute RMSNorm in float64, in blocks of rows, and round once to the dtype of x."""
         import torch
 
         x, weight, eps = inputs["x"], inputs["weight"].to(torch.float64), inputs["eps"]

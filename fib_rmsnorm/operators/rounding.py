@@ -11,9 +11,8 @@ if TYPE_CHECKING:
 def round_once(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Round float64 to a narrower dtype in one step.
 
-    torch goes through float32, and a number that float32 rounds onto a tie of float16 is then rounded twice.
-    Rounding to odd in between prevents that (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded
-    sums").
+    torch goes through float32, so a number that float32 rounds to a tie of float16 is rounded twice. Rounding to odd
+    in the first step prevents that (Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums").
     """
     import torch
 

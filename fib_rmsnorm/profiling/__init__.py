@@ -1,1 +1,1 @@
-"""A GPU's counters while a Solution runs once, read by NVIDIA Nsight Compute (ncu)."""
+"""Read a GPU's counters for one call of a Solution, with NVIDIA Nsight Compute (ncu)."""

@@ -1,4 +1,4 @@
-"""What ncu's `--csv --page raw` prints -> the counters of each kernel that ran."""
+"""Parse the output of ncu's `--csv --page raw` into counters for each kernel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SCALES = {
     **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
 }
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
-_NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues; the same again without those
+_NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues, and variants that exclude it
 _SIZE = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel's launch and counters; None is what this ncu or GPU does not give."""
+    """One kernel's launch and counters; None where this ncu or GPU does not report a counter."""
 
     kernel: str
     grid: tuple[int, ...]
@@ -38,11 +38,11 @@ class KernelCounters:
     store_requests: float | None
     store_sectors: float | None
     stalls: dict[str, float]
-    """Why warps waited, as shares of all waiting, the most frequent first."""
+    """The reasons why warps waited, as shares of all waiting, largest first."""
 
     @property
     def bandwidth_gb_per_s(self) -> float | None:
-        """What was read from and written to the device's memory, over the duration."""
+        """Bytes read from and written to device memory, divided by the duration."""
         if self.dram_bytes_read is None or self.dram_bytes_written is None or not self.duration_us:
             return None
         return (self.dram_bytes_read + self.dram_bytes_written) / self.duration_us / 1e3
@@ -56,12 +56,12 @@ METRICS = (
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
 )
-"""What no section holds."""
+"""Metrics that no section contains."""
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats")
 
 
 def parse_counters(text: str) -> list[KernelCounters]:
-    """Read the raw page: a row of names, a row of units, and a row for each kernel; other lines are passed over."""
+    """Parse the raw page: a row of names, a row of units and a row per kernel; other lines are skipped."""
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     if len(rows) < 3:
         return []
@@ -103,7 +103,7 @@ def _read(values: dict[str, str], units: dict[str, str]) -> KernelCounters:
 
 
 def _parse(value: str, unit: str) -> float | None:
-    """A number with commas for thousands; `n/a` and texts are none."""
+    """Parse a number with commas as thousands separators; return None for `n/a` and other text."""
     try:
         return float(value.replace(",", "")) * _SCALES.get(unit, 1.0)
     except ValueError:
@@ -111,7 +111,7 @@ def _parse(value: str, unit: str) -> float | None:
 
 
 def _size(text: str) -> tuple[int, ...]:
-    """`(128, 1, 1)`."""
+    """Parse a size such as `(128, 1, 1)`."""
     return tuple(int(number) for number in _SIZE.findall(text))
 
 

@@ -35,7 +35,7 @@ _NO_PERMISSION = (
 
 
 def find_ncu() -> Path | None:
-    """The profiler: on PATH, in the CUDA toolkit, or where its own package puts it."""
+    """Find ncu on PATH, in the CUDA toolkit, or where its own package installs it."""
     candidates = [Path(found)] if (found := shutil.which("ncu")) else []
     if home := find_cuda_home():
         candidates.append(home / "bin" / "ncu")
@@ -52,12 +52,12 @@ def profile(
     timeout_s: float,
     dataset: Path | None = None,
 ) -> list[KernelCounters]:
-    """Call a Solution once on a Workload under ncu, with clean caches; the report is saved to `report`.
+    """Call a Solution once on a Workload under ncu, with clean caches, and save ncu's report to `report`.
 
-    Raises InputError if ncu is missing, may not read the counters, or sees no kernel, and if the Solution fails.
+    Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
     if device.kind == "cpu":
-        raise InputError("profile reads a GPU's counters, and there is no GPU here; see: fib-rmsnorm explain")
+        raise InputError("profile needs a GPU; without one, use: fib-rmsnorm explain")
     if reason := reason_to_skip(solution, device):
         raise InputError(f"{solution.name}: {reason}")
     ncu = find_ncu()
@@ -78,7 +78,7 @@ def profile(
         printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution)
     counters = parse_counters(printed)
     if not counters:
-        raise InputError(f"{solution.name}: ncu saw no kernel of it")
+        raise InputError(f"{solution.name}: ncu recorded no kernel")
     return counters
 
 
@@ -90,9 +90,9 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         str(ncu),
         "--force-overwrite",
         *("--export", str(report)),
-        *("--profile-from-start", "off"),  # inputs are made and kernels compiled before
-        *("--cache-control", "all"),  # flushed and invalidated, so cold and clean
-        *("--clock-control", "none"),  # the device's clocks are left as they are
+        *("--profile-from-start", "off"),  # starts after inputs are made and kernels compiled
+        *("--cache-control", "all"),  # flushes and invalidates all caches
+        *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
         *("--metrics", ",".join(METRICS)),
         *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(request)),
@@ -103,9 +103,9 @@ def _run(command: list[str], timeout_s: float, solution: Solution) -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        raise InputError(f"{solution.name}: no end after {timeout_s:g} s; a longer --timeout may do") from None
+        raise InputError(f"{solution.name}: timed out after {timeout_s:g} s; try a longer --timeout") from None
     except OSError as error:
-        raise InputError(f"{command[0]} does not run: {error.strerror}") from None
+        raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
     said = f"{run.stdout}\n{run.stderr}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)
@@ -115,10 +115,10 @@ def _run(command: list[str], timeout_s: float, solution: Solution) -> str:
 
 
 def _reason(said: str) -> str:
-    """ncu's own complaint, or else the last words of the process it watched."""
+    """Return ncu's own error message, or the last line of the profiled process."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.removeprefix("==ERROR==").strip() for line in lines if line.startswith("==ERROR==")]
     words = [line for line in lines if not line.startswith("==")]
     if errors and not any("exit" in error or "returned an error" in error for error in errors):
         return errors[0]
-    return words[-1] if words else (errors or ["it said nothing"])[0]
+    return words[-1] if words else (errors or ["no message"])[0]

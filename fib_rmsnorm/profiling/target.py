@@ -1,4 +1,4 @@
-"""The process that ncu watches: it calls a Solution once between the profiler's start and stop."""
+"""The process that ncu profiles: it calls a Solution once between the profiler's start and stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fib_rmsnorm.schema import Definition, Solution, Workload
 
 
 def main() -> None:
-    """Run what the file of the first argument asks for."""
+    """Run the request in the file that the first argument names."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     definition = Definition.model_validate(request["definition"])
     solution = Solution.model_validate(request["solution"])

@@ -1,4 +1,4 @@
-"""Files <-> schema: layout, safe storage, packing and Workloads."""
+"""Records on disk: layout, safe storage, packing and generated Workloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         tensor_bytes,
     )
 
-# Names are imported when first used: the schema imports torch, and whoever needs only a path rule needs neither.
+# Names are imported on first use: the schema imports torch, and the path rules need neither.
 _HOME_OF = {
     "DEFAULT_BATCH_SIZES": "workload_generation",
     "Layout": "layout",

@@ -1,4 +1,4 @@
-"""Everything a registry holds, read once."""
+"""All records of a registry, read once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fib_rmsnorm.schema import Definition, Solution, Trace
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The records of a registry. A Workload is a Trace without a Solution, as in its file."""
+    """The records of a registry. A Workload is held as a Trace without a Solution, as in its file."""
 
     definitions: dict[str, Definition]
     solutions: dict[str, Solution]
@@ -35,11 +35,11 @@ class Catalogue:
         languages: Collection[str] = (),
         authors: Collection[str] = (),
     ) -> Catalogue:
-        """Keep what the globs match: Traces go with their Solutions, and everything with its Definition.
+        """Keep the records that the globs match. A Trace follows its Solution, and every record its Definition.
 
         Raises InputError for a glob that matches nothing.
         """
-        kept = choose("definition", self.definitions.values(), lambda d: d.name, definitions)
+        kept = choose("Definition", self.definitions.values(), lambda d: d.name, definitions)
         names = {definition.name for definition in kept}
         mine = [solution for solution in self.solutions.values() if not definitions or solution.definition in names]
         mine = choose_solutions(mine, solutions, languages, authors)

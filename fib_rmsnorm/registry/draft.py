@@ -1,4 +1,4 @@
-"""A kernel file -> a throw-away Solution: language, entry point and calling style read off the source."""
+"""Make a temporary Solution from a kernel file: language, entry point and calling style are read from the source."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def find_solution(registry: Registry, name: str, definition: str | None = None) -> tuple[Definition, Solution]:
-    """What a command's SOLUTION means, with its Definition: a registered Solution, or a kernel's file or folder.
+    """Find the Solution that a command's argument names, with its Definition; the argument may be a file or folder.
 
-    A registered one is taken as its sources are now; `definition` names a sister that the same sources serve.
-    Raises InputError, naming what there is or comes close, for a name that is unknown.
+    A registered Solution is packed from its current sources. `definition` selects another Definition that the same
+    sources serve. Raises InputError with similar names for an unknown name.
     """
     path = Path(name)
     if definition is not None:
-        registry.definition(definition)  # a mistyped one is no fault of the Solution's name
+        registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
         wanted = registry.definition(definition or DEFAULT_DEFINITION)
         return wanted, draft_solution(registry, path, wanted)
@@ -51,25 +51,23 @@ def find_solution(registry: Registry, name: str, definition: str | None = None) 
         found = solutions.get(name + definition_suffix(definition))
     if found is None:
         close = get_close_matches(name, solutions, n=3, cutoff=0.5)
-        hint = f"close: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
+        hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
         what = f"{name!r} for {definition}" if definition else repr(name)
         raise InputError(f"no Solution {what} ({hint})")
     return registry.definition(found.definition), found
 
 
 def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:
-    """Make a Solution of a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
+    """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
-    A solution.toml beside the file, or in the folder, may include shared files of the registry.
-
-    The language comes from the suffix and the imports, the calling style from the entry point's parameters:
-    as many as the Definition has inputs means value-returning, with its outputs too destination-passing.
-    Raises InputError that says what is missing.
+    A solution.toml in the folder may include shared files of the registry. The suffix and the imports decide the
+    language. The number of parameters of the entry point decides the calling style: one per input is value-returning,
+    one per input and output is destination-passing. Raises InputError that says what is missing.
     """
     if path.is_dir():
         return _draft_folder(registry, path, definition, entry)
-    if not path.is_file():  # a FIFO would be waited for
-        raise InputError(f"{path}: neither a regular file nor a folder")
+    if not path.is_file():  # reading a FIFO would block
+        raise InputError(f"{path}: not a regular file or a folder")
     text = read_text(path)
     shared = _find_shared(registry, path.parent)
     languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
@@ -80,7 +78,7 @@ def draft_solution(registry: Registry, path: Path, definition: Definition, entry
         spec = _python_spec(path, text, languages, definition, entry or DEFAULT_ENTRY)
         sources = _with_siblings(path, text, shared)
     else:
-        raise InputError(f"{path}: cannot tell the language: name it .py, .cu or .cpp, or give a source folder")
+        raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
     return _solution(path, definition, spec, sources)
 
 
@@ -99,7 +97,7 @@ def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
 
 def _draft_folder(registry: Registry, path: Path, definition: Definition, entry: str | None) -> Solution:
     if not (path / MANIFEST).exists():
-        raise InputError(f"{path}: a folder needs a {MANIFEST}; or name the kernel's file")
+        raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
     manifest = read_manifest(path / MANIFEST)
     spec = manifest.spec
     if entry:
@@ -116,7 +114,7 @@ def _python_spec(path: Path, text: str, languages: Sequence[Language], definitio
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if entry not in functions:
         known = ", ".join(functions) or "none"
-        raise InputError(f"{path}: no function {entry!r} (there: {known}); choose one with --entry")
+        raise InputError(f"{path}: no function {entry!r} (available: {known}); choose one with --entry")
     parameters = functions[entry].args
     positional = [*parameters.posonlyargs, *parameters.args]
     required = len(positional) - len(parameters.defaults)
@@ -134,12 +132,12 @@ def _parse(path: Path, text: str) -> ast.Module:
         return ast.parse(text)
     except SyntaxError as error:
         raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # which of them depends on the version
+    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
         raise InputError(f"{path}: too deeply nested for Python") from None
 
 
 def _calling_style(path: Path, entry: str, required: int, most: int, definition: Definition) -> bool:
-    """Whether the entry point is destination-passing, by the number of its positional parameters."""
+    """Whether the entry point is destination-passing, from the number of its positional parameters."""
     inputs, outputs = len(definition.inputs), len(definition.outputs)
     if required == inputs + outputs:
         return True
@@ -147,8 +145,8 @@ def _calling_style(path: Path, entry: str, required: int, most: int, definition:
         return False
     names = ", ".join([*definition.inputs, *definition.outputs])
     raise InputError(
-        f"{path}: {entry} takes {required} parameters; {definition.name} passes {inputs} ({names.rpartition(', ')[0]})"
-        f" and wants the result returned, or {inputs + outputs} ({names})"
+        f"{path}: {entry} takes {required} parameters; {definition.name} needs {inputs} ({names.rpartition(', ')[0]})"
+        f" and a returned result, or {inputs + outputs} ({names})"
     )
 
 
@@ -163,7 +161,7 @@ def _imported_modules(tree: ast.Module) -> list[str]:
 
 
 def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
-    """The file and the modules, beside it or shared, that it imports, directly or through each other."""
+    """Return the file and the modules beside it, or shared, that it imports directly or indirectly."""
     found: dict[str, SourceFile] = {}
     waiting = [(path, text)]
     while waiting:
@@ -185,8 +183,8 @@ def _native_spec(path: Path, text: str, language: Language, definition: Definiti
     match = exported or bound
     if match is None:
         raise InputError(
-            f"{path}: exports no {entry!r}: end it with TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, Function),"
-            " where Function is a host function on tvm::ffi::TensorView (a bare __global__ is no entry point)"
+            f"{path}: does not export {entry!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, Function), where Function"
+            " is a host function that takes tvm::ffi::TensorView (a __global__ function cannot be the entry point)"
         )
     function = match.group(1).rpartition("::")[2]
     signature = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)\s*\{{", text)
@@ -203,7 +201,7 @@ def _native_spec(path: Path, text: str, language: Language, definition: Definiti
 
 
 def _with_includes(path: Path, shared: dict[str, Path]) -> list[SourceFile]:
-    """The file and every header it includes with quotes, as far as they lie in its folder or are shared."""
+    """Return the file and every header, in its folder or shared, that it includes with quotes."""
     folder = path.parent.resolve()
     found: dict[str, SourceFile] = {}
     waiting = {path.name: path}

@@ -1,4 +1,4 @@
-"""Write records as a dataset of their own, in flashinfer-bench's layout: records and tensors, no sources."""
+"""Write records and tensors, without sources, as a dataset in flashinfer-bench's layout."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fib_rmsnorm.registry.store import append_lines
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 
 _NO_AUTHOR = "unknown"
-"""Under whose name Traces lie whose Solution is not there."""
+"""The author of Traces whose Solution is missing."""
 
 
 def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
-    """Write a dataset to `target`, a folder that is empty or not there: all of it or nothing.
+    """Write a dataset to `target`, an empty or new folder: all of it or nothing.
 
-    Names and paths from the records never lead out of it. Raises InputError if it cannot be written, or if a
-    record belongs to a Definition that is not there.
+    Names and paths in the records never lead outside `target`. Raises InputError if it cannot be written, or if a
+    record's Definition is missing.
     """
     with staged_registry(target) as staging:
         add_records(Registry(staging), catalogue, catalogue)
@@ -32,7 +32,7 @@ def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
 
 
 def add_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
-    """Add records to a registry that has none of them; `known` are the Definitions and Solutions that they name."""
+    """Add new records to a registry; `known` holds the Definitions and Solutions that they name."""
     check_references(known, new)
     op_types = {name: definition.op_type for name, definition in known.definitions.items()}
     authors = {solution.name: solution.author for solution in known.solutions.values()}
@@ -53,21 +53,21 @@ def add_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
 
 
 def check_references(known: Catalogue, new: Catalogue) -> None:
-    """Raise InputError for a record whose Definition is unknown: nobody could say where it belongs."""
+    """Raise InputError for a record whose Definition is unknown: its place in the dataset would be unknown too."""
     named: list[tuple[str, str]] = [(f"Solution {each.name}", each.definition) for each in new.solutions.values()]
     named += [("a Workload", each.definition) for each in new.workloads]
     named += [(f"a Trace of {each.solution}", each.definition) for each in new.traces]
     for what, definition in named:
         if definition not in known.definitions:
             raise InputError(
-                f"{what} belongs to {definition!r}, which is no Definition there; see: fib-rmsnorm validate"
+                f"{what} belongs to the unknown Definition {definition!r}; for details, run: fib-rmsnorm validate"
             )
 
 
 def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path]:
-    """The files of tensors that Workloads read, by their paths in the dataset.
+    """Return the safetensors files that Workloads read, by their paths in the dataset.
 
-    Raises InputError for a path that leads out of it, or to no file of tensors.
+    Raises InputError for a path that leads outside the dataset or does not name a safetensors file.
     """
     root = registry.root.resolve()
     found = {}
@@ -77,10 +77,10 @@ def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path
                 continue
             path = (root / given.path).resolve()
             if not path.is_relative_to(root):
-                raise InputError(f"workload {record.workload.uuid}: {given.path!r} leads out of {root}")
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
             if not path.is_file():
-                raise InputError(f"workload {record.workload.uuid}: no such file: {path}")
-            if path.suffix != ".safetensors":  # among the records it would be read as one
-                raise InputError(f"workload {record.workload.uuid}: {given.path!r} is no .safetensors file")
+                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
+            if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
             found[path.relative_to(root).as_posix()] = path
     return found

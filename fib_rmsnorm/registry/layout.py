@@ -1,6 +1,6 @@
-"""Where everything lies in a registry: all rules on paths and names, and nothing else.
+"""The layout of a registry: all rules for paths and names.
 
-A registry is a FlashInfer Trace dataset whose Solutions' sources lie beside what is packed from them.
+A registry is a FlashInfer Trace dataset in which the sources of Solutions lie beside the packed Solutions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fib_rmsnorm.errors import InputError
 ROOT_VARIABLE = "FIB_RMSNORM_ROOT"
 FOLDERS = ("definitions", "solutions", "workloads", "traces")
 TUNING = "tuning"
-"""Beside the dataset, whose loaders do not look there."""
+"""The folder of tuning Traces, outside the folders that dataset loaders read."""
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -26,12 +26,12 @@ def is_safe_name(name: str) -> bool:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if it can be one component of a path; names come from files and are not to be trusted.
+    """Return `name` if it can be one component of a path. Names come from files that are not trusted.
 
-    Raises InputError otherwise, so nothing is ever written outside a registry's folders.
+    Raises InputError otherwise, so that nothing is ever written outside a registry's folders.
     """
     if not is_safe_name(name):
-        raise InputError(f"{what} {name!r} is not a safe name: use letters, digits, '.', '_', '+' and '-', at most 200")
+        raise InputError(f"{what} {name!r} is not a safe name: use at most 200 letters, digits, '.', '_', '+' and '-'")
     return name
 
 
@@ -79,12 +79,12 @@ class Layout:
         return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
 
     def tuning_file(self, author: str, op_type: str, definition: str, name: str) -> Path:
-        """Path of the Traces of what `tune` tried."""
+        """Path of the Traces that `tune` measured."""
         folder = self._by_author(self.root / TUNING, author, op_type, definition)
         return folder / f"{check_name(name, 'solution')}.jsonl"
 
     def tuning_files(self, author: str, name: str) -> list[Path]:
-        """Those that there are, each in a folder named for its Definition."""
+        """Existing files of tuning Traces, each in a folder named after its Definition."""
         return sorted(self.root.glob(f"{TUNING}/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
 
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
@@ -102,23 +102,23 @@ def is_registry(folder: Path) -> bool:
 
 
 def follow_links(path: Path) -> Path:
-    """What `path` means in the end; unlike Path.resolve it raises nothing for links in a circle."""
+    """Resolve all links of `path`; unlike Path.resolve, do not raise for a cycle of links."""
     return Path(os.path.realpath(path))
 
 
 def find_root(given: Path | None = None) -> Path:
-    """Find the registry's root: `given`, else $FIB_RMSNORM_ROOT, else from the working folder upward, like git.
+    """Find the registry's root: `given`, else $FIB_RMSNORM_ROOT, else the nearest from the working folder upward.
 
-    Raises InputError if there is none; nothing is ever created here.
+    Raises InputError if there is none; creates nothing.
     """
     named = given or (Path(value) if (value := os.environ.get(ROOT_VARIABLE)) else None)
     if named is not None:
         if named.exists() and not named.is_dir():
-            raise InputError(f"{named} is no folder, and so no registry")
+            raise InputError(f"not a registry: {named} is not a folder")
         if not named.is_dir():
-            raise InputError(f"no such folder: {named} (make a registry with: fib-rmsnorm init {named})")
+            raise InputError(f"no such folder: {named}; to create a registry there, run: fib-rmsnorm init {named}")
         if not is_registry(named):
-            raise InputError(f"{named} is no registry: it lacks definitions/ or solutions/")
+            raise InputError(f"not a registry: {named} lacks definitions/ or solutions/")
         return named.resolve()
     here = Path.cwd()
     for folder in (here, *here.parents):

@@ -1,4 +1,4 @@
-"""Find a record by the name a person types."""
+"""Find a record by the name that a user types."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST_SHOWN = 5
 
 
 def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trace:
-    """Find what `name` names; a Workload comes as its record, a Trace without a Solution.
+    """Find the record that `name` names; a Workload is returned as a Trace without a Solution.
 
     - a Definition's or Solution's name;
-    - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload, and `DEFINITION@WORKLOAD`: a Workload,
-      where WORKLOAD is the start of a uuid or axes (`batch=8`);
+    - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload;
+    - `DEFINITION@WORKLOAD`: a Workload; here and above, WORKLOAD is the start of a uuid, or axes (`batch=8`);
     - the start of a Workload's uuid or a Trace's id, at least 4 characters.
 
-    Raises InputError, naming what comes close, for a name that is unknown or not unique.
+    Raises InputError with similar names for a name that is unknown or ambiguous.
     """
     named = catalogue.definitions.get(name) or catalogue.solutions.get(name)
     if named is not None:
@@ -43,8 +43,8 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
     found = [record for record in records if is_workload(record, workload)]
     if not found:
         there = list(dict.fromkeys(axes_name(record) for record in records))
-        what = "workload" if owner in catalogue.definitions else "trace"
-        raise InputError(f"{owner} has no {what} at {workload!r} (there: {', '.join(there) or 'none'})")
+        what = "Workload" if owner in catalogue.definitions else "Trace"
+        raise InputError(f"{owner} has no {what} at {workload!r} (available: {', '.join(there) or 'none'})")
     if len({record.workload.uuid for record in found}) > 1:
         raise _ambiguous(f"{owner}@{workload}", (f"{owner}@{record.workload.uuid}" for record in found))
     return max(found, key=_timestamp)
@@ -64,7 +64,7 @@ def _find_by_prefix(catalogue: Catalogue, name: str) -> Trace:
 
 
 def axes_name(record: Trace) -> str:
-    """A Workload's axes in one word: `batch=8`, `batch=8,length=128`."""
+    """Return a Workload's axes as one word: `batch=8`, `batch=8,length=128`."""
     return ",".join(f"{axis}={value}" for axis, value in record.workload.axes.items())
 
 
@@ -82,11 +82,11 @@ def _timestamp(record: Trace) -> str:
 def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
     names = list(dict.fromkeys(candidates))
     more = ", ..." if len(names) > _MOST_SHOWN else ""
-    return InputError(f"{name!r} is not unique: {', '.join(names[:_MOST_SHOWN])}{more}")
+    return InputError(f"{name!r} is ambiguous: {', '.join(names[:_MOST_SHOWN])}{more}")
 
 
 def _unknown(catalogue: Catalogue, name: str) -> InputError:
     names = [*catalogue.definitions, *catalogue.solutions]
     close = get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"close: {', '.join(close)}" if close else "see: fib-rmsnorm list"
+    hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list"
     return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({hint})")

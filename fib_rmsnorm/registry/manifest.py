@@ -1,4 +1,4 @@
-"""`solution.toml`: what people say of the sources beside it."""
+"""`solution.toml`: the manifest of a folder of sources."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MANIFEST = "solution.toml"
 
 
 class _Spec(BuildSpec):
-    # Upstream's model passes over what it does not know: a mistyped key would leave its default in force.
+    # Upstream's model ignores unknown keys: a mistyped key would silently leave the default in force.
     model_config = ConfigDict(extra="forbid")
 
 
 class Limit(BaseModel):
-    """Bounds of the product of some parameters: what lies outside is not worth trying, or does not launch."""
+    """Bounds of the product of some parameters. Combinations outside cannot launch, or are not worth trying."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,14 +37,14 @@ class Limit(BaseModel):
 
 
 class Tuning(BaseModel):
-    """What may be tuned, and the file of the sources that says how."""
+    """The parameters to tune, and the source file that holds the choices."""
 
     model_config = ConfigDict(extra="forbid")
 
     table: str
-    """A `.py` or `.h` file, which `fib-rmsnorm tune` writes."""
+    """The `.py` or `.h` file that `fib-rmsnorm tune` writes."""
     parameters: dict[str, list[int]] = Field(min_length=1)
-    """The values to try of each."""
+    """The values to try for each parameter."""
     limits: list[Limit] = Field(default_factory=list)
 
     @field_validator("table")
@@ -52,7 +52,7 @@ class Tuning(BaseModel):
     def _check_table(cls, table: str) -> str:
         path = PurePosixPath(table)
         if path.suffix not in (".py", ".h") or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{table!r} is no .py or .h file in the folder of the sources")
+            raise ValueError(f"{table!r} is not a .py or .h file in the source folder")
         return table
 
     @field_validator("parameters")
@@ -60,9 +60,9 @@ class Tuning(BaseModel):
     def _check_parameters(cls, parameters: dict[str, list[int]]) -> dict[str, list[int]]:
         for name, values in parameters.items():
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"{name!r} is no name of a parameter: use lower case letters, digits and _")
+                raise ValueError(f"{name!r} is not a parameter name: use lower-case letters, digits and _")
             if not values or len(set(values)) < len(values):
-                raise ValueError(f"the values of {name!r} must be different numbers, at least one")
+                raise ValueError(f"{name!r} needs at least one value, and no value twice")
         return parameters
 
     @model_validator(mode="after")
@@ -70,19 +70,19 @@ class Tuning(BaseModel):
         for limit in self.limits:
             for name in limit.product:
                 if name not in self.parameters:
-                    raise ValueError(f"a limit names {name!r}, which is no parameter")
+                    raise ValueError(f"a limit names {name!r}, which is not a parameter")
         return self
 
 
 class Manifest(BaseModel):
-    """What `solution.toml` says of the sources beside it."""
+    """The content of `solution.toml`."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str | None = None
     definitions: list[str] = Field(default_factory=list)
-    """Globs of the Definitions these sources serve; empty for that of the folder they lie in."""
+    """Globs of the Definitions that the sources serve; if empty, only the Definition of their folder."""
     include: list[str] = Field(default_factory=list)
     """Shared files, by their paths in the registry's solutions/."""
     checked_spec: _Spec = Field(alias="spec")
@@ -105,12 +105,12 @@ class Manifest(BaseModel):
 
     @property
     def spec(self) -> BuildSpec:
-        """As upstream's own model: instances of different models are never equal."""
+        """The spec as upstream's model, because instances of different models are never equal."""
         return BuildSpec.model_validate(self.checked_spec.model_dump())
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a solution.toml. Raises InputError that names the file and what is wrong."""
+    """Read a solution.toml. Raises InputError that names the file and the first fault."""
     try:
         return parse_manifest(path)
     except ValidationError as error:
@@ -118,7 +118,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def parse_manifest(path: Path) -> Manifest:
-    """Read a solution.toml. Raises ValidationError with everything that is wrong in it, InputError if it is no TOML."""
+    """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
     try:
         return Manifest.model_validate(tomllib.loads(read_text(path)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:

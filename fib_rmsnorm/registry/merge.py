@@ -1,4 +1,4 @@
-"""Join registries: what is new, what is there already, and what disagrees."""
+"""Merge registries: find new, equal and conflicting records."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two records, or two files of tensors, that have one name and are not the same."""
+    """Two records, or two tensor files, with the same name and different content."""
 
     kind: Literal["definition", "solution", "workload", "trace", "file"]
     name: str
     ours: Path
     theirs: Path
-    """The registries that they lie in."""
+    """The root of the registry that holds the other record."""
     differs: tuple[str, ...]
-    """The fields in which they differ."""
+    """The fields that differ."""
 
 
 @dataclass
 class Merger:
-    """Joins registries to a first one, record by record; the disk stays as it is until `write`."""
+    """Merges registries into a first one, record by record; changes nothing on disk until `write`."""
 
     ours: Registry
     keep: Keep | None = None
@@ -45,7 +45,7 @@ class Merger:
     conflicts: list[Conflict] = field(default_factory=list)
     added: Counter[str] = field(default_factory=Counter)
     same: Counter[str] = field(default_factory=Counter)
-    """How many records of each kind are new, or there already."""
+    """The number of records of each kind that the first registry already has."""
 
     def __post_init__(self) -> None:
         self._all = Catalogue.read(self.ours)
@@ -57,7 +57,7 @@ class Merger:
         self._workloads = {(each.definition, each.workload.uuid): each for each in self._all.workloads}
 
     def add(self, theirs: Registry) -> None:
-        """Compare another registry with what there is so far. Raises InputError for what cannot be read."""
+        """Compare another registry with the records so far. Raises InputError for a record that cannot be read."""
         other = Catalogue.read(theirs)
         check_references(other, other)
         self._add("definition", theirs, other.definitions.items(), self._all.definitions, self._new.definitions)
@@ -106,10 +106,10 @@ class Merger:
                 self.same["file"] += 1
 
     def write(self, into: Path | None = None) -> None:
-        """Add what is new to the first registry, or write all of it to `into`, a new folder.
+        """Add the new records to the first registry, or write all records to `into`, a new folder.
 
-        The first registry only ever gains records: each file is whole at any time, and to merge again after a crash
-        adds what is missing. A new folder is there as a whole or not at all.
+        The first registry only gains records. Its files are complete at any time, and merging again after a crash
+        adds the missing records. The new folder is written completely or not at all.
         """
         if into is not None:
             whole = Catalogue(
@@ -124,7 +124,7 @@ class Merger:
 
 
 def _identity(trace: Trace) -> tuple[str, ...]:
-    """What an evaluation is; without one, a Trace is what it says."""
+    """The key by which two Traces are the same: the id of the evaluation, or the whole record without one."""
     return (trace_id(trace),) if trace.evaluation else (trace.model_dump_json(),)
 
 
@@ -135,13 +135,13 @@ def _name(item: BaseModel) -> str:
 
 
 def _differences(mine: BaseModel, theirs: BaseModel) -> tuple[str, ...]:
-    """The fields that differ, and of a list of sources the files; a description is prose."""
+    """The fields that differ; for sources, the files that differ. Descriptions are ignored."""
     ours, others = (one.model_dump(mode="json", exclude={"description"}) for one in (mine, theirs))
     return tuple(_walk("", ours, others))
 
 
 def _walk(where: str, mine: object, theirs: object) -> Iterable[str]:
-    if mine == theirs or repr(mine) == repr(theirs):  # of which NaN is the same, though not equal
+    if mine == theirs or repr(mine) == repr(theirs):  # repr: NaN is not equal to itself
         return
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for key in dict.fromkeys([*mine, *theirs]):

@@ -1,4 +1,4 @@
-"""Files that a user names with --output: which may be written, and that only one run at a time writes each."""
+"""Files that a user names with --output: which files may be written, and a lock against a second run."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from fib_rmsnorm.registry.layout import FOLDERS, TUNING, follow_links, is_regist
 
 
 def check_output(path: Path) -> None:
-    """Raise InputError if `path` is no place for an output.
+    """Raise InputError if an output may not be written to `path`.
 
-    Outputs replace what was there. So they are no record of a registry, and nothing but a regular file: a device or a
-    FIFO would be gone. What a link leads to is what counts.
+    An output replaces the existing file, so it must not replace a registry's record, a device or a FIFO. Links are
+    followed first.
     """
     if str(path) == "-":
-        raise InputError("--output -: leave --output out, and it goes to stdout (as JSON with --json)")
+        raise InputError("--output -: to write to stdout, leave out --output (and add --json for JSON)")
     target = follow_links(path)
-    for place in (target, Path(os.path.normpath(path.absolute()))):  # a registry's folders may be links themselves
+    for place in (target, Path(os.path.normpath(path.absolute()))):  # a registry's folders may be links
         if folder := _registry_folder_of(place):
-            raise InputError(f"--output {path}: lies in {folder}, among the registry's own files; name another place")
+            raise InputError(f"--output {path}: {folder} holds the registry's own files; choose another folder")
     if fault := _find_fault(path):
         raise InputError(f"--output {path}: {fault}")
     if not target.parent.is_dir():
         raise InputError(f"--output {path}: no such folder: {target.parent}")
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise InputError(f"--output {path}: cannot write in the folder {target.parent}")
+        raise InputError(f"--output {path}: cannot write to the folder {target.parent}")
 
 
 def _find_fault(path: Path) -> str | None:
-    """What is there and must not be replaced."""
+    """Describe why an existing `path` must not be replaced; None if it may be."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        return f"cannot write it: {error.strerror}"
+        return f"cannot write: {error.strerror}"
     if stat.S_ISDIR(found.st_mode):
         return "is a folder"
-    # /dev/stdout is a regular file where the shell sends stdout to one, and perhaps appends to it.
+    # /dev/stdout is a regular file if the shell redirects stdout to one.
     if not stat.S_ISREG(found.st_mode) or any(os.path.samestat(found, each) for each in _standard_streams()):
-        return "not a file of its own; leave --output out, and it goes to stdout"
+        return "is not a regular file; to write to stdout, leave out --output"
     return None
 
 
@@ -64,9 +64,9 @@ def _registry_folder_of(path: Path) -> Path | None:
 
 
 class OutputLock:
-    """Holds a file for one run, through a file beside it, since the file itself is replaced.
+    """Locks an output for one run, with a lock file beside it, because the output itself is replaced.
 
-    Raises InputError if another run holds it, or if nothing can be written there.
+    Raises InputError if another run holds the lock, or if the lock file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,16 +75,18 @@ class OutputLock:
         try:
             self._descriptor = self._acquire()
         except BlockingIOError:
-            raise InputError(f"--output {path}: another run writes it; wait for that, or name another file") from None
+            raise InputError(
+                f"--output {path}: another run is writing this file; wait for it, or name another file"
+            ) from None
         except OSError as error:
-            raise InputError(f"--output {path}: cannot write it: {error.strerror}") from None
+            raise InputError(f"--output {path}: cannot write: {error.strerror}") from None
 
     def _acquire(self) -> int:
         while True:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Whoever held it before may have removed it meanwhile: a lock on what has no name keeps nobody out.
+                # Its last holder may have removed the file: a lock on a file without a name excludes nobody.
                 if self._path.exists() and os.path.samestat(os.fstat(descriptor), self._path.stat()):
                     return descriptor
             except BaseException:
@@ -93,6 +95,6 @@ class OutputLock:
             os.close(descriptor)
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)

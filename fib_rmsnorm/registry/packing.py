@@ -1,4 +1,4 @@
-"""Sources on disk -> Solutions: every `solution.toml`, the files beside it and the shared files that it includes."""
+"""Pack sources into Solutions: each `solution.toml`, the files beside it and the shared files that it includes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fib_rmsnorm.schema import Definition, Solution, SourceFile
 
 
 class NoDefinitionError(InputError):
-    """Sources serve none of the Definitions that are there; `wanted` are the globs of those they would serve."""
+    """The sources serve none of the known Definitions; `wanted` holds their globs."""
 
     def __init__(self, message: str, wanted: list[str]) -> None:
         super().__init__(message)
@@ -29,10 +29,10 @@ class NoDefinitionError(InputError):
 def pack(
     registry: Registry, languages: Iterable[str] = LANGUAGES, definitions: dict[str, Definition] | None = None
 ) -> list[Solution]:
-    """Pack every folder of sources whose language is chosen, once for each Definition that it serves.
+    """Pack every source folder in the chosen languages, once for each Definition that it serves.
 
-    The Definitions are the registry's, unless others are given.
-    Raises InputError for an unknown language, a faulty manifest, or a name used twice.
+    `definitions` defaults to the registry's. Raises InputError for an unknown language, a faulty manifest, or a name
+    used twice.
     """
     chosen = check_languages(languages)
     if definitions is None:
@@ -49,7 +49,7 @@ def pack(
 
 
 def check_languages(languages: Iterable[str]) -> list[str]:
-    """Return the languages asked for. Raises InputError that names the known ones."""
+    """Return the languages in lower case. Raises InputError for an unknown one."""
     chosen = [language.strip().lower() for language in languages]
     for language in chosen:
         if language not in LANGUAGES:
@@ -58,10 +58,10 @@ def check_languages(languages: Iterable[str]) -> list[str]:
 
 
 def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definition]) -> list[Solution]:
-    """Pack one folder of sources: a Solution for each Definition it serves.
+    """Pack one source folder into a Solution for each Definition that it serves.
 
-    The folder's own Definition gives the plain name; a sister's Solution adds what its Definition's name adds
-    to the operator's: `rmsnorm_triton_row_v1`, and `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
+    The Solution of the folder's own Definition has the manifest's name, such as `rmsnorm_triton_row_v1`. Others add
+    the constants of their Definition: `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
     """
     manifest = read_manifest(folder / MANIFEST)
     parts = folder.relative_to(registry.layout.solutions).parts
@@ -73,7 +73,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
     if not served:
         there = ", ".join(definitions) or "none"
-        raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (there: {there})", wanted)
+        raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (available: {there})", wanted)
     return [
         _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else definition_suffix(name))
         for name in served
@@ -81,7 +81,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
 
 
 def definition_suffix(definition: str) -> str:
-    """What a Definition's constants add to a Solution's name: `_d8192_bf16` of `rmsnorm_d8192_bf16`."""
+    """The suffix that a Definition's constants add to a Solution's name: `_d8192_bf16` for `rmsnorm_d8192_bf16`."""
     _, separator, constants = definition.partition("_")
     return f"_{constants}" if separator else f"_{definition}"
 

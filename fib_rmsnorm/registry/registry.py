@@ -17,7 +17,7 @@ Named = TypeVar("Named", Definition, Solution)
 
 
 class Registry:
-    """The registry rooted at a folder. Every method reads the disk afresh, so two processes may share one."""
+    """The registry rooted at a folder. Every method reads from disk, so two processes may share a registry."""
 
     def __init__(self, root: Path) -> None:
         self.layout = Layout(root)
@@ -29,9 +29,9 @@ class Registry:
 
     @classmethod
     def find_or_shipped(cls, root: Path | None = None) -> Registry:
-        """Like `find`, but without a `root` and outside any registry, the one that ships with the package.
+        """Like `find`, but fall back to the registry that ships with the package if no registry is named or around.
 
-        It is for reading: what is written there would be lost with the next installation.
+        The shipped registry is only for reading: the next installation replaces it.
         """
         try:
             return cls.find(root)
@@ -50,11 +50,11 @@ class Registry:
         return _read_by_name(self.layout.definitions.rglob("*.json"), Definition)
 
     def definition(self, name: str) -> Definition:
-        """The Definition called `name`. Raises InputError, naming those that exist."""
+        """Return the Definition called `name`. Raises InputError with the known names."""
         definitions = self.definitions()
         if name not in definitions:
             known = ", ".join(definitions) or "none"
-            raise InputError(f"no Definition {name!r} in {self.root} (there: {known})")
+            raise InputError(f"no Definition {name!r} in {self.root} (available: {known})")
         return definitions[name]
 
     def solutions(self) -> dict[str, Solution]:
@@ -72,7 +72,7 @@ class Registry:
         ]
 
     def traces(self) -> list[Trace]:
-        """All Traces, oldest first within each file."""
+        """All Traces; those of one file are in order of time."""
         return [trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)]
 
     def write_definition(self, definition: Definition) -> Path:
@@ -95,7 +95,7 @@ class Registry:
         return path
 
     def append_trace(self, trace: Trace, author: str, op_type: str) -> Path:
-        """Append a Trace; it is on the disk when this returns."""
+        """Append a Trace; it is on disk when this returns."""
         path = self.layout.trace_file(author, op_type, trace.definition)
         append_line(path, trace.model_dump_json())
         return path
@@ -114,12 +114,12 @@ def _read_by_name(paths: Iterable[Path], model: type[Named]) -> dict[str, Named]
 
 
 def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:
-    """Names both files: which of them is at fault only their author knows."""
+    """Make an error that names both files, because only their author knows which one is wrong."""
     return InputError(f"{one} and {other} both hold a {what} named {name!r}; rename one of them")
 
 
 def is_source(path: Path, solutions: Path) -> bool:
-    """Whether `path` lies in a folder of sources (one with a solution.toml at or above it)."""
+    """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
     for folder in path.parents:
         if (folder / "solution.toml").exists():
             return True

@@ -1,4 +1,4 @@
-"""Make a fresh registry from the one that ships with this package."""
+"""Create a registry from the one that ships with this package."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 
 def shipped_registry() -> Path:
-    """The registry in the installed package, or of a checkout the repository around it.
+    """The registry in the installed package; in a checkout, the repository around the package.
 
-    Raises InputError if there is neither.
+    Raises InputError if neither exists.
     """
     package = Path(__file__).resolve().parent.parent
     for root in (package / "_shipped", package.parent):
         if is_registry(root):
             return root
-    raise InputError(f"{package} ships no registry; reinstall it: pip install --force-reinstall fib-rmsnorm")
+    raise InputError(f"{package} contains no registry; run: pip install --force-reinstall fib-rmsnorm")
 
 
 def make_registry(target: Path) -> None:
-    """Make a registry without Traces in `target`, a folder that is empty or not there.
+    """Create a registry without Traces in `target`, an empty or new folder: all of it or nothing.
 
-    All of it or nothing. Raises InputError if `target` is in use or cannot be written.
+    Raises InputError if `target` is in use or cannot be written.
     """
     source = shipped_registry()
     with staged_registry(target) as staging:

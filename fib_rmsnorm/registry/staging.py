@@ -1,4 +1,4 @@
-"""A folder of many files that comes to be as a whole, or not at all."""
+"""Write a folder of many files completely, or not at all."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import FOLDERS
 
-# A folder of Definitions is part of what makes a registry, so it is moved into place last.
+# definitions/ makes a folder a registry, so it is moved into place last.
 _ORDER = sorted(FOLDERS, key=lambda folder: folder == "definitions")
 
 
 @contextmanager
 def staged_registry(target: Path) -> Iterator[Path]:
-    """Give a folder to fill with a registry's folders, which become those of `target` when this is left in peace.
+    """Yield a temporary folder to fill; on a normal exit, its folders are moved to `target`.
 
-    `target` is a folder that is empty or not there. Raises InputError if it is in use or cannot be written.
+    `target` is an empty or new folder. Raises InputError if it is in use or cannot be written.
     """
     target = target.absolute()
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError(f"{target} exists and is not an empty folder")
         is_new = not target.exists()
-        # Inside a folder that exists, because its parent may be another file system, or not ours to write.
+        # Inside an existing target: its parent may be another file system, or not writable.
         place = target.parent if is_new else target
         place.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(dir=place, prefix=f".{target.name}."))
@@ -41,8 +41,8 @@ def staged_registry(target: Path) -> Iterator[Path]:
             shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
         if error.errno == errno.ENOTEMPTY:
-            raise InputError(f"{target} is not empty any more") from None
-        raise InputError(f"cannot make {target}: {error.strerror or error}") from None
+            raise InputError(f"{target} is no longer empty") from None
+        raise InputError(f"cannot create {target}: {error.strerror or error}") from None
 
 
 def _move(staging: Path, target: Path, *, is_new: bool) -> None:

@@ -1,4 +1,4 @@
-"""Files that survive crashes: atomic replacement, and appends that are durable when they return."""
+"""Crash-safe files: atomic replacement, and appends that are durable on return."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replace `path` with `text`: a reader, or a crash at any moment, sees the old file or the new, whole.
+    """Replace `path` with `text`: at any moment, even after a crash, the file is completely old or completely new.
 
-    Of a link it is the target that is replaced.
+    Links are followed: their target is replaced.
     """
     path = follow_links(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def write_atomic(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes private files; what we write is as readable as any other new file.
+        # mkstemp creates private files; ours get the permissions of any new file.
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
@@ -43,7 +43,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Without this a rename can be lost with the power, though the file's data is safe.
+    # Without this, a power failure can lose the rename even though the file's data is safe.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -57,9 +57,10 @@ def append_line(path: Path, line: str) -> None:
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
-    """Append to a JSONL file; on return it is on the disk. One writer at a time across processes.
+    """Append to a JSONL file; the lines are on disk on return. Processes write one at a time.
 
-    What a killed writer left of a last line is mended first: a whole record gets its newline, a torn one goes.
+    If a killed writer left an unfinished last line, it is repaired first: a complete record gets its newline, a torn
+    record is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     is_new = not path.exists()
@@ -76,7 +77,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _mend_last_line(descriptor: int) -> bool:
-    """Cut a torn last line off; return whether a whole last line lacks only its newline."""
+    """Remove a torn last line; return whether a complete last line lacks its newline."""
     size = os.fstat(descriptor).st_size
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return False
@@ -94,7 +95,7 @@ def _mend_last_line(descriptor: int) -> bool:
 
 
 def is_json(data: str | bytes) -> bool:
-    """Whether `data` is one whole JSON value."""
+    """Whether `data` is one complete JSON value."""
     try:
         json.loads(data)
     except (ValueError, RecursionError):
@@ -103,7 +104,7 @@ def is_json(data: str | bytes) -> bool:
 
 
 def read_json(path: Path, model: type[Model]) -> Model:
-    """Read one record. Raises InputError that names the file and the first thing wrong with it."""
+    """Read one record. Raises InputError that names the file and the first fault."""
     try:
         return model.model_validate_json(read_text(path))
     except ValidationError as error:
@@ -111,15 +112,15 @@ def read_json(path: Path, model: type[Model]) -> Model:
 
 
 def read_jsonl(path: Path, model: type[Model]) -> list[Model]:
-    """Read a file of one record a line; a torn last line (a writer was killed) is passed over.
+    """Read a file with one record per line; skip a torn last line, which a killed writer leaves.
 
-    Raises InputError that names the file, the line and the first thing wrong with it.
+    Raises InputError that names the file, the line and the first fault.
     """
     return list(_parse_lines(path, _read(path), model))
 
 
 def _parse_lines(path: Path, data: bytes, model: type[Model]) -> Iterator[Model]:
-    # By bytes, because a torn line may end within a character.
+    # Split as bytes, because a torn line may end inside a character.
     lines = data.split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -133,11 +134,11 @@ def _parse_lines(path: Path, data: bytes, model: type[Model]) -> Iterator[Model]
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 file. Raises InputError if it is missing, unreadable or no text."""
+    """Read a UTF-8 file. Raises InputError if it is missing, unreadable or not text."""
     try:
         return _read(path).decode()
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not a text file (UTF-8)") from None
+        raise InputError(f"{path}: is not UTF-8 text") from None
 
 
 def _read(path: Path) -> bytes:
@@ -150,7 +151,7 @@ def _read(path: Path) -> bytes:
 
 
 def describe(error: ValidationError) -> str:
-    """Say the first fault of a validation in one line."""
+    """Describe the first fault of a validation in one line."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     message = " ".join(str(first["msg"]).split()).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""Generated Workloads: the same request gives the same uuids, and so the same tensors, everywhere."""
+"""Generate Workloads: equal requests give equal uuids, and therefore equal tensors, on every machine."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Scalar
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
 DEFAULT_EPS = 1e-6
 MOST_ROWS = 2**31 - 1
-"""As many as a CUDA grid has blocks, one a row."""
+"""The most blocks of a CUDA grid: kernels may use one block per row."""
 
-# Any fixed value serves; changing it would rename every Workload ever generated.
+# Any fixed value works; changing it would rename every generated Workload.
 _NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
 
 
 def generate_workloads(
     definition: Definition, batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES, eps: float = DEFAULT_EPS
 ) -> list[Workload]:
-    """Generate a Workload for each batch size: random tensors, and eps always explicit.
+    """Generate a Workload for each batch size, with random tensors and an explicit eps.
 
-    A scalar that a Workload leaves out is drawn at random by upstream, a negative eps included.
-    Raises InputError for a Definition whose variable axes are not just `batch`, for a scalar input other than
-    `eps`, for a batch size that is not positive or beyond 2^31 - 1, and for eps that is negative, or neither zero nor
-    finite as the float32 it is passed as.
+    Without an explicit eps, upstream would draw a random and possibly negative one. Raises InputError if the
+    Definition has another variable axis than `batch` or another scalar input than `eps`, if a batch size is not
+    positive or above 2^31 - 1, or if eps is negative, or as a float32 infinite or rounded to zero.
     """
     if definition.var_axes != ["batch"]:
         raise InputError(
-            f"{definition.name}: its variable axes are {definition.var_axes}; only `batch` can be generated"
+            f"{definition.name}: cannot generate Workloads for variable axes {definition.var_axes}, only for `batch`"
         )
     if not (eps == 0 or 0 < _as_float32(eps) < float("inf")):
-        raise InputError(f"eps must be 0, or positive and finite as a float32, not {eps}")
+        raise InputError(f"eps must be 0 or a positive, finite float32, not {eps}")
     sizes = list(dict.fromkeys(batch_sizes))
     for size in sizes:
         if size <= 0:
@@ -59,7 +58,7 @@ def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
         elif name == "eps":
             inputs[name] = ScalarInput(value=eps)
         else:
-            raise InputError(f"{definition.name}: no value is known for its scalar input {name!r}")
+            raise InputError(f"{definition.name}: cannot generate a value for its scalar input {name!r}")
     request = {
         "definition": definition.name,
         "axes": {"batch": batch},
@@ -70,7 +69,7 @@ def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
 
 
 def generating_command(definition: Definition, workload: Workload) -> str | None:
-    """The command that generates exactly this Workload, beside those that are there; None if none does."""
+    """The command that adds exactly this Workload; None if no command does."""
     given = workload.inputs.get("eps")
     eps = given.value if isinstance(given, ScalarInput) and isinstance(given.value, float) else DEFAULT_EPS
     size = workload.axes.get("batch", 0)
@@ -84,12 +83,12 @@ def generating_command(definition: Definition, workload: Workload) -> str | None
 
 
 def bytes_moved(definition: Definition, workload: Workload) -> int:
-    """Bytes of all tensors, inputs and outputs, each counted once: the least any kernel must move."""
+    """Bytes of all inputs and outputs, each counted once: the minimum that any kernel must move."""
     return sum(tensor_bytes(definition, workload).values())
 
 
 def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
-    """Bytes of each input and output tensor of a Workload; scalars have none."""
+    """Bytes of each input and output tensor of a Workload, without scalars."""
     sizes = {**definition.const_axes, **workload.axes}
     result = {}
     for name, spec in {**definition.inputs, **definition.outputs}.items():

@@ -1,7 +1,6 @@
-"""The FlashInfer Trace schema, with what a trustworthy measurement needs added.
+"""The FlashInfer Trace schema, extended by what a trustworthy measurement needs.
 
-This package is the only one that imports flashinfer_bench. Importing it imports torch (upstream does),
-so commands import it only when they run.
+Only this package imports flashinfer_bench, which imports torch. Commands therefore import it only when they run.
 """
 
 from flashinfer_bench.data import (

@@ -1,7 +1,7 @@
-"""Trace and its parts: upstream's models with the fields a trustworthy number needs.
+"""Trace and its parts: upstream's models, extended by the fields that a trustworthy number needs.
 
-Every added field is optional, so traces written by flashinfer-bench load here, and its models ignore what
-they do not know, so traces written here load there.
+Traces load in both directions: all added fields are optional here, and flashinfer-bench's models ignore unknown
+fields.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "KernelLaunch", "Performance", "Settings", "Trace"]
 
-# Outputs are compared in float32, which has no numbers beyond.
+# Outputs are compared in float32, and this is near its maximum.
 _Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
 
 
 class Settings(BaseModel):
-    """How an evaluation was asked to judge and time: two results compare only if these agree.
+    """The requested settings of judging and timing; results with different settings cannot be compared.
 
-    `rtol` and `atol` of None stand for the defaults of each output's dtype; the tolerances that were applied
-    are in `Correctness.extra`.
+    With `rtol` and `atol` of None, each output's dtype decides; `Correctness.extra` holds the applied tolerances.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,41 +33,41 @@ class Settings(BaseModel):
     atol: _Tolerance | None = None
     warmup_runs: int = Field(default=10, ge=0)
     iterations: int | None = Field(default=None, ge=1)
-    """Timed calls of a trial; None takes as many as it needs to know the median within 1%, or a budget allows."""
+    """Timed calls per trial; None continues until the median is known within 1%, or the time budget is spent."""
     num_trials: int = Field(default=4, ge=1)
-    """Trials, at the least; those of all solutions on a workload are interleaved."""
+    """Minimum number of trials; the trials of all Solutions on a Workload are interleaved."""
     l2: Literal["cold", "hot", "both"] = "cold"
-    """Whether a GPU's L2 cache is evicted before each timed call; `both` adds `hot_latency_ms`."""
+    """`cold` evicts a GPU's L2 cache before each timed call, `hot` does not; `both` is cold plus `hot_latency_ms`."""
 
 
 class Ceiling(BaseModel):
-    """What bounds every solution of a Workload, measured in the same run by the same timer."""
+    """Measured bounds for every Solution on a Workload, from the same run and the same timer."""
 
     empty_ms: float
-    """An empty kernel (on CPU: an empty call): the floor of any launch."""
+    """Latency of an empty kernel (on CPU: an empty call): the minimum of any launch."""
     empty_host_us: float | None = None
-    """What the host takes to issue the empty kernel, as `host_overhead_us`; None on CPU."""
+    """Host time to issue the empty kernel, measured like `host_overhead_us`; None on CPU."""
     copy_ms: float
-    """The fastest of several copies that read and write as many bytes as the Workload's tensors have."""
+    """Latency of the fastest of several copies that read and write as many bytes as the Workload's tensors hold."""
     copy_low_ms: float
     copy_high_ms: float
-    """The 95% confidence interval of the copy's median."""
+    """Upper bound of the 95% confidence interval of `copy_ms`; `copy_low_ms` is the lower bound."""
     copy_hot_ms: float | None = None
-    """The copy without evicting L2: that it differs from `copy_ms` shows that the eviction works."""
+    """Latency of the copy without evicting L2; a difference from `copy_ms` shows that the eviction works."""
     copy_method: str
     note: str | None = None
     threads: list[int] | None = None
-    """Cores that a CPU's copy was pinned to; None for OpenMP's threads."""
+    """Cores to which a CPU's copy was pinned; None if it used OpenMP's threads."""
     peak_bandwidth_gb_per_s: float | None = None
-    """The memory's clock times the width of its bus: what the datasheet promises."""
+    """Theoretical bandwidth: the memory's clock times its bus width."""
 
 
 class Clocks(BaseModel):
-    """The device around and during the trials; None is what cannot be told."""
+    """The device before, during and after the trials; None means unknown."""
 
     before_mhz: float | None = None
     during_mhz: float | None = None
-    """Median; of a GPU's multiprocessors or a CPU's cores."""
+    """Median clock during the trials, of a GPU's multiprocessors or a CPU's cores."""
     after_mhz: float | None = None
     during_min_mhz: float | None = None
     during_max_mhz: float | None = None
@@ -96,84 +95,84 @@ class KernelLaunch:
 
 
 class Performance(UpstreamPerformance):
-    """Latency with its distribution, and all that says how far to trust it. `latency_ms` is the median."""
+    """Latency with its distribution, and the evidence for how far to trust it. `latency_ms` is the median."""
 
     timer: str | None = None
-    """`cupti`, `cuda_events` or `cpu_clock`; numbers of different timers never compare."""
+    """`cupti`, `cuda_events` or `cpu_clock`; numbers of different timers cannot be compared."""
     cold_l2: bool | None = None
     """Whether the GPU's L2 cache was evicted before each timed call."""
     interpreted: bool = False
-    """Whether the kernel ran in an interpreter (Triton on CPU): such a time says nothing about the kernel."""
+    """Whether the kernel ran in an interpreter (Triton on CPU): its times say nothing about the kernel's speed."""
 
     samples: int | None = None
-    """How many timed calls the numbers below come from, over all trials."""
+    """Number of timed calls in all trials."""
     trials: int | None = None
     trial_medians_ms: list[float] | None = None
-    """The median of each trial: how much they scatter says more than the calls within one trial."""
+    """The median of each trial. Their scatter shows the uncertainty better than the calls within one trial do."""
     stopped_by: Literal["interval", "budget", "iterations"] | None = None
-    """Why timing ended: the interval was within 1%, the time was spent, or the number of calls was given."""
+    """Why timing ended: the interval was within 1%, the time budget was spent, or the number of calls was given."""
     repeated_trials: list[str] = Field(default_factory=list)
-    """What went wrong with trials that were measured again; empty if none was."""
+    """Why trials were repeated; empty if none was."""
     latency_low_ms: float | None = None
     latency_high_ms: float | None = None
-    """The 95% confidence interval of the median."""
+    """Upper bound of the 95% confidence interval of the median; `latency_low_ms` is the lower bound."""
     latency_p5_ms: float | None = None
     latency_p95_ms: float | None = None
     busy_ms: float | None = None
-    """Median over calls of the sum of the durations of all device work; the latency is the span."""
+    """Median over calls of the summed durations of all device work; the latency is the span from first to last."""
     pieces: int | None = None
-    """Kernels, copies and fills of a call."""
+    """Number of kernels, copies and fills per call."""
     launches: list[KernelLaunch] | None = None
     """The first kernels of the last timed call, in the order they started; None where the timer has no records."""
     hot_latency_ms: float | None = None
-    """Median latency with the inputs and outputs in cache, if asked for."""
+    """Median latency with the inputs and outputs in cache, if requested."""
     a_a_difference: float | None = None
     """Relative difference between the medians of the last and the first trial."""
 
     speedup_low: float | None = None
     speedup_high: float | None = None
-    """Range of the speedup over the interleaved trials."""
+    """Highest speedup of the interleaved trials; `speedup_low` is the lowest."""
     bytes_moved: int | None = None
     """Bytes of all inputs and outputs, each counted once."""
     bandwidth_gb_per_s: float | None = None
-    """`bytes_moved` over the median latency, in 10^9 bytes per second."""
+    """`bytes_moved` divided by the median latency, in 10^9 bytes per second."""
 
     ceiling: Ceiling | None = None
     percent_of_copy: float | None = None
-    """The copy's latency over this one's, in percent: 100 is as fast as the bytes can be moved."""
+    """Latency of the copy divided by this latency, in percent: at 100 the kernel is as fast as the copy."""
 
     host_overhead_us: float | None = None
-    """Least host time to issue a call without waiting for it, before its trials and after, on each of several
-    processors, with no timer attached."""
+    """Minimum host time to issue a call without waiting for it, without a timer attached. Measured before and after
+    the trials, on several processors."""
     first_call_ms: float | None = None
-    """Duration of the first call on this Workload, with whatever it compiles, tunes or allocates."""
+    """Duration of the first call on this Workload, including what it compiles, tunes or allocates."""
     build_s: float | None = None
-    """Seconds the worker took to build or load the solution (a cached build counts as what it took)."""
+    """Seconds that the worker took to build the Solution, or to load a cached build."""
     peak_memory_bytes: int | None = None
     """Device memory that a call allocates beyond its outputs."""
 
     library_calls: list[str] | None = None
-    """Operators of torch that a call of a solution in another language than Python ran, other than to make and
-    move tensors."""
+    """torch operators that a call ran, except those that create or move tensors; only for languages other than
+    Python."""
 
     clocks: Clocks | None = None
     device_session: str | None = None
-    """A digest of which device this was and when its machine was started: numbers of one session compare closer."""
+    """A digest of the device's identity and its machine's boot: results of one session differ less."""
     suspect: list[str] = Field(default_factory=list)
     """Reasons not to trust this number; empty if none was found."""
 
 
 class Evaluation(UpstreamEvaluation):
-    """An evaluation that knows exactly what it evaluated."""
+    """An evaluation that records exactly what it evaluated."""
 
     performance: Performance | None = None
     settings: Settings | None = None
     definition_sha256: str | None = None
     solution_sha256: str | None = None
     parameters: dict[str, int] | None = None
-    """What a tuned Solution was launched with, when `tune` tried it."""
+    """The launch parameters of a tuned Solution, if `tune` measured it."""
     multiprocessors: int | None = None
-    """Of the GPU, where parameters were tried."""
+    """The GPU's number of multiprocessors, if `tune` measured the Solution."""
 
 
 class Trace(UpstreamTrace):

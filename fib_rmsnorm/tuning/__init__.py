@@ -1,1 +1,1 @@
-"""How to launch, by shape: try what a Solution declares tunable, and write the table that it reads."""
+"""Tune launch parameters by shape: measure what a Solution declares, and write the table that it reads."""

@@ -1,4 +1,4 @@
-"""Timings -> choices: the fewest that are as good as the best everywhere, within a tolerance."""
+"""Choose launch parameters from timings: the fewest choices that are within a tolerance of the best everywhere."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from fib_rmsnorm.tuning.table import Entry, Provenance, Rung, in_order_of, rende
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of, table_key
 
 TOLERANCE = 0.01
-"""A choice this much slower than the best at a batch is as good: measurements do not repeat any closer."""
+"""The slowdown up to which a choice counts as equal to the best: repeated measurements differ by as much."""
 
 Timings = Mapping[int, Mapping[Parameters, float]]
-"""Milliseconds by batch and parameters."""
+"""Latency in milliseconds by batch and parameters."""
 
 
 def climb(timings: Timings) -> tuple[Rung, ...]:
-    """Choose for each batch, keeping a choice for as many batches as it is good for.
+    """Choose parameters for each batch, and keep a choice for as many batches as possible.
 
-    Between the batches that were measured, the border lies at their geometric mean.
+    Between two measured batches, the border is their geometric mean.
     """
     batches = sorted(timings)
     rungs = []
@@ -34,7 +34,7 @@ def climb(timings: Timings) -> tuple[Rung, ...]:
 
 
 def _reach_farthest(timings: Timings, batches: Sequence[int]) -> tuple[Parameters, int]:
-    """The parameters that stay good for the most of the next batches, and of those the fastest."""
+    """Return the parameters that stay good for the most batches, and that number; a tie goes to the fastest."""
     losses = {each: [_loss(timings[batch], each) for batch in batches] for each in timings[batches[0]]}
 
     def reach(loss: Sequence[float]) -> int:
@@ -46,7 +46,7 @@ def _reach_farthest(timings: Timings, batches: Sequence[int]) -> tuple[Parameter
 
 
 def _loss(timings: Mapping[Parameters, float], parameters: Parameters) -> float:
-    """How much slower than the best, relative to it."""
+    """The slowdown relative to the best parameters."""
     best = min(timings.values())
     return timings[parameters] / best - 1 if parameters in timings else float("inf")
 
@@ -61,7 +61,7 @@ def _describe(timings: Timings, chosen: Parameters, batches: Iterable[int]) -> s
 
 
 def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float]]:
-    """The newest latency for each batch and parameters; what did not pass, or was interpreted, has none."""
+    """The newest latency for each batch and parameters, without failed and interpreted evaluations."""
     found: dict[int, dict[Parameters, float]] = {}
     for trace in sorted(traces, key=lambda each: each.evaluation.timestamp if each.evaluation else ""):
         performance = trace.evaluation.performance if trace.evaluation else None
@@ -71,7 +71,7 @@ def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float
 
 
 def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> str:
-    """The table from the Traces of each Definition, all of one device model."""
+    """Make the table from the Traces of each Definition, all of one device model."""
     entries = []
     for tunable in tunables:
         timings = collect_timings(traces.get(tunable.definition.name, ()))

@@ -1,4 +1,4 @@
-"""What the compiled code says of each combination: the block, its occupancy, and the memory transactions of a row."""
+"""Facts from the compiled code of each combination: block, occupancy, and memory transactions per row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 def collect_figures(
     tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
 ) -> list[Record]:
-    """A row for each combination that launches one kernel at this batch; none for code that runs on a CPU."""
+    """Make a row for each combination that launches exactly one kernel at this batch; none for CPU code."""
     if not _has_figures(tunable, device):
         return []
     arch = gpu_arch(device)
@@ -35,13 +35,13 @@ def collect_figures(
             try:
                 found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
             except InputError:
-                continue  # it did not compile: its evaluation says so
+                continue  # it does not compile, which its evaluation reports
             rows += [_make_row(combination, batch, found)] if len(found["launches"]) == 1 else []
     return rows
 
 
 def _has_figures(tunable: Tunable, device: Device) -> bool:
-    """Whether the kernel is compiled for a GPU; one that a CPU interprets is too, for the GPU that it is meant for."""
+    """Whether the kernel can be compiled for a GPU; a kernel that a CPU interprets can be, too."""
     language = LANGUAGES[tunable.solution.spec.language.value]
     return language.compiles_for_gpus and (device.kind == "cuda" or language.on["cpu"][0] == "interpret")
 

@@ -1,4 +1,4 @@
-"""Race the ways to launch a Solution, and keep what comes of it."""
+"""Measure the launch parameters of a Solution in interleaved trials, and store the Traces."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
 _MOST_AT_ONCE = 16
-"""How many race side by side; beyond this there are heats, and a final of the best."""
+"""The most combinations to interleave; more are measured in groups, and the best of all groups once more."""
 _FINALISTS = 8
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One evaluation of the sweep; it has been recorded."""
+    """One evaluation of the sweep, already recorded."""
 
     tunable: Tunable
     parameters: Parameters
@@ -39,11 +39,11 @@ class Tried:
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What to try, on what."""
+    """The batches and parameter values to measure."""
 
     batch_sizes: tuple[int, ...]
     chosen: Mapping[str, tuple[int, ...]]
-    """Values of parameters that replace those of the manifest."""
+    """Parameter values that replace those of the manifest."""
     output: OutputFile | None = None
 
 
@@ -55,12 +55,12 @@ def check_device(tunables: Sequence[Tunable], device: Device) -> None:
 
 
 def is_interpreted(tunable: Tunable, device: Device) -> bool:
-    """Whether the times say nothing about the kernel."""
+    """Whether the device only interprets the kernel, so that its times say nothing."""
     return capability(tunable.solution.spec.language.value, device).ability == "interpret"
 
 
 class Sweep:
-    """Tries the combinations of one Tunable on one device."""
+    """Measures the combinations of one Tunable on one device."""
 
     def __init__(self, tunable: Tunable, device: Device, config: RunConfig) -> None:
         self._tunable = tunable
@@ -68,29 +68,30 @@ class Sweep:
         self._config = config
 
     def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
-        """The Workloads that the device can hold, and an interpreter run in time. Raises InputError if none is left."""
+        """The Workloads that fit the device, and are small enough for an interpreter. Raises InputError if none is."""
         definition = self._tunable.definition
         found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
         if is_interpreted(self._tunable, self._device):
             found = [each for each in found if bytes_moved(definition, each) <= MOST_INTERPRETED_BYTES]
         if not found:
             raise InputError(
-                f"{definition.name}: no batch of {', '.join(map(str, batch_sizes))} fits {self._device.hardware}"
+                f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"
+                f" {self._device.hardware}; choose smaller --batch-sizes"
             )
         return found
 
     def run(self, options: SweepOptions) -> Generator[Tried | Skip]:
-        """Race every combination on every batch; with many of them in heats, and then the best against each other."""
+        """Measure every combination on every batch: in groups if there are many, then the best of all groups again."""
         workloads = self.workloads(options.batch_sizes)
         combinations = self._tunable.combinations(options.chosen)
-        heats = split_evenly(combinations, _MOST_AT_ONCE)
+        groups = split_evenly(combinations, _MOST_AT_ONCE)
         traces: list[Trace] = []
-        for heat in heats:
-            for event in self._run_trials(heat, workloads, options.output):
+        for group in groups:
+            for event in self._run_trials(group, workloads, options.output):
                 if isinstance(event, Tried):
                     traces.append(event.trace)
                 yield event
-        if len(heats) > 1:
+        if len(groups) > 1:
             yield from self._run_trials(choose_finalists(traces), workloads, options.output)
 
     def _run_trials(
@@ -121,7 +122,7 @@ class Sweep:
                         yield event
 
     def _as_kept(self, trace: Trace, parameters: Parameters) -> Trace:
-        """The Trace of a variant as one of the Solution, with its parameters."""
+        """Turn the Trace of a variant into one of its Solution, with the variant's parameters."""
         if trace.evaluation is None:
             return trace
         details = {"parameters": dict(parameters), "multiprocessors": _count_multiprocessors(self._device)}
@@ -130,14 +131,14 @@ class Sweep:
 
 
 def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:
-    """In parts of about the same size, at most `most`."""
+    """Split into parts of about equal size, at most `most` each."""
     parts = ceil(len(items) / most)
     bounds = [len(items) * part // parts for part in range(parts + 1)]
     return [items[start:end] for start, end in pairwise(bounds)]
 
 
 def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
-    """Those that come near the best at any batch, the nearest first."""
+    """Choose the combinations that come near the best at any batch, the nearest first."""
     losses: dict[Parameters, float] = {}
     for latencies in collect_timings(traces).values():
         best = min(latencies.values())
@@ -148,9 +149,9 @@ def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
 
 
 def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, list[Trace]]:
-    """The kept Traces of each Definition that were made from the sources as they are, on one device model.
+    """Read each Definition's stored Traces that come from the current sources and one device model.
 
-    Without `hardware` it is that of the newest Trace.
+    `hardware` defaults to that of the newest Trace.
     """
     found: dict[str, list[Trace]] = {}
     for tunable in tunables:

@@ -1,7 +1,7 @@
 """The table that a tuned Solution reads, as a Python module or a C++ header.
 
-A Solution calls its `find_choice` with the constants of a shape and its batch; the answer is nothing for a shape
-that was never measured, and then the Solution's own rule holds.
+A Solution calls `find_choice` with a batch and the constants of a shape. For a shape that was never measured it
+returns nothing, and the Solution applies a rule of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True)
 class Rung:
-    """One choice, and the batches up to which it holds."""
+    """One choice, and the largest batch that it applies to."""
 
     largest: int | None
-    """The largest batch it holds for; None for the last."""
+    """The largest batch that it applies to; None for the last choice."""
     parameters: dict[str, int]
     evidence: str = ""
 
@@ -36,11 +36,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the choices come from."""
+    """The measurement that the choices come from."""
 
     hardware: str
     multiprocessors: int
-    """0 on a CPU."""
+    """The GPU's number of multiprocessors; 0 on a CPU."""
     date: str
     timer: str
     combinations: int
@@ -48,17 +48,17 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table is of."""
+    """The names in a table: its file, Solution, key and parameters."""
 
     path: str
-    """The file: its suffix says the language."""
+    """The table's file, whose suffix decides the language."""
     solution: str
     key: tuple[str, ...]
     parameters: tuple[str, ...]
 
 
 def render_table(columns: Columns, entries: Sequence[Entry], provenance: Provenance | None = None) -> str:
-    """The text of the file; without provenance it says that nothing was measured."""
+    """Render the text of the file; without provenance it says that nothing was measured."""
     told = list(_tell(columns.solution, provenance))
     multiprocessors = provenance.multiprocessors if provenance else 0
     render = _python if PurePosixPath(columns.path).suffix == ".py" else _header
@@ -66,9 +66,9 @@ def render_table(columns: Columns, entries: Sequence[Entry], provenance: Provena
 
 
 def in_order_of(text: str, entries: Sequence[Entry]) -> list[Entry]:
-    """Entries in the order of a table's text as it was, new ones last.
+    """Sort entries as in the previous text of the table, new ones last.
 
-    Another order would make another Solution of it, to which its Traces do not belong.
+    Another order would change the Solution's digest, and its Traces would no longer belong to it.
     """
 
     def place(entry: Entry) -> int:
@@ -119,7 +119,7 @@ def _python(columns: Columns, told: list[str], entries: Sequence[Entry], multipr
 
 
 def _comment(prefix: str, text: str) -> list[str]:
-    """The evidence of a choice; lines break between batches only."""
+    """Render the evidence of a choice; lines break only between batches."""
     whole = text.replace(" ", _NO_BREAK).replace(f",{_NO_BREAK}", ", ")
     lines = textwrap.wrap(whole, _LINE_WIDTH, initial_indent=prefix, subsequent_indent=prefix)
     return [line.replace(_NO_BREAK, " ") for line in lines]

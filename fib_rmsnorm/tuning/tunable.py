@@ -1,4 +1,4 @@
-"""What can be tuned of a Solution, and each way to try it as a Solution of its own."""
+"""The tunable parameters of a Solution, and each combination of them as a Solution of its own."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
 from fib_rmsnorm.tuning.table import Columns, Entry, Rung, render_table
 
 Parameters = tuple[tuple[str, int], ...]
-"""Names and values, in the manifest's order."""
+"""Names and values of parameters, in the manifest's order."""
 
 
 @dataclass(frozen=True)
 class Tunable:
-    """A folder of sources, as it serves one Definition."""
+    """A source folder, together with one Definition that it serves."""
 
     name: str
-    """The manifest's name, which all Definitions' Solutions share."""
+    """The name in the manifest, common to the Solutions of all Definitions."""
     folder: Path
     tuning: Tuning
     definition: Definition
     solution: Solution
     tuning_file: Path | None
-    """Where the Traces are kept; None for sources that lie in no registry."""
+    """The file that stores the Traces; None for sources outside a registry."""
 
     @property
     def table(self) -> Path:
@@ -41,19 +41,19 @@ class Tunable:
 
     @property
     def columns(self) -> Columns:
-        """What the table is of."""
+        """The names in the table."""
         key = tuple(table_key(self.definition))
         return Columns(self.tuning.table, self.name, key, tuple(self.tuning.parameters))
 
     def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
-        """Every combination of values within the limits; `chosen` replaces the values of some parameters.
+        """All combinations of values within the limits; `chosen` replaces the values of some parameters.
 
-        Raises InputError for a parameter that is unknown, or if no combination is left.
+        Raises InputError for an unknown parameter, or if no combination is left.
         """
         for name in chosen:
             if name not in self.tuning.parameters:
                 known = ", ".join(self.tuning.parameters)
-                raise InputError(f"--set {name}: no such parameter of {self.name} (there: {known})")
+                raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
         values = {**self.tuning.parameters, **chosen}
         found = [
             tuple(zip(values, numbers, strict=True))
@@ -61,7 +61,7 @@ class Tunable:
             if self._is_within_limits(dict(zip(values, numbers, strict=True)))
         ]
         if not found:
-            raise InputError(f"{self.name}: no combination of its parameters is within its limits")
+            raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
         return found
 
     def _is_within_limits(self, parameters: dict[str, int]) -> bool:
@@ -69,7 +69,7 @@ class Tunable:
         return all(limit.least <= product <= limit.most for limit, product in products)
 
     def make_variant(self, parameters: Parameters) -> Solution:
-        """The Solution with a table that holds these parameters for every batch of the Definition."""
+        """Make a Solution whose table gives these parameters for every batch of the Definition."""
         entry = Entry(table_key(self.definition), (Rung(None, dict(parameters)),))
         text = render_table(self.columns, [entry])
         sources = [source for source in self.solution.sources if source.path != self.tuning.table]
@@ -82,7 +82,7 @@ class Tunable:
         )
 
     def select_current(self, traces: Iterable[Trace]) -> list[Trace]:
-        """Those of some kept Traces that were made from the sources as they are now."""
+        """Keep the Traces that come from the current sources."""
         digests: dict[Parameters, str] = {}
 
         def is_current(trace: Trace) -> bool:
@@ -97,27 +97,27 @@ class Tunable:
 
 
 def parameters_of(trace: Trace) -> Parameters:
-    """What a Trace was made with; empty for one that `tune` did not make."""
+    """The launch parameters of a Trace; empty if `tune` did not make it."""
     found = trace.evaluation.parameters if trace.evaluation else None
     return tuple((found or {}).items())
 
 
 def table_key(definition: Definition) -> dict[str, int]:
-    """What a table knows a Definition by: its constants, and the bytes of an element of its first tensor."""
+    """A Definition's key in a table: its constants, and the bytes per element of its first tensor."""
     first = next(spec for spec in definition.inputs.values() if spec.shape is not None)
     bits = int("".join(c for c in first.dtype.value.partition("_")[0] if c.isdigit()))
     return {**definition.const_axes, "itemsize": bits // 8}
 
 
 def find_tunables(registry: Registry, name: str) -> list[Tunable]:
-    """What `name`, a Solution's or a folder's, means: once for each Definition that it serves, its own first.
+    """Find the sources that `name`, a Solution or a folder, names: one Tunable per Definition, their own first.
 
-    Raises InputError if there is no such thing, or nothing in it to tune.
+    Raises InputError if they do not exist or declare nothing to tune.
     """
     folder = _find_folder(registry, name)
     manifest = read_manifest(folder / MANIFEST)
     if manifest.tune is None:
-        raise InputError(f"{folder / MANIFEST}: declares nothing to tune: add a [tune] with table and parameters")
+        raise InputError(f"{folder / MANIFEST}: nothing to tune; add a [tune] with table and parameters")
     return list(_serve(registry, folder, manifest.name, manifest.tune))
 
 
@@ -155,7 +155,7 @@ def _has_a_key(definition: Definition) -> bool:
 
 
 def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str, Definition]) -> dict[str, Definition]:
-    """The Definitions of kept timings that the registry lacks: a table made without them would lose their part."""
+    """Make the Definitions that stored timings need and the registry lacks; without them the table would lose rows."""
     defined = {}
     for file in registry.layout.tuning_files(author, name):
         missing = file.parent.name
@@ -164,8 +164,8 @@ def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str,
         definition = define_by_name(missing)
         if definition is None:
             raise InputError(
-                f"{file}: timings of {missing}, which the registry does not define: the table would lose them; define"
-                " it, or remove the file"
+                f"{file}: holds timings of {missing}, which is not defined, so the table would lose them; define it, or"
+                " remove the file"
             )
         defined[missing] = definition
     return defined

@@ -1,4 +1,4 @@
-"""Write the table where the Solution reads it, and pack its sources again."""
+"""Write the table into the sources of the Solution, and pack them again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fib_rmsnorm.tuning.tunable import Tunable
 
 
 def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> Path:
-    """Replace the table of a folder of sources by what the Traces of each Definition say, and return its path.
+    """Make the table of a source folder from the Traces of each Definition, and return its path.
 
-    What is packed from a registry's sources is packed again.
+    Solutions that a registry packs from these sources are packed again.
     """
     one = tunables[0]
     write_atomic(one.table, make_table(tunables, traces))

@@ -50,7 +50,7 @@ def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, 
 
 def test_a_library_without_the_function_says_how_to_export_it(kernels, tmp_path):
     built = build_native(kernels["cpp_exports_nothing"], tmp_path)
-    with pytest.raises(BuildError, match=r"exports no function 'run': add TVM_FFI_DLL_EXPORT_TYPED_FUNC\(run"):
+    with pytest.raises(BuildError, match=r"does not export 'run': add TVM_FFI_DLL_EXPORT_TYPED_FUNC\(run"):
         load_native(built.binary, "run")
 
 

@@ -49,7 +49,10 @@ def test_markdown(fib, tmp_path):
     assert fib("analyze", ROOT / "traces", "--output", target).code == 0
     assert "### How does it scale?" in target.read_text()
     refused = fib("analyze", ROOT / "traces", "--json", "--output", target)
-    assert (refused.code, refused.err) == (2, f"fib-rmsnorm: --json and --output {target} contradict each other\n")
+    assert (refused.code, refused.err) == (
+        2,
+        f"fib-rmsnorm: --json conflicts with --output {target}: .md asks for Markdown\n",
+    )
 
 
 def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):

@@ -55,16 +55,16 @@ def test_a_broken_reference_is_exit_code_1_and_no_trace(registry, bench):
 
 
 BAD_INPUT = {
-    "unknown definition": (["--definitions", "nope"], "no definition matches 'nope'"),
-    "unknown solution": (["--solutions", "nope"], "no solution matches 'nope'"),
+    "unknown definition": (["--definitions", "nope"], "no Definition matches 'nope'"),
+    "unknown solution": (["--solutions", "nope"], "no Solution matches 'nope'"),
     "unknown author": (["--authors", "nope"], "no author matches 'nope'"),
     "unknown language": (["--languages", "fortran"], "unknown language 'fortran'"),
     "unknown device": (["--device", "tpu"], "unknown device 'tpu'"),
     "missing device": (["--device", "cuda:99"], "no device 'cuda:99'"),
-    "batch of zero": (["--batch-sizes", "0"], "'0' is no positive whole number"),
-    "negative batch": (["--batch-sizes", "-1"], "'-1' is no positive whole number"),
-    "batch that is no number": (["--batch-sizes", "1,abc"], "'abc' is no positive whole number"),
-    "batch that is no decimal": (["--batch-sizes", "²"], "'²' is no positive whole number"),
+    "batch of zero": (["--batch-sizes", "0"], "'0' is not a positive integer"),
+    "negative batch": (["--batch-sizes", "-1"], "'-1' is not a positive integer"),
+    "batch that is no number": (["--batch-sizes", "1,abc"], "'abc' is not a positive integer"),
+    "batch that is no decimal": (["--batch-sizes", "²"], "'²' is not a positive integer"),
     "batch without a workload": (["--batch-sizes", "1000000000"], "batch 1000000000"),
     "output of another kind": (["--output", "traces.csv"], "must end in .json or .jsonl"),
     "output in no folder": (["--output", "/no/such/folder/t.json"], "no such folder"),
@@ -99,7 +99,7 @@ def test_a_kernel_that_does_not_name_the_device_is_told_where_to(registry, bench
     add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
     found = bench(*QUICK_OPTIONS, "--solutions", "right_v1")
     assert found.code == 2
-    assert "right_v1: made for cuda, not for cpu (target_hardware in its solution.toml)" in found.err
+    assert "right_v1: targets cuda, not cpu (target_hardware in its solution.toml)" in found.err
 
 
 @pytest.mark.parametrize(
@@ -136,16 +136,16 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
     flag.touch()
     found = bench(*QUICK_OPTIONS, "--resume", "--output", tmp_path / "traces.json")
     assert found.code == 0, found.err
-    assert "4 passed, 0 failed, 2 of them from earlier runs" in found.err
+    assert "4 passed, 0 failed (2 resumed from earlier runs)" in found.err
     assert len(read_output(tmp_path / "traces.json")) == 4
     assert keys(registry.traces())[4:] == [("unsteady_v1", 1), ("unsteady_v1", 8)]
 
-    assert "4 of them from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
+    assert "4 resumed from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
     assert len(registry.traces()) == 6
 
     # Another source, and other settings, are another evaluation.
     (folder / "kernel.py").write_text(unsteady + "\n# edited\n")
-    assert "2 of them from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
+    assert "2 resumed from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
     assert keys(registry.traces())[6:] == [("unsteady_v1", 1), ("unsteady_v1", 8)]
     assert "earlier runs" not in bench(*QUICK_OPTIONS, "--resume", "--rtol", "0.002").err
     assert len(registry.traces()) == 12

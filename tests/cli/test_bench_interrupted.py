@@ -73,7 +73,7 @@ def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp
         time.sleep(0.5)  # the next one sleeps for ever
     rest, errors = interrupt(process)
     last = errors.splitlines()[-1]
-    assert last == "fib-rmsnorm: interrupted; what is finished is kept: --resume goes on from there"
+    assert last == "fib-rmsnorm: interrupted; finished evaluations are saved: continue with --resume"
     seen = printed(lines + rest)
     assert set(seen) <= set(keys(registry.traces()))
     assert len(seen) >= evaluated

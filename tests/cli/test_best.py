@@ -68,9 +68,9 @@ def test_only_the_batch_sizes_asked_for(fib, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--batch-sizes", "8,16"], "no Trace is of batch 16 (there: 8, 64)"),
-        (["--batch-sizes", "64", "--solutions", "a"], "no Trace is of batch 64 (there: 8)"),
-        (["--batch-sizes", "0"], "--batch-sizes: '0' is no positive whole number"),
+        (["--batch-sizes", "8,16"], "no Trace has batch size 16 (available: 8, 64)"),
+        (["--batch-sizes", "64", "--solutions", "a"], "no Trace has batch size 64 (available: 8)"),
+        (["--batch-sizes", "0"], "--batch-sizes: '0' is not a positive integer"),
     ],
 )
 def test_a_batch_size_of_which_there_is_no_trace_is_one_line(fib, tmp_path, command, options, said):

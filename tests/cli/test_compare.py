@@ -115,7 +115,9 @@ def test_a_gate_is_not_passed_by_what_is_missing(fib, file):
     assert fib("compare", old, new).code == 0
     outcome = fib("compare", old, new, "--max-slowdown", "0.05")
     assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert "NEW lacks 1 of what OLD has, or of its conditions; if that is meant: --allow missing" in outcome.err
+    assert (
+        "NEW lacks 1 of OLD's results, or measured them differently; to accept that, add --allow missing" in outcome.err
+    )
     assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
     assert fib("compare", old, new, "--max-slowdown", "0.05", "--solutions", "fast_v1").code == 0
     assert fib("compare", new, old, "--max-slowdown", "0.05").code == 0
@@ -128,7 +130,7 @@ def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, f
         new = file(f"{name}.jsonl", trace(), trace(**moved, **other))
         assert fib("compare", old, new).code == 0
         outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-        assert outcome.code == 2 and "NEW lacks 1 of what OLD has, or of its conditions" in outcome.err
+        assert outcome.code == 2 and "NEW lacks 1 of OLD's results, or measured them differently" in outcome.err
         assert "1 not compared" in outcome.out
         assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
     failed = trace(**moved, latency_ms=None)
@@ -140,7 +142,7 @@ def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, f
 def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
     outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", ROOT)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert "no such file or folder: rmsnorm_cuda_vec16_v1; to race two Solutions now: --measure" in outcome.err
+    assert "no such file or folder: rmsnorm_cuda_vec16_v1; to measure two Solutions now, add --measure" in outcome.err
 
 
 def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):
@@ -148,7 +150,7 @@ def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):
     new.write_text('{"definition": 1}\n' + new.read_text())
     assert fib("compare", old, new).code == 0
     outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert outcome.code == 2 and "a file could not be read whole" in outcome.err
+    assert outcome.code == 2 and "a file could not be read completely" in outcome.err
 
 
 def test_another_device_is_refused_unless_allowed(fib, file):
@@ -164,9 +166,9 @@ def test_another_device_is_refused_unless_allowed(fib, file):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--allow", "weather"], "--allow: weather is none of device, timer, clock, cache, missing"),
-        (["--batch-sizes", "3"], "no Trace is of batch 3 (there: 8)"),
-        (["--measure", "--solutions", "x"], "--measure takes its two Solutions as OLD and NEW"),
+        (["--allow", "weather"], "--allow: unknown weather; choose from device, timer, clock, cache, missing"),
+        (["--batch-sizes", "3"], "no Trace has batch size 3 (available: 8)"),
+        (["--measure", "--solutions", "x"], "--measure takes two Solutions as OLD and NEW"),
     ],
 )
 def test_bad_options_are_one_line(fib, file, arguments, said):
@@ -188,7 +190,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
         *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
         *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
-    assert outcome.code == 0 or "nothing could be judged" in outcome.err, outcome.err
+    assert outcome.code == 0 or "nothing could be compared" in outcome.err, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
     assert found["definition"] == DEFINITION and len(found["old_ms"]) == len(found["new_ms"]) == 2
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
@@ -204,7 +206,7 @@ def test_two_files_can_be_measured(fib, tmp_path):
         *("compare", "--measure", *kernels, "--root", ROOT, "--device", "cpu", "--batch-sizes", "1"),
         *("--rounds", "1", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
-    assert outcome.code == 0 or "nothing could be judged" in outcome.err, outcome.err
+    assert outcome.code == 0 or "nothing could be compared" in outcome.err, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
     assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
 

@@ -83,7 +83,7 @@ def test_every_command_gives_the_reason(fib, registry, site):
 def test_a_library_that_is_too_old_says_so(fib, registry, site):
     install(site, "fastnorm", "1.9")
     depend(registry, "fastnorm >= 2")
-    assert note(fib, registry) == "no: fastnorm 1.9 is installed, >=2 is needed; run: pip install 'fastnorm>=2'"
+    assert note(fib, registry) == "no: fastnorm 1.9 does not satisfy >=2; run: pip install 'fastnorm>=2'"
 
 
 def test_what_is_there_runs(fib, registry, site):

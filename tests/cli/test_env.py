@@ -46,7 +46,7 @@ def test_gpus_that_are_alike_are_one_line(fib, machine):
     assert "  Test GPU  " in row and "  80.0 GB  " in row
     assert "No module named 'cupti'" in row and "pip install 'fib-rmsnorm[cupti]'" in row
     assert "no GPU" not in outcome.out
-    assert "C++ solutions run on the CPU" in outcome.row("cpp", "cuda:0-2")
+    assert "C++ Solutions run on the CPU" in outcome.row("cpp", "cuda:0-2")
     record = json.loads(fib("env", "--json").out)
     assert [device["name"] for device in record["devices"]] == ["cuda:0", "cuda:1", "cuda:2", "cpu"]
 
@@ -54,7 +54,7 @@ def test_gpus_that_are_alike_are_one_line(fib, machine):
 @pytest.mark.parametrize(
     ("missing", "language", "said"),
     [
-        ("find_cuda_home", "cuda", "install one that has nvcc and set CUDA_HOME"),
+        ("find_cuda_home", "cuda", "CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"),
         ("find_cxx", "cpp", "apt-get install g++"),
         ("find_ninja", "cpp", "pip install ninja"),
     ],

@@ -86,7 +86,7 @@ def test_an_export_that_fails_leaves_nothing(fib, full_registry, tmp_path):
     full_registry.append_trace(trace.model_copy(update={"definition": "nowhere"}), "ann", "norm")
     outcome = fib("export", tmp_path / "out")
     assert outcome.code == 2
-    assert "'nowhere', which is no Definition there" in outcome.err
+    assert "the unknown Definition 'nowhere'" in outcome.err
     assert not (tmp_path / "out").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".out")]
 

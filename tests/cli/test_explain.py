@@ -167,10 +167,10 @@ def test_an_autotuner_is_told(fib, shipped):
 def test_an_unknown_name(fib, full_registry):
     outcome = fib("explain", PYTHON[:-1])
     assert outcome.code == 2
-    assert f"close: {PYTHON}" in outcome.err
+    assert f"similar: {PYTHON}" in outcome.err
     outcome = fib("explain", PYTHON, "--definition", "foo")
     assert outcome.code == 2
-    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (there: {DEFINITION})\n"
+    assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (available: {DEFINITION})\n"
 
 
 @needs_nvcc

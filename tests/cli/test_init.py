@@ -34,7 +34,7 @@ def test_a_fresh_registry_holds_everything_but_traces(fib, source):
     outcome = fib("init", "demo")
     assert outcome.code == 0
     assert outcome.lines[:4] == [
-        "Made a registry in demo: 1 Definition, 2 Solutions, 2 Workloads",
+        "Created a registry in demo: 1 Definition, 2 Solutions, 2 Workloads",
         "Next:",
         "  cd demo",
         "  fib-rmsnorm bench --batch-sizes 1,8    # evaluate every kernel that runs on this machine",

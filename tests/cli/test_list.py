@@ -53,7 +53,7 @@ def test_solutions_and_what_they_can_do_here(fib, full_registry):
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
     assert columns(outcome.row(CUDA)) == [
         *(CUDA, "cuda", "ann", DEFINITION, "2", "1"),
-        "compiles only: needs an NVIDIA GPU to run; compiles here: fib-rmsnorm solve --build",
+        "compiles only: needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build",
     ]
 
 
@@ -78,7 +78,7 @@ def test_the_reason_is_that_of_the_device_it_is_made_for(fib, full_registry, too
     add_sources(full_registry, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
     pack_all(full_registry)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
-    assert here == "no: C++ needs a C++ compiler; install one: apt-get install g++"
+    assert here == "no: C++ needs a C++ compiler; run: apt-get install g++"
 
 
 def test_workloads(fib, full_registry):
@@ -149,12 +149,12 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
     ("arguments", "said"),
     [
         (("solutoins",), "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
-        (("solutions", "--solutions", "x*"), f"no solution matches 'x*' (there: {CUDA}, {PYTHON})"),
-        (("--definitions", "y"), f"no definition matches 'y' (there: {DEFINITION})"),
+        (("solutions", "--solutions", "x*"), f"no Solution matches 'x*' (available: {CUDA}, {PYTHON})"),
+        (("--definitions", "y"), f"no Definition matches 'y' (available: {DEFINITION})"),
         (("--languages", "fortran"), "unknown language 'fortran'"),
-        (("--authors", "zoe"), "no author matches 'zoe' (there: ann, baseline)"),
-        (("workloads", "--authors", "ann"), "do not choose workloads"),
-        (("solutions", "--each"), "--each goes with: fib-rmsnorm list traces"),
+        (("--authors", "zoe"), "no author matches 'zoe' (available: ann, baseline)"),
+        (("workloads", "--authors", "ann"), "do not filter workloads"),
+        (("solutions", "--each"), "--each works only with: fib-rmsnorm list traces"),
         (("--root", "nowhere"), "no such folder: nowhere"),
     ],
 )
@@ -170,7 +170,7 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
         path.unlink()
     outcome = fib("list", "traces")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "No traces; make some: fib-rmsnorm bench\n"
+    assert outcome.err == "No traces; create them with: fib-rmsnorm bench\n"
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 

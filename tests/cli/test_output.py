@@ -49,7 +49,7 @@ def test_the_registry_is_no_place_for_an_output(fib, full_registry, command):
         "workloads",
     }
     for path in (*files, "traces", "traces/new.json", "tuning/new.json", "docs/../definitions/new.json"):
-        assert_refused(fib(*COMMANDS[command], "--output", path), "among the registry's own files")
+        assert_refused(fib(*COMMANDS[command], "--output", path), "holds the registry's own files")
     assert contents(full_registry.root) == before
 
 
@@ -58,10 +58,10 @@ def test_a_link_into_the_registry_is_no_way_around(fib, full_registry, tmp_path)
     link = tmp_path / "link.json"
     link.symlink_to(definition)
     before = contents(full_registry.root)
-    assert_refused(fib("report", "-o", link), "among the registry's own files")
+    assert_refused(fib("report", "-o", link), "holds the registry's own files")
     full_registry.layout.traces.rename(tmp_path / "elsewhere")
     full_registry.layout.traces.symlink_to(tmp_path / "elsewhere")
-    assert_refused(fib("report", "-o", "traces/new.json"), "among the registry's own files")
+    assert_refused(fib("report", "-o", "traces/new.json"), "holds the registry's own files")
     full_registry.layout.traces.unlink()
     (tmp_path / "elsewhere").rename(full_registry.layout.traces)
     assert contents(full_registry.root) == before
@@ -80,9 +80,9 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
     circle = tmp_path / "circle.json"
     circle.symlink_to(circle)
     for path, said in (
-        ("-", "leave --output out"),
-        (fifo, "not a file of its own"),
-        ("/dev/stdout", "not a file of its own"),
+        ("-", "leave out --output"),
+        (fifo, "is not a regular file"),
+        ("/dev/stdout", "is not a regular file"),
         (folder, "is a folder"),
         (circle, "symbolic links"),
         (tmp_path / "missing/new.json", f"no such folder: {tmp_path / 'missing'}"),
@@ -118,7 +118,8 @@ def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
     flag.touch()
     assert second.returncode == 2
     assert (
-        second.stderr == f"fib-rmsnorm: --output {output}: another run writes it; wait for that, or name another file\n"
+        second.stderr
+        == f"fib-rmsnorm: --output {output}: another run is writing this file; wait for it, or name another file\n"
     )
     _, errors = first.communicate(timeout=100)
     assert first.returncode == 0, errors

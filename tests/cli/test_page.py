@@ -126,7 +126,7 @@ def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
     pytest.importorskip("matplotlib")
     for folder in ("one", "two"):
         outcome = fib("report", ROOT / "traces", "--plots", tmp_path / folder, "--format", "csv")
-        assert outcome.code == 0 and "Drew 12 files" in outcome.err
+        assert outcome.code == 0 and "Wrote 12 charts" in outcome.err
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names[0] == "rmsnorm-d4096-on-nvidia-h200-cupti-1980-mhz-cold-l2-bandwidth.png" and len(names) == 12
     for name in names:

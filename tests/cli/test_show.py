@@ -81,7 +81,7 @@ def test_a_prefix_of_several(fib, full_registry, workloads):
     full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
     outcome = fib("show", "abcd")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "fib-rmsnorm: 'abcd' is not unique: abcd-0, abcd-1\n"
+    assert outcome.err == "fib-rmsnorm: 'abcd' is ambiguous: abcd-0, abcd-1\n"
     assert fib("show", "abcd-1").code == 0
 
 
@@ -211,14 +211,14 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (PYTHON.replace("plain", "plane"), f"(close: {PYTHON}, "),
-        ("rmsnorm_d129", f"(close: {DEFINITION}, "),
+        (PYTHON.replace("plain", "plane"), f"(similar: {PYTHON}, "),
+        ("rmsnorm_d129", f"(similar: {DEFINITION}, "),
         ("qqqq", "no Definition, Solution, Workload or Trace is named 'qqqq' (see: fib-rmsnorm list)"),
         ("../../etc/passwd", "is named '../../etc/passwd'"),
         ("", "is named ''"),
-        (f"{PYTHON}@batch=7", f"{PYTHON} has no trace at 'batch=7' (there: batch=1, batch=8)"),
-        (f"{DEFINITION}@batch=7", f"{DEFINITION} has no workload at 'batch=7' (there: batch=1, batch=8)"),
-        (f"{PYTHON[:-1]}@batch=1", f"is named '{PYTHON[:-1]}' (close: {PYTHON}"),
+        (f"{PYTHON}@batch=7", f"{PYTHON} has no Trace at 'batch=7' (available: batch=1, batch=8)"),
+        (f"{DEFINITION}@batch=7", f"{DEFINITION} has no Workload at 'batch=7' (available: batch=1, batch=8)"),
+        (f"{PYTHON[:-1]}@batch=1", f"is named '{PYTHON[:-1]}' (similar: {PYTHON}"),
         ("@", "is named ''"),
     ],
 )

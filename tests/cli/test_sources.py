@@ -28,10 +28,10 @@ def test_a_fifo_is_not_waited_for(fib, registry, tmp_path):
     kernel = tmp_path / "kernel.cpp"
     os.mkfifo(kernel)
     outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
-    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {kernel}: neither a regular file nor a folder\n")
+    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {kernel}: not a regular file or a folder\n")
 
 
 def test_a_file_is_no_registry(fib, registry):
     (path,) = registry.layout.definitions.rglob("*.json")
     outcome = fib("list", "--root", path)
-    assert outcome.code == 2 and f"{path} is no folder" in outcome.err
+    assert outcome.code == 2 and f"not a registry: {path} is not a folder" in outcome.err

@@ -27,7 +27,7 @@ def test_a_good_way_is_found_and_written(fib, napping):
     assert "timer cpu_clock, 3 combinations" in text
     assert "# 1: " in text
     assert any(line.startswith("batch=8      few=1, many=0  PASSED") for line in outcome.lines)
-    table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the best at a batch)") + 1 :]
+    table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
     assert sum(line.count("*") for line in table) == 2
 
@@ -80,13 +80,13 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--set", "naps=1"), "no such parameter of napping_v1 (there: few, many)"),
-        (("--set", "few=x"), "write it like threads=128,256"),
-        (("--set", "few"), "write it like threads=128,256"),
-        (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within its limits"),
-        (("--definitions", "rmsnorm_d999"), "no definition matches 'rmsnorm_d999'"),
-        (("--batch-sizes", "0"), "'0' is no positive whole number"),
-        (("--reuse",), "no timings are kept"),
+        (("--set", "naps=1"), "napping_v1 has no such parameter (available: few, many)"),
+        (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
+        (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
+        (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within the limits"),
+        (("--definitions", "rmsnorm_d999"), "no Definition matches 'rmsnorm_d999'"),
+        (("--batch-sizes", "0"), "'0' is not a positive integer"),
+        (("--reuse",), "no timings are stored"),
     ],
 )
 def test_wrong_requests(fib, napping, arguments, complaint):
@@ -105,12 +105,12 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('"choices.py"', '"../choices.py"', "is no .py or .h file in the folder"),
-        ('"choices.py"', '"choices.json"', "is no .py or .h file in the folder"),
-        ("few = [0, 1]", "few = [0, 0]", "the values of 'few' must be different"),
-        ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is no name of a parameter"),
-        ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is no parameter"),
-        (TUNE, "", "declares nothing to tune"),
+        ('"choices.py"', '"../choices.py"', "is not a .py or .h file in the source folder"),
+        ('"choices.py"', '"choices.json"', "is not a .py or .h file in the source folder"),
+        ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
+        ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
+        ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),
+        (TUNE, "", "nothing to tune; add a [tune]"),
     ],
 )
 def test_wrong_manifests(fib, napping, old, new, complaint):

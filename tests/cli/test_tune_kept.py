@@ -58,7 +58,7 @@ def test_what_other_sources_measured_is_not_reused(fib, tuned):
     path.write_text(path.read_text() + "\n# edited\n")
     outcome = fib("tune", NAME, "--reuse")
     assert outcome.code == 2
-    assert "no timings are kept of its sources as they are" in outcome.err
+    assert "no timings are stored for its current sources" in outcome.err
 
 
 def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
@@ -69,7 +69,7 @@ def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     sister.write_bytes(kept.read_bytes())
     before = (folder_of(tuned) / "choices.py").read_text()
     outcome = fib("tune", NAME, "--reuse")
-    assert outcome.code == 2 and "timings of rmsnorm_d999, which the registry does not define" in outcome.err
+    assert outcome.code == 2 and "holds timings of rmsnorm_d999, which is not defined" in outcome.err
     assert (folder_of(tuned) / "choices.py").read_text() == before
 
 
@@ -104,5 +104,5 @@ def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is
     path.write_text(path.read_text() + "\n# edited\n")
     outcome = fib("tune", NAME, *FOR_THE_SISTER)
     assert outcome.code == 0
-    assert "No choices for rmsnorm_d128: its timings are of other sources" in outcome.err
+    assert "No choices for rmsnorm_d128: its timings come from other sources" in outcome.err
     assert "(128, 2): [" not in (folder_of(tuned) / "choices.py").read_text()

@@ -52,7 +52,13 @@ def test_every_problem_is_listed(fib, full_registry):
     edit(CUDA_FILE, "author", "")
     edit(WORKLOAD_FILE, "workload", "axes", {"heads": 0})
     said = "\n".join(errors_of(fib("validate")))
-    for fault in ("spec.language: ", "spec.target_hardware: ", "author: ", "lack 'batch'", "'heads' is unknown"):
+    for fault in (
+        "spec.language: ",
+        "spec.target_hardware: ",
+        "author: ",
+        "axis 'batch' is missing",
+        "'heads' is unknown",
+    ):
         assert said.count(fault) == 1, said
 
 
@@ -61,7 +67,7 @@ def test_what_cannot_be_read_is_not_called_missing(fib, full_registry):
     Path(CUDA_FILE).write_text("\xff\xfe", encoding="latin-1")
     assert errors_of(fib("validate")) == [
         f"{DEFINITION_FILE}:1: error: Invalid JSON: EOF while parsing a value (column 9)",
-        f"{CUDA_FILE}: error: not a text file (UTF-8)",
+        f"{CUDA_FILE}: error: is not UTF-8 text",
     ]
 
 
@@ -85,7 +91,7 @@ def test_a_torn_last_line_is_only_a_warning(fib, full_registry):
         file.write('{"definition": "rmsn')
     outcome = fib("validate")
     assert outcome.code == 0
-    assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: a torn last line")
+    assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: torn last line")
     assert outcome.lines[1:] == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 warning"]
 
 
@@ -95,7 +101,7 @@ def test_a_dataset_may_lack_folders(fib, full_registry, missing):
         shutil.rmtree(folder)
     outcome = fib("validate", full_registry.root)
     assert errors_of(outcome) == []
-    note = f"{missing}/: note: is not there: what refers to it is not checked"
+    note = f"{missing}/: note: missing: references to it are not checked"
     assert (note in outcome.lines) == (missing != "traces")  # nothing refers to Traces
 
 
@@ -113,8 +119,8 @@ def test_what_upstreams_reports_want(fib, full_registry):
     outcome = fib("validate")
     assert outcome.code == 0
     assert [line for line in outcome.lines if ": warning: " in line] == [
-        f"{DEFINITION_FILE}:1: warning: no description of axes.batch, outputs.out",
-        f"{PYTHON_TRACES}: warning: no Traces of 1 of 2 Workloads; run: fib-rmsnorm bench --resume",
+        f"{DEFINITION_FILE}:1: warning: no description for axes.batch, outputs.out",
+        f"{PYTHON_TRACES}: warning: no Traces for 1 of 2 Workloads; run: fib-rmsnorm bench --resume",
         f"{PYTHON_TRACES}: warning: 1 Trace of the baseline did not pass",
     ]
 
@@ -126,7 +132,7 @@ def test_a_definition_alone(fib, full_registry):
     warnings = [line for line in fib("validate").lines if ": warning: " in line]
     assert warnings == [
         f"{DEFINITION_FILE}:1: warning: no Workloads; run: fib-rmsnorm workload --definition {DEFINITION}",
-        f"{DEFINITION_FILE}:1: warning: no Solution by the author 'baseline' to compare with",
+        f"{DEFINITION_FILE}:1: warning: no Solution by author 'baseline' to compare with",
     ]
 
 
@@ -137,7 +143,7 @@ def test_a_line_break_that_upstream_splits_at(fib, full_registry):
     full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("validate")
     assert outcome.code == 0
-    assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: holds a Unicode line break")
+    assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: contains a Unicode line break")
 
 
 def test_json(fib, full_registry):
@@ -156,8 +162,8 @@ def test_json(fib, full_registry):
     ("folder", "said"),
     [
         ("nowhere", "no such folder: nowhere"),
-        (DEFINITION_FILE, f"{DEFINITION_FILE} is no folder"),
-        ("definitions/norm", "definitions/norm is no dataset"),
+        (DEFINITION_FILE, f"not a folder: {DEFINITION_FILE}"),
+        ("definitions/norm", "not a dataset: definitions/norm"),
     ],
 )
 def test_what_is_no_dataset_is_a_mistake_of_the_user(fib, full_registry, folder, said):

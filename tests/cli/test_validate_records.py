@@ -30,7 +30,7 @@ FAULTS = {
     "a missing field": ((PYTHON_FILE, "author", ...), f"{PYTHON_FILE}:1: error: author: Field required"),
     "an axis of no known form": (
         (DEFINITION_FILE, "axes", "hidden", "type", "constant"),
-        f"{DEFINITION_FILE}:9: error: axes.hidden: is none of AxisConst, AxisVar",
+        f"{DEFINITION_FILE}:9: error: axes.hidden: must be one of AxisConst, AxisVar",
     ),
     "a constant axis without value": (
         (DEFINITION_FILE, "axes", "hidden", "value", "many"),
@@ -38,11 +38,11 @@ FAULTS = {
     ),
     "a name unlike the file's": (
         (DEFINITION_FILE, "op_type", "gemm"),
-        f"{DEFINITION_FILE}: error: does not lie where its content says: definitions/gemm/{DEFINITION}.json",
+        f"{DEFINITION_FILE}: error: its content belongs in definitions/gemm/{DEFINITION}.json",
     ),
     "an author unlike the folder's": (
         (PYTHON_FILE, "author", "bob"),
-        f"{PYTHON_FILE}: error: does not lie where its content says: solutions/bob/norm/{DEFINITION}/{PYTHON}.json",
+        f"{PYTHON_FILE}: error: its content belongs in solutions/bob/norm/{DEFINITION}/{PYTHON}.json",
     ),
     "a name that leads out": (
         (CUDA_FILE, "name", "../../x"),
@@ -62,47 +62,47 @@ FAULTS = {
     ),
     "a constraint that does not hold": (
         (DEFINITION_FILE, "constraints", 0, "hidden % 256 == 0"),
-        f"{DEFINITION_FILE}:55: error: its constraint 'hidden % 256 == 0' does not hold (hidden=128)",
+        f"{DEFINITION_FILE}:55: error: constraint 'hidden % 256 == 0' does not hold (hidden=128)",
     ),
     "a Solution of no Definition": (
         (CUDA_FILE, "definition", "rmsnorm_d64"),
-        f"{CUDA_FILE}:3: error: there is no Definition 'rmsnorm_d64'",
+        f"{CUDA_FILE}:3: error: no Definition 'rmsnorm_d64'",
     ),
     "a constant axis in a Workload": (
         (WORKLOAD_FILE, "workload", "axes", "hidden", 128),
-        f"{WORKLOAD_FILE}:1: error: its axis 'hidden' is constant in {DEFINITION}",
+        f"{WORKLOAD_FILE}:1: error: axis 'hidden' is constant in {DEFINITION}",
     ),
     "an unknown axis": (
         (WORKLOAD_FILE, "workload", "axes", "heads", 2),
-        f"{WORKLOAD_FILE}:1: error: its axis 'heads' is unknown to {DEFINITION}",
+        f"{WORKLOAD_FILE}:1: error: axis 'heads' is unknown to {DEFINITION}",
     ),
     "a missing axis": (
         (WORKLOAD_FILE, "workload", "axes", "batch", ...),
-        f"{WORKLOAD_FILE}:1: error: its axes lack 'batch'",
+        f"{WORKLOAD_FILE}:1: error: axis 'batch' is missing",
     ),
     "an axis of 0": (
         (WORKLOAD_FILE, "workload", "axes", "batch", 0),
-        f"{WORKLOAD_FILE}:1: error: its axis 'batch' is 0; it must be positive",
+        f"{WORKLOAD_FILE}:1: error: axis 'batch' is 0; it must be positive",
     ),
     "a scalar without value": (
         (WORKLOAD_FILE, "workload", "inputs", "eps", ...),
-        f"{WORKLOAD_FILE}:1: error: its scalar input 'eps' has no value",
+        f"{WORKLOAD_FILE}:1: error: scalar input 'eps' has no value",
     ),
     "a scalar drawn at random": (
         (WORKLOAD_FILE, "workload", "inputs", "eps", {"type": "random"}),
-        f"{WORKLOAD_FILE}:1: error: its scalar input 'eps' has no value",
+        f"{WORKLOAD_FILE}:1: error: scalar input 'eps' has no value",
     ),
     "a scalar that is no number": (
         (WORKLOAD_FILE, "workload", "inputs", "eps", "value", "tiny"),
-        f"{WORKLOAD_FILE}:1: error: workload.inputs.eps.value: should be a number or a boolean",
+        f"{WORKLOAD_FILE}:1: error: workload.inputs.eps.value: must be a number or a boolean",
     ),
     "a scalar that is not finite": (
         (WORKLOAD_FILE, "workload", "inputs", "eps", "value", float("nan")),
-        f"{WORKLOAD_FILE}:1: error: its scalar input 'eps' is nan",
+        f"{WORKLOAD_FILE}:1: error: scalar input 'eps' is nan",
     ),
     "a scalar for a tensor": (
         (WORKLOAD_FILE, "workload", "inputs", "x", {"type": "scalar", "value": 1}),
-        f"{WORKLOAD_FILE}:1: error: its input 'x' is a scalar",
+        f"{WORKLOAD_FILE}:1: error: input 'x' is a scalar",
     ),
     "an input that the Definition lacks": (
         (WORKLOAD_FILE, "workload", "inputs", "bias", {"type": "random"}),
@@ -110,11 +110,11 @@ FAULTS = {
     ),
     "an input that the Workload lacks": (
         (WORKLOAD_FILE, "workload", "inputs", "weight", ...),
-        f"{WORKLOAD_FILE}:1: error: its inputs lack 'weight'",
+        f"{WORKLOAD_FILE}:1: error: input 'weight' is missing",
     ),
     "an input of no known type": (
         (WORKLOAD_FILE, "workload", "inputs", "x", {"type": "randm"}),
-        f"{WORKLOAD_FILE}:1: error: workload.inputs.x: is none of RandomInput, SafetensorsInput, ScalarInput",
+        f"{WORKLOAD_FILE}:1: error: workload.inputs.x: must be one of RandomInput, SafetensorsInput, ScalarInput",
     ),
     "a tensor's file outside the dataset": (
         (
@@ -122,7 +122,7 @@ FAULTS = {
             *("workload", "inputs", "x"),
             {"type": "safetensors", "path": "../x.safetensors", "tensor_key": "x"},
         ),
-        f"{WORKLOAD_FILE}:1: error: its input 'x': '../x.safetensors' leads out of the dataset",
+        f"{WORKLOAD_FILE}:1: error: input 'x': '../x.safetensors' leads outside the dataset",
     ),
     "a tensor's file that is not there": (
         (
@@ -130,7 +130,7 @@ FAULTS = {
             *("workload", "inputs", "x"),
             {"type": "safetensors", "path": "x.safetensors", "tensor_key": "x"},
         ),
-        f"{WORKLOAD_FILE}:1: error: its input 'x': no such file: 'x.safetensors'",
+        f"{WORKLOAD_FILE}:1: error: input 'x': no such file: 'x.safetensors'",
     ),
     "a Workload with a Solution": (
         (WORKLOAD_FILE, "solution", PYTHON),
@@ -138,23 +138,23 @@ FAULTS = {
     ),
     "a Workload of no Definition there": (
         (WORKLOAD_FILE, "definition", "rmsnorm_d64"),
-        f"{WORKLOAD_FILE}:1: error: there is no Definition 'rmsnorm_d64'",
+        f"{WORKLOAD_FILE}:1: error: no Definition 'rmsnorm_d64'",
     ),
     "a Trace of a Solution of another Definition": (
         (CUDA_FILE, "definition", "rmsnorm_d64"),
-        f"{CUDA_TRACES}:1: error: its Solution '{CUDA}' is of rmsnorm_d64, not {DEFINITION}",
+        f"{CUDA_TRACES}:1: error: Solution '{CUDA}' implements rmsnorm_d64, not {DEFINITION}",
     ),
     "a Trace of no Solution there": (
         (CUDA_TRACES, "solution", "rmsnorm_gone_v1"),
-        f"{CUDA_TRACES}:1: error: there is no Solution 'rmsnorm_gone_v1'",
+        f"{CUDA_TRACES}:1: error: no Solution 'rmsnorm_gone_v1'",
     ),
     "a Trace in another author's file": (
         (CUDA_TRACES, "solution", PYTHON),
-        f"{CUDA_TRACES}: error: does not lie where its content says: {PYTHON_TRACES}",
+        f"{CUDA_TRACES}: error: its content belongs in {PYTHON_TRACES}",
     ),
     "a Trace of no Definition there": (
         (CUDA_TRACES, "definition", "rmsnorm_d64"),
-        f"{CUDA_TRACES}:1: error: there is no Definition 'rmsnorm_d64'",
+        f"{CUDA_TRACES}:1: error: no Definition 'rmsnorm_d64'",
     ),
     "a Trace of no Workload there": (
         (CUDA_TRACES, "workload", "uuid", "0000"),
@@ -162,7 +162,7 @@ FAULTS = {
     ),
     "a Trace of a Workload that reads otherwise": (
         (CUDA_TRACES, "workload", "axes", "batch", 2),
-        f"{CUDA_TRACES}:1: error: its Workload ",
+        f"{CUDA_TRACES}:1: error: Workload ",
     ),
     "a Trace without evaluation": (
         (CUDA_TRACES, "evaluation", None),
@@ -188,8 +188,8 @@ def test_names_are_unique(fib, full_registry):
     shutil.copy(CUDA_FILE, CUDA_FILE.replace("v1", "v2"))
     errors = errors_of(fib("validate"))
     copy = CUDA_FILE.replace("v1", "v2")
-    assert f"{copy}:2: error: a Solution named '{CUDA}' exists already: {CUDA_FILE}" in errors
-    definition = f"a Definition named '{DEFINITION}' exists already: {DEFINITION_FILE}"
+    assert f"{copy}:2: error: a Solution named '{CUDA}' already exists: {CUDA_FILE}" in errors
+    definition = f"a Definition named '{DEFINITION}' already exists: {DEFINITION_FILE}"
     assert f"definitions/zoo/{DEFINITION}.json:2: error: {definition}" in errors
 
 
@@ -213,14 +213,14 @@ def test_uuids_are_unique(fib, full_registry):
         file.write(first + "\n")
     (error,) = errors_of(fib("validate"))
     assert error.startswith(f"{WORKLOAD_FILE}:3: error: uuid ")
-    assert error.endswith(f" is used already: {WORKLOAD_FILE}:1")
+    assert error.endswith(f" is already used: {WORKLOAD_FILE}:1")
 
 
 def test_workloads_in_the_wrong_file_are_one_finding(fib, full_registry):
     Path("workloads/gemm").mkdir()
     shutil.move(WORKLOAD_FILE, "workloads/gemm")
     assert errors_of(fib("validate")) == [
-        f"workloads/gemm/{DEFINITION}.jsonl: error: does not lie where its content says: {WORKLOAD_FILE}"
+        f"workloads/gemm/{DEFINITION}.jsonl: error: its content belongs in {WORKLOAD_FILE}"
     ]
 
 
@@ -244,14 +244,14 @@ def test_tensors_on_the_disk_fit(fib, full_registry, shape, dtype, said):
     errors = errors_of(fib("validate"))
     assert [said in error for error in errors] == ([True] if said else [])
     edit(WORKLOAD_FILE, "workload", "inputs", "x", "tensor_key", "y")
-    assert "holds no tensor 'y'" in errors_of(fib("validate"))[-1]
+    assert "has no tensor 'y'" in errors_of(fib("validate"))[-1]
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer; run: git lfs pull"),
-        ("nothing of the kind", "is no safetensors file: "),
+        ("nothing of the kind", "is not a safetensors file: "),
     ],
 )
 def test_files_that_hold_no_tensors(fib, full_registry, content, said):
@@ -266,6 +266,6 @@ def test_constraints_are_read_and_never_run(fib, full_registry):
     edit(DEFINITION_FILE, "constraints", [evil, "hidden // 0 == 1", "batch <= 4", "len(x) == 3"])
     errors = errors_of(fib("validate"))
     assert not Path("ran").exists()
-    assert "its constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
+    assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
     # batch is a Workload's: the second, of 8 rows, breaks it.
-    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: {DEFINITION}'s constraint 'batch <= 4' does not hold for it"]
+    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold"]

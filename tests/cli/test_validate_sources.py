@@ -25,13 +25,13 @@ def test_packed_json_equals_its_sources(fib, full_registry):
     (error,) = errors_of(fib("validate"))
     line = Path(PYTHON_FILE).read_text().splitlines().index('  "sources": [') + 1
     assert error == (
-        f"{PYTHON_FILE}:{line}: error: sources: not what its sources in {PYTHON_FOLDER} say; run: fib-rmsnorm solve"
+        f"{PYTHON_FILE}:{line}: error: sources: differs from the sources in {PYTHON_FOLDER}; run: fib-rmsnorm solve"
     )
     assert fib("solve").code == 0
     outcome = fib("validate")
     assert errors_of(outcome) == []
     # The Traces of the old sources stay facts.
-    note = f"{PYTHON_TRACES}: note: 2 Traces older than the Solution {PYTHON} as it is now"
+    note = f"{PYTHON_TRACES}: note: 2 Traces of another version of Solution {PYTHON}"
     assert outcome.lines == [note, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 note"]
 
 
@@ -39,7 +39,7 @@ def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, ful
     manifest = Path(PYTHON_FOLDER, "solution.toml")
     manifest.write_text(manifest.read_text().replace("A plain one.", "A very plain one."))
     (error,) = errors_of(fib("validate"))
-    assert ": error: description: not what its sources" in error
+    assert ": error: description: differs from the sources" in error
     fib("solve")
     assert fib("validate").lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
 
@@ -47,7 +47,7 @@ def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, ful
 def test_sources_that_are_not_packed(fib, full_registry):
     Path(CUDA_FILE).unlink()
     errors = errors_of(fib("validate"))
-    assert f"{CUDA_FOLDER}/solution.toml: error: is not packed as '{CUDA}'; run: fib-rmsnorm solve" in errors
+    assert f"{CUDA_FOLDER}/solution.toml: error: not packed as '{CUDA}'; run: fib-rmsnorm solve" in errors
 
 
 def test_faulty_manifests(fib, full_registry):
@@ -76,21 +76,21 @@ def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, full_registry):
 def test_two_folders_that_pack_the_same_name(fib, full_registry):
     shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
     errors = errors_of(fib("validate"))
-    said = f"packs '{PYTHON}', as {PYTHON_FOLDER}/solution.toml does"
+    said = f"packs '{PYTHON}', as does {PYTHON_FOLDER}/solution.toml"
     assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
 
 
 def test_sources_are_never_json(fib, full_registry):
     Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
     assert errors_of(fib("validate")) == [
-        f"{CUDA_FOLDER}/tuning.json: error: no JSON among the sources: flashinfer-bench would read it as a Solution"
+        f"{CUDA_FOLDER}/tuning.json: error: sources cannot be JSON: flashinfer-bench would read the file as a Solution"
     ]
 
 
 def test_sources_that_serve_no_definition(fib, full_registry):
     manifest = Path(CUDA_FOLDER, "solution.toml")
     manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())
-    said = f"no Definition matches rmsnorm_d99* (there: {DEFINITION})"
+    said = f"no Definition matches rmsnorm_d99* (available: {DEFINITION})"
     assert errors_of(fib("validate")) == [f"{CUDA_FOLDER}/solution.toml: error: {said}"]
 
 

@@ -14,8 +14,8 @@ def batches(registry):
 def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32")
     assert outcome.code == 0 and batches(full_registry) == [8, 32]
-    assert "No longer there: 1 other Workload; to keep what is there: --add" in outcome.err
-    assert "2 Traces of them left, which validate refuses: generate them again, with --add" in outcome.err
+    assert "Removed 1 Workload; to keep existing ones, use --add" in outcome.err
+    assert "2 Traces of removed Workloads would fail validate; restore the Workloads with --add" in outcome.err
     assert fib("validate").code == 1
     assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1", "--add").code == 0
     assert fib("validate").code == 0
@@ -27,15 +27,15 @@ def test_more_can_be_added(fib, full_registry):
     assert outcome.code == 0 and outcome.err == ""
     assert batches(full_registry) == [1, 4, 8]
     assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
-    assert "Wrote workloads/norm/rmsnorm_d128.jsonl, beside 1 that it held" in outcome.lines
+    assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("workload", "--batch-sizes", "99999999999"), "batch sizes must be at most 2147483647"),
-        (("workload", "--eps", "1e300"), "eps must be 0, or positive and finite as a float32"),
-        (("workload", "--eps", "1e-50"), "eps must be 0, or positive and finite as a float32"),
+        (("workload", "--eps", "1e300"), "eps must be 0 or a positive, finite float32"),
+        (("workload", "--eps", "1e-50"), "eps must be 0 or a positive, finite float32"),
         (("define", "--hidden", "128000000000"), "hidden must be at most 1048576"),
         (("define", "--dtype", "FP16"), "float16, bfloat16, float32, fp16, bf16, fp32"),
     ],

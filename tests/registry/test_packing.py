@@ -81,7 +81,7 @@ def test_links_are_refused(registry, tmp_path, target):
     (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
     (folder / "outside.py").write_text("x = 1\n")
     (folder / "link").symlink_to(target)
-    with pytest.raises(InputError, match="link: a link; sources must be plain files"):
+    with pytest.raises(InputError, match="link: is a link; sources must be regular files"):
         pack(registry)
 
 

@@ -34,7 +34,7 @@ def test_what_is_written_is_read(registry):
 
 
 def test_an_unknown_definition_names_those_there(registry):
-    with pytest.raises(InputError, match=r"no Definition 'rmsnorm_d182' in .*\(there: rmsnorm_d128\)"):
+    with pytest.raises(InputError, match=r"no Definition 'rmsnorm_d182' in .*\(available: rmsnorm_d128\)"):
         registry.definition("rmsnorm_d182")
 
 

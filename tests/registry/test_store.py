@@ -127,7 +127,7 @@ def test_write_atomic_makes_files_as_readable_as_any_other(tmp_path):
 def test_faults_of_a_file_are_one_line_that_names_it(tmp_path):
     (tmp_path / "bad.json").write_text('{"n": "x"}')
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
-    for name, fault in [("bad.json", "n: "), ("missing.json", "no such file"), ("binary.json", "not a text file")]:
+    for name, fault in [("bad.json", "n: "), ("missing.json", "no such file"), ("binary.json", "is not UTF-8 text")]:
         with pytest.raises(InputError) as caught:
             read_json(tmp_path / name, Record)
         assert name in str(caught.value)

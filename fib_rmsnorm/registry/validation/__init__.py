@@ -1,4 +1,4 @@
-"""Is a dataset sound? Every problem is found and said, not only the first."""
+"""Check a dataset and report every problem, not only the first."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ __all__ = ["Finding", "Validation", "validate"]
 
 @dataclass(frozen=True)
 class Validation:
-    """All there is to say about a dataset, in order of file and line."""
+    """The findings about a dataset, sorted by file and line."""
 
     root: Path
     counts: dict[str, int]
-    """Readable records of each kind."""
+    """The number of readable records of each kind."""
     findings: list[Finding]
 
     @property
     def is_valid(self) -> bool:
-        """Whether there are no errors; warnings and notes are allowed."""
+        """Whether the findings include no error; warnings and notes are allowed."""
         return not any(finding.level == "error" for finding in self.findings)
 
 
 def validate(root: Path) -> Validation:
     """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
 
-    What refers to a folder that is missing is not checked. Raises InputError if `root` is no dataset at all.
+    References to a missing folder are not checked. Raises InputError if `root` is not a dataset.
     """
     if not root.is_dir():
-        raise InputError(f"{root} is no folder" if root.exists() else f"no such folder: {root}")
+        raise InputError(f"not a folder: {root}" if root.exists() else f"no such folder: {root}")
     missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
     if len(missing) == len(FOLDERS):
-        raise InputError(f"{root} is no dataset: it has none of {', '.join(f'{name}/' for name in FOLDERS)}")
+        raise InputError(f"not a dataset: {root} has none of {', '.join(f'{name}/' for name in FOLDERS)}")
     dataset = Dataset.read(root)
     findings = [
         *(
-            Finding("note", f"{folder}/", None, "is not there: what refers to it is not checked")
+            Finding("note", f"{folder}/", None, "missing: references to it are not checked")
             for folder in missing
             if folder != "traces"  # nothing refers to Traces
         ),

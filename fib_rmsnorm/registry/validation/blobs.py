@@ -1,4 +1,4 @@
-"""Checks of tensors that a Workload takes from safetensors files."""
+"""Check the tensors that a Workload reads from safetensors files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fib_rmsnorm.schema import SafetensorsInput
 
-# safetensors' names of the dtypes that a Definition can have.
+# The names that safetensors gives the dtypes of a Definition.
 _DTYPES = {
     "float32": "F32",
     "float16": "F16",
@@ -23,12 +23,12 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str) -> str | None:
-    """Say what is wrong with a tensor on the disk, from its file's header alone; None if nothing is."""
+    """Describe the fault of a tensor on disk, from its file's header alone; None if it has none."""
     from safetensors import SafetensorError, safe_open
 
     path = (root / given.path).resolve()
     if not path.is_relative_to(root.resolve()):
-        return f"{given.path!r} leads out of the dataset"
+        return f"{given.path!r} leads outside the dataset"
     if not path.is_file():
         return f"no such file: {given.path!r}"
     try:
@@ -36,11 +36,11 @@ def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str
             return f"{given.path!r} is a Git LFS pointer; run: git lfs pull"
         with safe_open(path, framework="pt") as tensors:
             if given.tensor_key not in tensors.keys():  # noqa: SIM118 - not a dict
-                return f"{given.path!r} holds no tensor {given.tensor_key!r}"
+                return f"{given.path!r} has no tensor {given.tensor_key!r}"
             found = tensors.get_slice(given.tensor_key)
             holds = f"{found.get_dtype()} {list(found.get_shape())}"
     except (SafetensorError, OSError) as error:
-        return f"{given.path!r} is no safetensors file: {error}"
+        return f"{given.path!r} is not a safetensors file: {error}"
     wanted = f"{_DTYPES.get(dtype, dtype)} {shape}"
     return None if holds == wanted else f"{given.path!r} holds {holds}, expected {wanted}"
 

@@ -1,4 +1,4 @@
-"""Does a Definition's constraint hold? Answered without running any of it: datasets are not to be trusted."""
+"""Evaluate a Definition's constraints without executing them, because datasets are not trusted."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class _UnknownError(Exception):
-    """The expression needs more than arithmetic on the axes (a tensor's content, say)."""
+    """The expression needs more than arithmetic on the axes, such as a tensor's content."""
 
 
 def holds(constraint: str, axes: Mapping[str, int]) -> bool | None:
-    """Whether a constraint on axes holds; None if it depends on more than the `axes` given."""
+    """Whether a constraint holds; None if it depends on more than `axes`."""
     try:
         return bool(_evaluate(ast.parse(constraint, mode="eval").body, axes))
     except (_UnknownError, SyntaxError, RecursionError, OverflowError):
@@ -39,7 +39,7 @@ def holds(constraint: str, axes: Mapping[str, int]) -> bool | None:
         return False
 
 
-def _evaluate(node: ast.expr, axes: Mapping[str, int]) -> Any:  # noqa: PLR0911 - one return a form
+def _evaluate(node: ast.expr, axes: Mapping[str, int]) -> Any:  # noqa: PLR0911 - one return per form
     match node:
         case ast.Constant(value=bool() | int() | float()):
             return node.value
@@ -62,5 +62,5 @@ def _evaluate(node: ast.expr, axes: Mapping[str, int]) -> Any:  # noqa: PLR0911 
 
 
 def names_in(constraint: str) -> set[str]:
-    """The names a constraint mentions."""
+    """The names that occur in a constraint."""
     return {node.id for node in ast.walk(ast.parse(constraint, mode="eval")) if isinstance(node, ast.Name)}

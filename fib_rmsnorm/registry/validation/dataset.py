@@ -1,4 +1,4 @@
-"""Read a whole dataset, whatever state it is in."""
+"""Read a whole dataset, even if parts of it are damaged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Record(Generic[Model]):
-    """A record and where it was read, for those who find fault with it."""
+    """A record and the place where it was read, which findings name."""
 
     model: Model
     path: Path
@@ -39,11 +39,11 @@ class Record(Generic[Model]):
         return self.path.relative_to(self.root).as_posix()
 
     def error(self, message: str, *field: int | str) -> Finding:
-        """Something wrong, at the line of `field`."""
+        """An error at the line of `field`."""
         return self._find("error", message, field)
 
     def warning(self, message: str, *field: int | str) -> Finding:
-        """Something to mend that breaks nothing."""
+        """A warning at the line of `field`."""
         return self._find("warning", message, field)
 
     def _find(self, level: Level, message: str, field: tuple[int | str, ...]) -> Finding:
@@ -52,7 +52,7 @@ class Record(Generic[Model]):
 
 @dataclass
 class Dataset:
-    """What could be read of a dataset, and what was wrong with the rest."""
+    """The readable records of a dataset, and the findings about the others."""
 
     layout: Layout
     definitions: list[Record[Definition]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Dataset:
     workloads: list[Record[Trace]] = field(default_factory=list)
     traces: list[Record[Trace]] = field(default_factory=list)
     damaged: list[Path] = field(default_factory=list)
-    """Files with something that could not be read: what they should hold is not missing."""
+    """Files with an unreadable record: a record that they might hold is not reported as missing."""
     findings: list[Finding] = field(default_factory=list)
 
     @classmethod
@@ -91,11 +91,11 @@ class Dataset:
             if not line.strip():
                 continue
             if number == len(lines) and not is_json(line):
-                message = "a torn last line: a writer was killed; the next append removes it"
+                message = "torn last line: a writer was killed; the next append removes the line"
                 self.findings.append(self.finding("warning", path, message, number))
                 continue
             if len(line.splitlines()) > 1:
-                message = "holds a Unicode line break, where flashinfer-bench splits the record"
+                message = "contains a Unicode line break, at which flashinfer-bench splits the record"
                 self.findings.append(self.finding("warning", path, message, number))
             yield from self._parse(path, line, number, Trace)
 
@@ -117,33 +117,33 @@ class Dataset:
                 self.findings.append(self.finding("error", path, str(fault), line))
 
     def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
-        """A finding about a file as such."""
+        """A finding about a whole file, or one line of it."""
         return Finding(level, path.relative_to(self.layout.root).as_posix(), line, message)
 
     def may_hold(self, folder: Path, name: str) -> bool:
-        """Whether something whose name matches `name` may be unread: there is no `folder`, or a damaged file in it."""
+        """Whether a record whose name matches `name` may be unread: `folder` is missing, or has a damaged file."""
         return not folder.is_dir() or any(p.is_relative_to(folder) and fnmatch(p.stem, name) for p in self.damaged)
 
     @cached_property
     def definition_of(self) -> dict[str, Definition]:
-        """The Definitions that could be read, by name."""
+        """The readable Definitions by name."""
         return {record.model.name: record.model for record in reversed(self.definitions)}
 
 
 def check_unique(records: list[Record[Model]], what: str, name_of: Callable[[Model], str]) -> Iterator[Finding]:
-    """Names are unique in a whole dataset."""
+    """Report names that occur twice in the dataset."""
     first: dict[str, Record[Model]] = {}
     for record in records:
         name = name_of(record.model)
         if name in first:
-            yield record.error(f"{what} {name!r} exists already: {first[name].place}", "name")
+            yield record.error(f"{what} {name!r} already exists: {first[name].place}", "name")
         first.setdefault(name, record)
 
 
 def check_place(record: Record[Model], *expected: Callable[[], Path]) -> Iterator[Finding]:
-    """A record lies where its names say: at the first of the `expected` paths, or another of them.
+    """Report a record that lies at none of the `expected` paths, and name the first of them.
 
-    Of a file's records, those with the same complaint are one finding about the file.
+    Equal findings about several records of a file count once, because they name no line.
     """
     try:
         paths = [path() for path in expected]
@@ -152,7 +152,7 @@ def check_place(record: Record[Model], *expected: Callable[[], Path]) -> Iterato
         return
     if record.path not in paths:
         place = paths[0].relative_to(record.root).as_posix()
-        yield Finding("error", record.place, None, f"does not lie where its content says: {place}")
+        yield Finding("error", record.place, None, f"its content belongs in {place}")
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

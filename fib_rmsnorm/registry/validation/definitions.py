@@ -1,4 +1,4 @@
-"""Checks of Definitions."""
+"""Check Definitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BASELINE = "baseline"
 
 
 def check_definitions(dataset: Dataset) -> Iterator[Finding]:
-    """Place, names, constraints; what upstream's reports want besides."""
+    """Check paths, names, constraints, and the descriptions and companions that upstream's reports need."""
     yield from check_unique(dataset.definitions, "a Definition named", lambda d: d.name)
     for record in dataset.definitions:
         definition = record.model
@@ -29,7 +29,7 @@ def _check_constraints(record: Record[Definition]) -> Iterator[Finding]:
     for index, constraint in enumerate(record.model.constraints):
         if holds(constraint, axes) is False:
             values = ", ".join(f"{name}={axes[name]}" for name in axes if name in names_in(constraint))
-            yield record.error(f"its constraint {constraint!r} does not hold ({values})", "constraints", index)
+            yield record.error(f"constraint {constraint!r} does not hold ({values})", "constraints", index)
 
 
 def _check_descriptions(record: Record[Definition]) -> Iterator[Finding]:
@@ -39,11 +39,11 @@ def _check_descriptions(record: Record[Definition]) -> Iterator[Finding]:
         described |= {f"{group}.{name}": spec.description for name, spec in getattr(definition, group).items()}
     missing = [what for what, text in described.items() if not text]
     if missing:
-        yield record.warning(f"no description of {', '.join(missing)}")
+        yield record.warning(f"no description for {', '.join(missing)}")
 
 
 def _check_company(dataset: Dataset, record: Record[Definition]) -> Iterator[Finding]:
-    """A Definition alone cannot be benched, nor compared without a baseline."""
+    """Report a Definition that lacks Workloads, which a bench needs, or a baseline, which comparisons need."""
     name = record.model.name
     layout = dataset.layout
     has_workloads = any(workload.model.definition == name for workload in dataset.workloads)
@@ -52,4 +52,4 @@ def _check_company(dataset: Dataset, record: Record[Definition]) -> Iterator[Fin
     if layout.solutions.is_dir():
         authors = {solution.model.author for solution in dataset.solutions if solution.model.definition == name}
         if _BASELINE not in authors:
-            yield record.warning(f"no Solution by the author {_BASELINE!r} to compare with")
+            yield record.warning(f"no Solution by author {_BASELINE!r} to compare with")

@@ -1,4 +1,4 @@
-"""A failed validation of the schema as a list of faults, one for each thing to mend."""
+"""Turn a failed validation of the schema into a list of faults, one for each thing to fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fib_rmsnorm.schema import AxisConst, AxisVar, RandomInput, SafetensorsInput
 
 Field = tuple[int | str, ...]
 
-# pydantic tries every form of a union and complains of each; these name the form it tried.
+# pydantic tries every form of a union and reports a fault for each; these names tell which form it tried.
 _FORMS = {form.__name__ for form in (AxisConst, AxisVar, RandomInput, SafetensorsInput, ScalarInput)}
 _NUMBERS = {"int", "float", "bool"}
 
@@ -24,7 +24,7 @@ class Fault:
     field: Field
     message: str
     line: int | None = None
-    """Of the record's text, where the text itself is broken."""
+    """The line in the record's text, if the text is not JSON."""
 
     def __str__(self) -> str:
         where = ".".join(str(part) for part in self.field)
@@ -32,7 +32,7 @@ class Fault:
 
 
 def list_faults(error: ValidationError) -> list[Fault]:
-    """Every fault once: of a union's forms only the one that was meant, told by its `type`."""
+    """Return each fault once. For a union, report only the form that its `type` names."""
     faults: list[Fault] = []
     unions: dict[Field, dict[str, list[ErrorDetails]]] = {}
     for details in error.errors(include_url=False):
@@ -50,7 +50,7 @@ def list_faults(error: ValidationError) -> list[Fault]:
 def _union_faults(field: Field, forms: dict[str, list[ErrorDetails]]) -> list[Fault]:
     meant = [found for found in forms.values() if not any(d["type"] == "literal_error" for d in found)]
     if len(meant) != 1:
-        return [Fault(field, f"is none of {', '.join(forms)}")]
+        return [Fault(field, f"must be one of {', '.join(forms)}")]
     return [_fault(field + details["loc"][len(field) + 1 :], details) for details in meant[0]]
 
 
@@ -61,5 +61,5 @@ def _fault(field: Field, details: ErrorDetails) -> Fault:
         if place:
             return Fault(field, f"{message[: place.start()]} (column {place[2]})", int(place[1]))
     if field and field[-1] in _NUMBERS:
-        return Fault(field[:-1], "should be a number or a boolean")
+        return Fault(field[:-1], "must be a number or a boolean")
     return Fault(field, message)

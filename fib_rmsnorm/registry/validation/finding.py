@@ -1,4 +1,4 @@
-"""What a validation finds."""
+"""A finding of a validation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Level = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth saying about a dataset. Only errors make it invalid."""
+    """An error, a warning or a note about a dataset. Only errors make it invalid."""
 
     level: Level
     path: str
-    """Relative to the dataset's root."""
+    """The path relative to the dataset's root."""
     line: int | None
     message: str

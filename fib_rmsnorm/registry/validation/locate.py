@@ -1,4 +1,4 @@
-"""Where in a JSON text a field lies."""
+"""Find the line of a field in a JSON text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _blank = re.compile(r"[ \t\n\r]*")
 
 
 def line_of(text: str, field: Sequence[int | str]) -> int:
-    """Return the line, from 1, of a field of a JSON text: of the deepest part of its path that is there.
+    """Return the line, counted from 1, of a field in a JSON text, or of the deepest part of its path that exists.
 
-    A path such as `("axes", "batch", "value")` leads through objects by key and arrays by index.
+    A path such as `("axes", "batch", "value")` names keys of objects and indices of arrays.
     """
     position = _skip(text, 0)
     for part in field:
@@ -25,7 +25,7 @@ def line_of(text: str, field: Sequence[int | str]) -> int:
 
 
 def _find(text: str, position: int, part: int | str) -> int | None:
-    """Return where the value of `part` begins in the object or array at `position`; None if it is not there."""
+    """Return where the value of `part` begins in the object or array at `position`; None if it is missing."""
     is_object = text[position : position + 1] == "{"
     if not is_object and text[position : position + 1] != "[":
         return None
@@ -36,7 +36,7 @@ def _find(text: str, position: int, part: int | str) -> int | None:
             key: int | str = index
             if is_object:
                 key, position = _decoder.raw_decode(text, position)
-                position = _skip(text, _skip(text, position) + 1)  # over the colon
+                position = _skip(text, _skip(text, position) + 1)  # skip the colon
             if key == part:
                 return position
             _, position = _decoder.raw_decode(text, position)
@@ -45,7 +45,7 @@ def _find(text: str, position: int, part: int | str) -> int | None:
                 position = _skip(text, position + 1)
             index += 1
     except (ValueError, IndexError, RecursionError):
-        return None  # not JSON from here on
+        return None  # the rest is not JSON
     return None
 
 

@@ -1,4 +1,4 @@
-"""Checks of Solutions, and of the sources they are packed from."""
+"""Check Solutions and the sources that they are packed from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = 4  # author, op_type, definition, solution
 
 
 def check_solutions(dataset: Dataset) -> Iterator[Finding]:
-    """Place, names, Definitions; and packed JSON equals its sources."""
+    """Check paths, names and Definitions, and that packed JSON equals its sources."""
     yield from check_unique(dataset.solutions, "a Solution named", lambda s: s.name)
     for record in dataset.solutions:
         yield from _check_definition(dataset, record)
@@ -37,7 +37,7 @@ def _check_definition(dataset: Dataset, record: Record[Solution]) -> Iterator[Fi
         op_type = definition.op_type
     else:
         if not dataset.may_hold(layout.definitions, solution.definition):
-            yield record.error(f"there is no Definition {solution.definition!r}", "definition")
+            yield record.error(f"no Definition {solution.definition!r}", "definition")
         parts = record.path.relative_to(layout.solutions).parts
         op_type = parts[1] if len(parts) == _PARTS else "op_type"
     yield from check_place(
@@ -46,7 +46,7 @@ def _check_definition(dataset: Dataset, record: Record[Solution]) -> Iterator[Fi
 
 
 def _check_packing(dataset: Dataset) -> Iterator[Finding]:
-    """Pack every folder of sources again and compare with what lies packed."""
+    """Pack every source folder again and compare the result with the packed Solutions."""
     packed = {record.model.name: record for record in dataset.solutions}
     sources: dict[str, Path] = {}
     for manifest in sorted(dataset.layout.solutions.rglob(MANIFEST)):
@@ -66,7 +66,7 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
         for solution in made:
             if solution.name in sources:
                 taken = sources[solution.name].relative_to(dataset.layout.root).as_posix()
-                yield dataset.finding("error", manifest, f"packs {solution.name!r}, as {taken} does")
+                yield dataset.finding("error", manifest, f"packs {solution.name!r}, as does {taken}")
             sources.setdefault(solution.name, manifest)
             yield from _compare(dataset, manifest, solution, packed.get(solution.name))
 
@@ -90,16 +90,16 @@ def _compare(
 ) -> Iterator[Finding]:
     if packed is None:
         if not dataset.may_hold(dataset.layout.solutions, solution.name):
-            yield dataset.finding("error", manifest, f"is not packed as {solution.name!r}; {_REPACK}")
+            yield dataset.finding("error", manifest, f"not packed as {solution.name!r}; {_REPACK}")
         return
     fields = [name for name in Solution.model_fields if getattr(solution, name) != getattr(packed.model, name)]
     if fields:
         where = manifest.parent.relative_to(dataset.layout.root).as_posix()
-        yield packed.error(f"{', '.join(fields)}: not what its sources in {where} say; {_REPACK}", fields[0])
+        yield packed.error(f"{', '.join(fields)}: differs from the sources in {where}; {_REPACK}", fields[0])
 
 
 def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:
-    """What packing complains of, at the file it names, which may be shared; about a whole folder, at its manifest."""
+    """Report a packing error at the file that it names; an error about a whole folder is reported at its manifest."""
     message = str(error)
     for path in (manifest.parent, *dataset.layout.solutions.rglob("*")):
         if message.startswith(f"{path}: "):

@@ -1,4 +1,4 @@
-"""Checks of Traces: do they point at things that exist, as they were?"""
+"""Check Traces: do the records that they name exist, unchanged?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fib_rmsnorm.schema import EvaluationStatus, Solution, Trace, Workload, dige
 
 
 class TraceChecker:
-    """Knows what Traces may point at."""
+    """Checks all Traces of a dataset against its other records."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -27,7 +27,7 @@ class TraceChecker:
             self._workloads.setdefault(record.model.definition, {})[record.model.workload.uuid] = record.model.workload
 
     def check(self) -> Iterator[Finding]:
-        """Every Trace, then what only a file or an author as a whole can lack."""
+        """Check every Trace, then the age and the coverage of each file."""
         for record in self._dataset.traces:
             yield from self._check_trace(record)
         yield from self._check_age()
@@ -47,15 +47,15 @@ class TraceChecker:
         if definition is not None:
             yield from self._check_place(record, definition.op_type)
         elif not self._dataset.may_hold(self._layout.definitions, name):
-            yield record.error(f"there is no Definition {name!r}")
+            yield record.error(f"no Definition {name!r}")
 
     def _check_place(self, record: Record[Trace], op_type: str) -> Iterator[Finding]:
         trace = record.model
         solution = self._solutions.get(trace.solution or "")
-        # Of a Solution that is not there, the file's place is the only word on its author.
+        # If the Solution is missing, only the file's path names its author.
         folder = record.path.relative_to(self._layout.traces).parts[0]
         author = solution.author if solution else folder
-        # flashinfer-bench 0.1.2 writes Traces without the author's folder; its HEAD and this tool with it.
+        # flashinfer-bench 0.1.2 writes Traces without an author's folder; its HEAD and this tool use one.
         yield from check_place(
             record,
             partial(self._layout.trace_file, author, op_type, trace.definition),
@@ -69,9 +69,9 @@ class TraceChecker:
         solution = self._solutions.get(trace.solution)
         if solution is None:
             if not self._dataset.may_hold(self._layout.solutions, trace.solution):
-                yield record.error(f"there is no Solution {trace.solution!r}")
+                yield record.error(f"no Solution {trace.solution!r}")
         elif solution.definition != trace.definition:
-            yield record.error(f"its Solution {trace.solution!r} is of {solution.definition}, not {trace.definition}")
+            yield record.error(f"Solution {trace.solution!r} implements {solution.definition}, not {trace.definition}")
 
     def _check_workload(self, record: Record[Trace]) -> Iterator[Finding]:
         trace = record.model
@@ -84,10 +84,10 @@ class TraceChecker:
                 remedy = f"; run: {command}" if command else ""
                 yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes}){remedy}")
         elif known != trace.workload:
-            yield record.error(f"its Workload {trace.workload.uuid} is not as in workloads/")
+            yield record.error(f"Workload {trace.workload.uuid} differs from its record in workloads/")
 
     def _check_age(self) -> Iterator[Finding]:
-        """Traces of contents that have changed since: still facts, but not about what is there now."""
+        """Note Traces whose Solution or Definition has changed since: they are valid, but not about today's content."""
         older: Counter[tuple[Path, str]] = Counter()
         for record in self._dataset.traces:
             trace, evaluation = record.model, record.model.evaluation
@@ -102,10 +102,10 @@ class TraceChecker:
             if evaluation.definition_sha256 not in (None, now):
                 older[record.path, f"Definition {trace.definition}"] += 1
         for (path, what), count in older.items():
-            yield self._dataset.finding("note", path, f"{_traces(count)} older than the {what} as it is now")
+            yield self._dataset.finding("note", path, f"{_traces(count)} of another version of {what}")
 
     def _check_coverage(self) -> Iterator[Finding]:
-        """What upstream's reports want of each file: every Workload, and of the baseline only successes."""
+        """Warn about files that upstream's reports cannot use fully: missing Workloads, or failures of the baseline."""
         files: dict[Path, list[Trace]] = {}
         for record in self._dataset.traces:
             files.setdefault(record.path, []).append(record.model)
@@ -113,7 +113,7 @@ class TraceChecker:
             wanted = self._workloads.get(traces[0].definition, {})
             missing = wanted.keys() - {trace.workload.uuid for trace in traces}
             if missing:
-                message = f"no Traces of {len(missing)} of {len(wanted)} Workloads; run: fib-rmsnorm bench --resume"
+                message = f"no Traces for {len(missing)} of {len(wanted)} Workloads; run: fib-rmsnorm bench --resume"
                 yield self._dataset.finding("warning", path, message)
             failed = sum(not _passed(trace) for trace in traces)
             if failed and path.is_relative_to(self._layout.traces / "baseline"):
