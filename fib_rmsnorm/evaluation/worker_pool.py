@@ -15,7 +15,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessGreedyError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
 from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Solution, digest
 
 # Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
@@ -127,7 +127,7 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
         answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
-    except (ProcessDiedError, ProcessGreedyError, InvalidAnswerError) as error:
+    except (ProcessDiedError, ProcessMemoryError, InvalidAnswerError) as error:
         raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
     except RefusedError as refused:
         raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None
