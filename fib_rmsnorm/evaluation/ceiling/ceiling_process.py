@@ -16,7 +16,7 @@ from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.latency_statistics import median_interval, middle
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
@@ -111,7 +111,7 @@ class CeilingProcess:
         return self._devices[device]
 
 
-def _insist(measure: Callable[[], Ceiling], attempts: int = MOST_ATTEMPTS) -> Ceiling:
+def _insist(measure: Callable[[], Ceiling], attempts: int = MAX_ATTEMPTS) -> Ceiling:
     try:
         return measure()
     except MeasurementError as error:

@@ -19,7 +19,7 @@ After = Callable[[], int]
 _FEWEST_CALLS = 1
 
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """At a trial whose measurement fails: records that were dropped once need not be again."""
 MOST_LAUNCHES = 32
 """Of a call that are told; `Sample.pieces` counts all."""
