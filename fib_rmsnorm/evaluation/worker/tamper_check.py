@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.worker.tamper_targets import (
+    find_fully_checked,
     find_hooks,
     find_kernels,
     find_used,
-    find_fully_checked,
-    shadows,
     registered_operators,
     replaces_reading,
+    shadows,
 )
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Workload

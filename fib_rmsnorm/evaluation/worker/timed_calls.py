@@ -92,11 +92,11 @@ class TimedCalls:
 
         return keep
 
-    def look(self) -> int:
-        """Keep what the timed call that has just returned left, or not: each since the last recall is as likely.
+    def sample_outputs(self) -> int:
+        """Choose the timed call that has just returned, or not: each call since the last choice was taken is as likely.
 
-        Returns how many copies it has launched. Raises WrongOutputError if the call left no outputs, or put them
-        where those of an earlier call are that we hold.
+        Returns the number of copies that this launched. Raises WrongOutputError if the outputs are invalid, or lie in
+        the memory of an earlier output that we hold.
         """
         self._timed += 1
         if randbelow(self._timed):
@@ -112,10 +112,10 @@ class TimedCalls:
         returned = None if self._caller.destination_passing else self._returned[-1]
         return self._caller.outputs_of(returned, self.buffers)
 
-    def recall(self, timed: int) -> ChosenCall:
-        """The call that was chosen since the last recall, when `timed` calls have been timed.
+    def take_chosen(self, timed: int) -> ChosenCall:
+        """Return the call that was chosen from the last `timed` calls, and begin another choice.
 
-        Raises WrongOutputError if it was chosen from another number.
+        Raises WrongOutputError if it was chosen from another number of calls.
         """
         if self._chosen is None or self._timed != timed:
             raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")

@@ -150,7 +150,7 @@ class Worker:
                     request.calls,
                     cold=request.cold,
                     budget_s=request.budget_s,
-                    after=timed_calls.look,
+                    after=timed_calls.sample_outputs,
                 )
             except MeasurementError as error:
                 self._calls_since_reveal += error.calls
@@ -167,7 +167,7 @@ class Worker:
         target, _caller = self._require_built()
         timed_calls = self._require_timed_calls()
         try:
-            chosen = timed_calls.recall(self._calls_since_reveal)
+            chosen = timed_calls.take_chosen(self._calls_since_reveal)
         except WrongOutputError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal = 0
