@@ -17,7 +17,7 @@ from typing import Literal
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import latency_interval, middle
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     Costs,
     CountCosts,
@@ -103,7 +103,7 @@ class _Running:
         """Whether the interval of the median is within the goal."""
         tick_ms = self.prepared.tick_ms if self.prepared else 0.0
         spans_ms = [trial.span_ms for trial in self.trials]
-        median_ms = middle([sample for trial in spans_ms for sample in trial], tick_ms)
+        median_ms = grouped_median([sample for trial in spans_ms for sample in trial], tick_ms)
         return latency_interval(spans_ms, tick_ms).relative_to(median_ms) <= INTERVAL_GOAL
 
     def has_spent_its_time(self) -> bool:

@@ -11,8 +11,8 @@ from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import (
     Interval,
     a_a_difference,
+    grouped_median,
     latency_interval,
-    middle,
     trial_ratios,
 )
 from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
@@ -42,7 +42,7 @@ def describe_performance(
     """Sum up the trials of a solution beside those of the reference."""
     samples = results.samples_ms
     tick = results.prepared.tick_ms
-    latency_ms = middle(samples, tick)
+    latency_ms = grouped_median(samples, tick)
     interval = latency_interval(results.spans_ms, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     shared = min(len(results.trials), len(reference.trials))
@@ -53,7 +53,7 @@ def describe_performance(
     suspicions = () if interpreted else _find_suspicions(latency_ms, interval, difference, timer, conditions)
     return Performance(
         latency_ms=latency_ms,
-        reference_latency_ms=middle(reference.samples_ms, tick),
+        reference_latency_ms=grouped_median(reference.samples_ms, tick),
         speedup_factor=median(speedups) if speedups else 0.0,
         speedup_low=min(speedups, default=None),
         speedup_high=max(speedups, default=None),
@@ -62,17 +62,17 @@ def describe_performance(
         interpreted=interpreted,
         samples=len(samples),
         trials=len(results.trials),
-        trial_medians_ms=[round(middle(trial, tick), 9) for trial in results.spans_ms],
+        trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in results.spans_ms],
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
         latency_low_ms=interval.low,
         latency_high_ms=interval.high,
         latency_p5_ms=p5,
         latency_p95_ms=p95,
-        busy_ms=middle([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        busy_ms=grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
         launches=results.trials[-1].launches,
-        hot_latency_ms=middle(results.hot.span_ms, tick) if results.hot else None,
+        hot_latency_ms=grouped_median(results.hot.span_ms, tick) if results.hot else None,
         a_a_difference=difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
