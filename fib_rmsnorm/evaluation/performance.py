@@ -1,4 +1,4 @@
-"""The results of trials as the Performance of a Trace."""
+"""Sum up the results of trials as the Performance of a Trace."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fib_rmsnorm.evaluation.timing.latency_statistics import (
 )
 from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
 
-_MOST_A_A_DIFFERENCE = 0.03
-_MOST_CLOCK_MOVE = 0.02
-# A kernel can beat the copy by a little: the copy's launch shape is one of several, not the best of all.
-_LEAST_OF_COPY = 0.95
+_MAX_A_A_DIFFERENCE = 0.03
+_MAX_CLOCK_CHANGE = 0.02
+# A kernel can be slightly faster than the copy, which is the best of several launch shapes but not of all.
+_MIN_SHARE_OF_COPY = 0.95
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What holds for all solutions that are timed on a Workload together."""
+    """The conditions that all solutions share which are timed together on a Workload."""
 
     settings: Settings
     bytes_moved: int
@@ -39,7 +39,7 @@ class Conditions:
 def describe_performance(
     admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions, *, interpreted: bool
 ) -> Performance:
-    """Sum up the trials of a solution beside those of the reference."""
+    """Sum up the trials of a solution, and compare them with those of the reference."""
     samples = results.samples_ms
     tick = results.prepared.tick_ms
     latency_ms = grouped_median(samples, tick)
@@ -93,19 +93,19 @@ def _find_suspicions(
     latency_ms: float, interval: Interval, difference: float | None, timer: str, conditions: Conditions
 ) -> Iterator[str]:
     """The reasons not to trust a number."""
-    if difference is not None and difference > _MOST_A_A_DIFFERENCE:
+    if difference is not None and difference > _MAX_A_A_DIFFERENCE:
         yield f"earlier and later trials {difference:.1%} apart"
     if conditions.no_ceiling:
         yield f"no copy to compare with: {conditions.no_ceiling}"
     if ceiling := conditions.ceiling:
-        if interval.high < _LEAST_OF_COPY * ceiling.copy_low_ms:
+        if interval.high < _MIN_SHARE_OF_COPY * ceiling.copy_low_ms:
             yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes"
         if latency_ms < ceiling.empty_ms:
             yield "faster than an empty kernel"
     clocks = conditions.clocks
     if timer != "cpu_clock" and clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
         moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
-        if moved > _MOST_CLOCK_MOVE:
+        if moved > _MAX_CLOCK_CHANGE:
             yield f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
     if clocks.other_processes:
         yield f"{clocks.other_processes} other process(es) on the device"

@@ -1,5 +1,5 @@
 // The copy that kernels are measured against on a CPU: each thread copies an equal part. The threads are pinned to one
-// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them; surplus
+// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them. Surplus
 // writes are of a constant.
 
 #include <tvm/ffi/container/array.h>
@@ -24,8 +24,8 @@
 #include <immintrin.h>
 #endif
 
-// Null if the process has no OpenMP. Torch's OpenMP threads spin for a while after each operator, so they start at once;
-// a helper has to wake up and to take its core from one of them.
+// Null if the process has no OpenMP. Torch's OpenMP threads spin for a while after each operator, so they start at
+// once. A helper has to wake up and to take its core from one of them.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_max_threads();

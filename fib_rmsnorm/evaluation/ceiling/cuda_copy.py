@@ -43,7 +43,7 @@ class _Shape:
         return max(1, min(covering, most))
 
     def is_worth_trying(self, vectors: int, multiprocessors: int) -> bool:
-        """Whether the shape suits the size: it should loop at least twice, and leave no multiprocessor needlessly idle."""
+        """Whether the shape suits the size: it loops at least twice, and leaves no multiprocessor needlessly idle."""
         threads = vectors / self.vecs
         if self.blocks_per_multiprocessor:
             resident = self.blocks_per_multiprocessor * self.threads * multiprocessors
