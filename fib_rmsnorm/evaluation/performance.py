@@ -31,7 +31,7 @@ class Conditions:
     bytes_moved: int
     ceiling: Ceiling | None
     no_ceiling: str | None
-    """Why there is no ceiling."""
+    """The reason why there is no ceiling."""
     clocks: Clocks
     device_session: str | None
 

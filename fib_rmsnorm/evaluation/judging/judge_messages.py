@@ -53,7 +53,7 @@ class Verdict:
 
     case: str
     missing: str | None
-    """Why there are no outputs to judge."""
+    """The reason why there are no outputs to judge."""
     outputs: list[OutputVerdict]
     hint: str | None
     """The cause of wrong outputs, if the judge found it."""

@@ -107,7 +107,10 @@ class FreshInputs:
         return number + 1
 
     def set(self, number: int) -> dict[str, Any]:
-        """Set the inputs to those of `number`, which are the same in every process; in the Definition's order."""
+        """Set the inputs to those of `number`, and return them in the Definition's order.
+
+        They are the same in every process.
+        """
         seed, column = divmod(number, self._draws)
         if seed == self._seed and column - 1 == self._column and all(draw.has_steps for draw in self._drawn):
             for draw in self._drawn:

@@ -1,7 +1,7 @@
 """Measure the host's time to issue a call to a GPU, which does the work later.
 
-On a cloud's virtual processors calls take 1.3 to 1.4 times as long for seconds at a time, each processor at times of
-its own: as if the core's other hardware thread, which the system is not shown, were let to somebody else
+On the virtual processors of a cloud, calls take 1.3 to 1.4 times as long for seconds at a time, on each processor at
+different times. It looks as if another tenant used the core's other hardware thread, which the system cannot see
 (docs/measuring.md, "Host time").
 """
 

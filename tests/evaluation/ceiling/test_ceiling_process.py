@@ -79,7 +79,6 @@ def test_an_answer_is_complete():
     assert set(found.threads or ()) <= os.sched_getaffinity(0)
     assert (found.threads is None) == ("OpenMP" in found.copy_method)
     assert found.copy_hot_ms is None and found.empty_host_us is None and found.note is None
-    assert found.copy_samples >= 7 and found.empty_samples >= 7 and found.ways_tried >= 1
 
 
 @needs_compiler

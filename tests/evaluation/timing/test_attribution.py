@@ -14,7 +14,7 @@ OURS, THEIRS = 13, 7
 
 
 def timeline(calls):
-    """The pieces of calls, each a list of (gap, duration), behind two pieces of ours."""
+    """The pieces of calls, each a list of (gap, duration) after a marker of two pieces."""
     now, pieces = 0, []
     for work in calls:
         pieces += [Piece(now, now + 5, OURS), Piece(now + 6, now + 7, OURS)]
@@ -32,7 +32,7 @@ CALLS = st.lists(
 
 
 @given(CALLS, st.randoms())
-def test_each_call_gets_what_ran_behind_our_work(calls, source):
+def test_each_call_gets_the_work_after_its_marker(calls, source):
     pieces = timeline(calls)
     source.shuffle(pieces)  # CUPTI hands records over in no order
     samples = attribute(pieces, OURS, [0] * len(calls))
@@ -42,7 +42,7 @@ def test_each_call_gets_what_ran_behind_our_work(calls, source):
         assert sample.span_ms == pytest.approx((sum(gap + duration for gap, duration in work) - work[0][0]) / 1e6)
 
 
-def test_what_is_ours_at_the_end_does_not_count():
+def test_our_own_work_at_the_end_does_not_count():
     samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
 
@@ -90,7 +90,7 @@ def test_of_many_launches_the_first_are_told():
         (timeline([[(1, 2)], [(1, 2)]]), [0], "somebody else used the stream"),
     ],
 )
-def test_what_is_missing_or_too_much_fails(pieces, extras, says):
+def test_missing_or_foreign_work_fails(pieces, extras, says):
     with pytest.raises(MeasurementError, match=says) as caught:
         attribute(pieces, OURS, extras)
     assert caught.value.calls == len(extras)
