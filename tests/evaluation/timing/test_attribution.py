@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
 from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord
-from fib_rmsnorm.evaluation.timing.timer import MOST_LAUNCHES, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError
 
 OURS, THEIRS = 13, 7
 
@@ -73,9 +73,9 @@ def test_a_call_of_copies_launched_nothing():
 
 
 def test_of_many_launches_the_first_are_told():
-    rows = list(range(1, 3 * MOST_LAUNCHES))
+    rows = list(range(1, 3 * MAX_LAUNCHES))
     (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
-    assert launched_rows(sample) == rows[:MOST_LAUNCHES]
+    assert launched_rows(sample) == rows[:MAX_LAUNCHES]
     assert sample.pieces == len(rows)
 
 
