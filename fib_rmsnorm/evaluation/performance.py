@@ -25,7 +25,7 @@ _MIN_SHARE_OF_COPY = 0.95
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions that all solutions share which are timed together on a Workload."""
+    """The conditions shared by all solutions that are timed together on a Workload."""
 
     settings: Settings
     bytes_moved: int

@@ -90,7 +90,7 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: 
         os.setsid()
         os.write(writer, str(os.getpid()).encode())
         os.close(writer)
-        # Wait until the scheduler is our parent: before, the exit of the middle process would send us this signal.
+        # Wait until the scheduler is our parent. Until then, this signal would kill us when the middle process exits.
         while (parent := os.getppid()) != scheduler:
             if parent != middle:  # the scheduler has died, and another subreaper or init is our parent
                 os._exit(1)

@@ -18,7 +18,7 @@ from fib_rmsnorm.evaluation.timing.timer import Call
 _SHIFT_BYTES = (64 << 10) + 128
 PLACES = 16
 
-# Sweeps narrow down the variants: the first times all of them a few times, the next times the best of those more often.
+# Sweeps narrow down the variants: the first one times all of them a few times, later ones the best more often.
 _ROUNDS = (4, 12, 36)
 _KEPT_SHARE = 4
 _SWEEP_S = 0.04

@@ -36,7 +36,7 @@ class JudgeClient:
         self._lock = threading.Lock()
 
     def call(self, workload: Workload, case: int, worker: WorkerClient, budget: TimeBudget) -> Called:
-        """Have a worker call its Solution on a case and transfer the outputs. Raises EvaluationFailedError."""
+        """Have a worker call its Solution on a case. Raises EvaluationFailedError if the call fails."""
         return worker.ask(Call(workload=workload, case=case), Called, budget)
 
     def judge(

@@ -107,7 +107,7 @@ def shadows(owner: Any, key: str) -> bool:
 
 
 def find_hooks() -> dict[str, Any]:
-    """Hooks that have Python run code between the lines of other code: in the evaluator's, for example, untimed."""
+    """Hooks by which Python runs code between the lines of other code: in the evaluator, while nothing is timed."""
     found = {
         "sys.settrace": sys.gettrace(),
         "sys.setprofile": sys.getprofile(),

@@ -93,10 +93,11 @@ class TimedCalls:
         return keep
 
     def sample_outputs(self) -> int:
-        """Choose the timed call that has just returned, or not: each call since the last choice was taken is as likely.
+        """Decide at random whether to judge the timed call that has just returned, and keep its outputs if so.
 
-        Returns the number of copies that this launched. Raises WrongOutputError if the outputs are invalid, or lie in
-        the memory of an earlier output that we hold.
+        Each call since the last choice was taken is equally likely to be judged. Returns the number of copies that this
+        launched. Raises WrongOutputError if the outputs are invalid, or lie in the memory of an earlier output that we
+        hold.
         """
         self._timed += 1
         if randbelow(self._timed):

@@ -52,7 +52,7 @@ def launched_rows(sample):
 
 
 def timeline_of_kernels(*calls):
-    """As many calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
+    """The pieces of calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
     rows = chain.from_iterable(calls)
     return [
         piece._replace(kernel=bytes(KernelRecord(grid_x=number)))
@@ -62,7 +62,7 @@ def timeline_of_kernels(*calls):
     ]
 
 
-def test_the_last_call_tells_what_it_launched():
+def test_the_last_call_has_its_launches():
     pieces = timeline_of_kernels([8], [0, 16, 8, 99])
     samples = attribute(reversed(pieces), OURS, [0, 1])  # the last piece is our own kernel
     assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
@@ -72,7 +72,7 @@ def test_a_call_of_copies_launched_nothing():
     assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0])[-1]) == []
 
 
-def test_of_many_launches_the_first_are_told():
+def test_of_many_launches_only_the_first_are_kept():
     rows = list(range(1, 3 * MAX_LAUNCHES))
     (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
     assert launched_rows(sample) == rows[:MAX_LAUNCHES]
