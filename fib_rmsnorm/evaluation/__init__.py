@@ -1,7 +1,7 @@
-"""(Definition, Solution, Workload) -> Trace. The files here run in the scheduler's process.
+"""Evaluate a Solution of a Definition on a Workload, and make a Trace. These files run in the scheduler's process.
 
-What runs in others has a package of its own: `worker` beside untrusted code, `judging` where the right answers are,
-`ceiling` where the limits are measured.
+Each of the other processes has its own package: `worker` runs untrusted code, `judging` knows the right answers, and
+`ceiling` measures what no kernel can beat.
 """
 
 from __future__ import annotations
@@ -12,4 +12,4 @@ WORKER = Role("fib_rmsnorm.evaluation.worker.worker_process", runs_untrusted_cod
 JUDGE = Role("fib_rmsnorm.evaluation.judging.judge", runs_untrusted_code=False)
 CEILING = Role("fib_rmsnorm.evaluation.ceiling.ceiling_process", runs_untrusted_code=False)
 ROLES = (CEILING, JUDGE, WORKER)
-"""Of all the processes that an evaluation needs."""
+"""The roles of all processes that an evaluation needs."""

@@ -1,4 +1,4 @@
-"""The main job: make what is missing, choose, evaluate, record."""
+"""The main job: make missing records, plan the evaluations, run them, and record their Traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """Everything a bench can be asked."""
+    """The options of a bench."""
 
     selection: Selection = field(default_factory=Selection)
     settings: Settings = field(default_factory=Settings)
@@ -35,7 +35,7 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Made:
-    """Something that was not there, or not up to date, and has been written."""
+    """A record that was missing or out of date, and has been written."""
 
     what: str
     path: Path
@@ -43,7 +43,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Started:
-    """The choice is made; evaluations follow."""
+    """The plan is made, and evaluations follow."""
 
     plan: Plan
     devices: list[str]
@@ -54,9 +54,9 @@ def bench(
 ) -> Generator[Event | Made | Started]:
     """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
 
-    Each Trace is on the disk (in the registry's traces/ and in `options.output`) before its event comes.
-    Closing the iterator ends every process of the run. A `zygote` that was started earlier has imported torch
-    meanwhile. Raises InputError before anything is written or evaluated.
+    Each Trace is on disk (in the registry's traces/ and in `options.output`) before its event is yielded.
+    Closing the iterator ends every process of the run. A `fork_server` that was started earlier saves the time to
+    import torch. Raises InputError before anything is written or evaluated.
     """
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,

@@ -1,4 +1,4 @@
-"""What a bench works with: a registry's records, and those that it lacks, made but not yet written."""
+"""The records for a bench: those of the registry, and missing ones that are made but not yet written."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ DEFAULT_HIDDEN = 4096
 
 @dataclass(frozen=True)
 class BenchRecords:
-    """Records by name; the Workloads by their Definition's."""
+    """Records by name, and Workloads by the name of their Definition."""
 
     root: Path
     definitions: dict[str, Definition]
     solutions: dict[str, Solution]
     workloads: dict[str, list[Workload]]
     unwritten: dict[str, Callable[[], Path]] = field(default_factory=dict)
-    """What writes each record that the registry lacks, by what that is."""
+    """Functions that write the records which the registry lacks, by a description of the record."""
 
 
 def collect_records(registry: Registry) -> BenchRecords:
-    """Read a registry, and make what a bench needs and it lacks: a Definition, packed Solutions, Workloads.
+    """Read a registry, and make what it lacks for a bench: a Definition, packed Solutions, Workloads.
 
-    Sources that changed since they were packed are packed again: what is benched is what is on the disk.
+    Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
     """
     records = BenchRecords(registry.root, registry.definitions(), registry.solutions(), {})
     if not records.definitions:

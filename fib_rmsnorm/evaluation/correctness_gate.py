@@ -1,4 +1,4 @@
-"""Lets those Solutions through to timing that build and are right on every case."""
+"""Let only those Solutions be timed that build and are right on every case."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Solution, Workload
 
-# Inputs and outputs of calls are on the device at the same time, and outputs wait in memory until they are judged.
-_MOST_AT_WORK_BYTES = 2 << 30
+# Solutions that are called at once have their inputs and outputs on the device, and outputs stay in memory until they
+# are judged.
+_MAX_BYTES_AT_ONCE = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Admitted:
     worker: WorkerClient
     budget: TimeBudget
     first_call_ms: float | None = None
-    """None for a Definition's reference, which nobody judges."""
+    """The time of the first call; None for a Definition's reference, which is not judged."""
     correctness: Correctness | None = None
 
 
@@ -43,12 +44,12 @@ class CorrectnessGate:
         solutions: Sequence[Solution],
         meanwhile: Sequence[Callable[[], object]] = (),
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
-        """Judge each Solution on a Workload; those that are ready first come first.
+        """Judge each Solution on a Workload. Yields each verdict as soon as it is known.
 
-        Compilers take most of the time, most of them at a first call. So the Solutions are built, called and judged
-        side by side, and what else takes as long is done `meanwhile`; nothing is being timed yet.
+        Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
+        called and judged in parallel, and the tasks of `meanwhile` run beside them.
         """
-        at_once = max(1, min(os.cpu_count() or 1, _MOST_AT_WORK_BYTES // bytes_moved(definition, workload)))
+        at_once = max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
         with ThreadPoolExecutor(at_once + len(meanwhile)) as pool:
             aside = [pool.submit(task) for task in meanwhile]
             for start in range(0, len(solutions), at_once):

@@ -1,4 +1,4 @@
-"""Evaluates on one device, with its judge and its workers."""
+"""Evaluate Solutions on one device, with its judge and its workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient, ReferenceFailedError
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import MOST_WORKERS, EvaluationFailedError, TimeBudget, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.clock_watch import ClockWatch
 from fib_rmsnorm.machine.clocks import read_clocks
@@ -45,7 +45,7 @@ _TIMING_SHARE = 0.5
 
 @dataclass(frozen=True)
 class _Passed:
-    """What a Trace says of a Solution that passed."""
+    """The parts of a Trace that only a Solution that passed has."""
 
     correctness: Correctness | None
     performance: Performance
@@ -65,18 +65,18 @@ class DeviceRunner:
         self._clocks_at_start = read_clocks(device.name)
 
     def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
-        """How many of the Solutions an evaluation has to build first."""
+        """The number of Solutions that have to be built before they are evaluated."""
         return sum(not self._workers.holds(solution) for solution in solutions)
 
     def evaluate(self, definition: Definition, workload: Workload, solutions: Sequence[Solution]) -> Iterator[Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
-        Raises ReferenceFailedError if the Definition's reference is what fails.
+        Raises ReferenceFailedError if the Definition's reference fails.
         """
-        size = self._most_at_once(definition, workload)
+        size = self._max_at_once(definition, workload)
         for start in range(0, len(solutions), size):
             admitted: dict[str, Admitted] = {}
-            # The reference and the copy are needed for timing, and take as long to build as a solution does.
+            # The reference and the copy are needed for timing, and take as long to build as a solution.
             meanwhile = (partial(self._find_reference, definition), self._ceiling_client.build)
             some = solutions[start : start + size]
             for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile):
@@ -88,11 +88,11 @@ class DeviceRunner:
                 in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
                 yield from self._time(definition, workload, in_order)
 
-    def _most_at_once(self, definition: Definition, workload: Workload) -> int:
-        """How many solutions are timed side by side: the device must hold their inputs and outputs."""
+    def _max_at_once(self, definition: Definition, workload: Workload) -> int:
+        """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
         each = _TIMING_FACTOR * bytes_moved(definition, workload)
         fitting = int(_TIMING_SHARE * self.device.memory_bytes / each) - 1  # the reference is timed too
-        return max(1, min(fitting, MOST_WORKERS - 1))
+        return max(1, min(fitting, MAX_WORKERS - 1))
 
     def _find_reference(self, definition: Definition) -> Admitted:
         solution = reference_solution(definition)
@@ -105,14 +105,14 @@ class DeviceRunner:
     def _time(self, definition: Definition, workload: Workload, admitted: list[Admitted]) -> Iterator[Trace]:
         reference = self._find_reference(definition)
         outcomes: dict[str, Outcome] = {}
-        self._fail_busy(admitted, outcomes)  # now, because they would disturb the others
+        self._fail_busy(admitted, outcomes)  # before the trials, which they would disturb
         idle = [each for each in admitted if each.solution.name not in outcomes]
         ceiling, no_ceiling = self._measure_ceiling(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
             trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
             found, of_reference = trials.run(idle, reference)
         outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
-        self._fail_busy(idle, outcomes)  # and now, because they may have waited until they were timed
+        self._fail_busy(idle, outcomes)  # and after the trials, because they may have waited for them
         if isinstance(of_reference, EvaluationFailedError):
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference}")
         conditions = Conditions(
@@ -134,7 +134,7 @@ class DeviceRunner:
             yield self._make_trace(definition, workload, each.solution, _Passed(each.correctness, performance, log))
 
     def _fail_busy(self, admitted: list[Admitted], outcomes: dict[str, Outcome]) -> None:
-        """Fail those whose workers go on working while nobody asks them to; workers of other Solutions end too."""
+        """Fail the Solutions whose workers are busy while no request is running. End all other busy workers too."""
         busy = self._workers.end_busy_workers()
         for each in admitted:
             failed_before = isinstance(outcomes.get(each.solution.name), EvaluationFailedError)
@@ -142,7 +142,7 @@ class DeviceRunner:
                 outcomes[each.solution.name] = EvaluationFailedError("RUNTIME_ERROR", busy[each.worker.process])
 
     def _measure_ceiling(self, definition: Definition, workload: Workload) -> tuple[Ceiling | None, str | None]:
-        """The ceiling, or why there is none."""
+        """The ceiling, or the reason why there is none."""
         try:
             return self._ceiling_client.measure(definition, workload), None
         except NoCeilingError as error:

@@ -1,4 +1,4 @@
-"""Two Solutions against each other, now: interleaved, and several times over in processes of their own."""
+"""Measure two Solutions against each other: in interleaved trials, and in several rounds with new processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_BATCH_SIZES = (8, 512, 4096)
 
 @dataclass(frozen=True)
 class HeadToHead:
-    """The two, and what they are measured on."""
+    """Two Solutions, and the Workloads and the device on which they are measured."""
 
     definition: Definition
     old: Solution
@@ -35,15 +35,18 @@ class HeadToHead:
 def plan_head_to_head(
     registry: Registry, old: str, new: str, batch_sizes: tuple[int, ...], device: Device
 ) -> HeadToHead:
-    """Find the two, each a registered Solution or the file or folder of a kernel, and their Workloads.
+    """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
-    Two files are taken to compute the default Definition. Raises InputError if one is unknown or cannot run natively
-    on the device, if they serve two Definitions, or if a batch size that was asked for does not fit the device.
+    Two files are assumed to serve the default Definition. Raises InputError if a Solution is unknown or cannot run
+    natively on the device, if the two serve different Definitions, or if the device lacks memory for a requested batch
+    size.
     """
     known = registry.solutions()
     for name in (old, new):
         if name not in known and not Path(name).exists():
-            raise InputError(f"{name!r} is no Solution of {registry.root} and no file; see: fib-rmsnorm list solutions")
+            raise InputError(
+                f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
+            )
     names = {known[name].definition for name in (old, new) if name in known}
     if len(names) > 1:
         raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
@@ -53,7 +56,9 @@ def plan_head_to_head(
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
         if capability(rival.spec.language.value, device).ability != "run":
-            raise InputError(f"{rival.name}: {device.hardware} would interpret it, which is no measure of the kernel")
+            raise InputError(
+                f"{rival.name}: {device.hardware} would interpret the kernel, so its latency means nothing"
+            )
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
     workloads = _choose_workloads(registry, definition, batch_sizes)
@@ -71,15 +76,18 @@ def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: t
         return tuple(generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES))
     workloads = tuple(registry.workloads(definition.name))
     if batch_sizes or not workloads:
-        raise InputError(f"{definition.name}: its Workloads are those registered; see: fib-rmsnorm list workloads")
+        raise InputError(
+            f"{definition.name}: only registered Workloads can be measured, without --batch-sizes; "
+            "see: fib-rmsnorm list workloads"
+        )
     return workloads
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
-    """Time the two in turn, `rounds` times over; nothing is recorded.
+    """Time the two Solutions in `rounds` rounds. Nothing is recorded.
 
-    Each round has new processes, or their drift would not be seen. Raises InputError for a Workload that cannot be
-    evaluated, since its Definition's reference fails.
+    Each round has new processes, because latencies differ between processes. Raises InputError if a Workload cannot be
+    evaluated because the Definition's reference fails.
     """
     for _ in range(rounds):
         plan = Plan([Group(match.definition, workload, (match.old, match.new)) for workload in match.workloads])

@@ -1,7 +1,7 @@
-"""Interleaved trials of all solutions on a Workload, until each median is known or the time is spent.
+"""Time all solutions on a Workload in interleaved trials, until each median is precise or the time is spent.
 
-The order is reversed from trial to trial (A B C, C B A), so that a drift of the machine affects all alike. A solution's
-earlier and later trials lie apart: how much they differ says what a difference between solutions is worth.
+The order is reversed from trial to trial (A B C, C B A), so that a drift of the machine affects all solutions alike.
+The difference between the earlier and the later trials of one solution shows how far to trust one between solutions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import latency_interval, middle
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     Costs,
     CountCosts,
@@ -35,9 +35,9 @@ from fib_rmsnorm.schema import Definition, Settings, Workload
 
 INTERVAL_GOAL = 0.01
 _CALLS = 40
-_MOST_TRIALS = 24
+_MAX_TRIALS = 24
 _TRIAL_BUDGET_S = 0.15
-_BUDGET_S = 0.5  # of trials, for each solution
+_BUDGET_S = 0.5  # for all trials of a solution
 _HOT_CALLS = 80
 _QUICKLY_JUDGED_BYTES = 4 << 20
 
@@ -46,14 +46,14 @@ StoppedBy = Literal["interval", "budget", "iterations"]
 
 @dataclass(frozen=True)
 class TrialResults:
-    """What timing a solution on a Workload gave."""
+    """The results of timing a solution on a Workload."""
 
     prepared: TimingPrepared
     trials: tuple[Timed, ...]
     hot: Timed | None
-    """A trial with inputs and outputs in cache, if it was asked for."""
+    """A trial with inputs and outputs in cache, if one was requested."""
     costs: tuple[Costs, ...]
-    """Before the trials and after them."""
+    """The costs before and after the trials."""
     stopped_by: StoppedBy
 
     @property
@@ -72,53 +72,53 @@ Outcome = TrialResults | EvaluationFailedError
 
 @dataclass
 class _Running:
-    """A solution whose trials are going on."""
+    """A solution whose trials are running."""
 
     admitted: Admitted
     prepared: TimingPrepared | None = None
     trials: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
-    """Time that its trials took, all included."""
+    """The time that its trials took, including what is not timed."""
     hot: Timed | None = None
     costs: list[Costs] = field(default_factory=list)
     judged_trials: int = 0
-    """Trials of whose calls one has been judged."""
+    """The number of trials when one of the calls was last judged."""
     stopped_by: StoppedBy = "iterations"
     failure: EvaluationFailedError | None = None
 
     @property
     def pid(self) -> int:
-        """Of its worker's process."""
+        """The pid of its worker."""
         return self.admitted.worker.process.pid
 
     def attempt(self, step: Callable[[_Running], None]) -> None:
-        """Take a step, unless one has failed already."""
+        """Take a step, unless an earlier one has failed."""
         if self.failure is None:
             try:
                 step(self)
             except EvaluationFailedError as failure:
                 self.failure = failure
 
-    def knows_its_median(self) -> bool:
+    def has_precise_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
         tick_ms = self.prepared.tick_ms if self.prepared else 0.0
         spans_ms = [trial.span_ms for trial in self.trials]
-        median_ms = middle([sample for trial in spans_ms for sample in trial], tick_ms)
+        median_ms = grouped_median([sample for trial in spans_ms for sample in trial], tick_ms)
         return latency_interval(spans_ms, tick_ms).relative_to(median_ms) <= INTERVAL_GOAL
 
-    def has_spent_its_time(self) -> bool:
-        """Whether its trials have taken the budget, or are many enough."""
-        return self.spent_s > _BUDGET_S or len(self.trials) >= _MOST_TRIALS
+    def has_spent_its_budget(self) -> bool:
+        """Whether its trials have used up the budget, or reached their maximum number."""
+        return self.spent_s > _BUDGET_S or len(self.trials) >= _MAX_TRIALS
 
     def outcome(self) -> Outcome:
-        """What came of it."""
+        """Its results, or its failure."""
         if self.failure is not None or self.prepared is None:
             return self.failure or EvaluationFailedError("RUNTIME_ERROR", "timing was not prepared")
         return TrialResults(self.prepared, tuple(self.trials), self.hot, tuple(self.costs), self.stopped_by)
 
 
 class InterleavedTrials:
-    """Times solutions on one Workload; one that fails drops out with its failure."""
+    """Times solutions on one Workload. One that fails drops out with its failure."""
 
     def __init__(
         self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings
@@ -130,7 +130,7 @@ class InterleavedTrials:
         self._random = random.SystemRandom()
 
     def run(self, admitted: Sequence[Admitted], reference: Admitted) -> tuple[list[Outcome], Outcome]:
-        """Time every solution, and the reference, whose outputs nobody checks: what came of each, in order."""
+        """Time every solution, and the reference, which is not judged. Return the outcome of each, in order."""
         solutions = [_Running(each) for each in admitted]
         unjudged = _Running(reference)
         everyone = [unjudged, *solutions]
@@ -153,7 +153,7 @@ class InterleavedTrials:
         trial = 0
         while running := [each for each in solutions if each.failure is None and not self._is_done(each)]:
             if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
-                running.insert(0, unjudged)  # only what others are compared with, and the slowest of all
+                running.insert(0, unjudged)  # only num_trials times: it is needed only for comparison, and slow
             for each in running if trial % 2 == 0 else reversed(running):
                 if each.prepared and each.prepared.timer == "cpu_clock":
                     wait_for_quiet([pid for pid in pids if pid != each.pid])
@@ -163,24 +163,25 @@ class InterleavedTrials:
             trial += 1
 
     def _choose_judged_trials(self) -> set[int]:
-        """After which trials one of the calls since the last such is judged; one of the calls that are left is, too.
+        """The trials after which one of the calls since the last judged one is judged. Another is judged at the end.
 
-        If that is quick: after each of the first trials, and whenever they have doubled; else after one of the first.
+        If judging is quick, these are the first trials, and those at which their number has doubled. If not, it is one
+        of the first trials.
         """
         fewest = self._settings.num_trials
         if bytes_moved(self._definition, self._workload) > _QUICKLY_JUDGED_BYTES:
             return {self._random.randrange(fewest)}
-        doubled = takewhile(lambda count: count < _MOST_TRIALS, (fewest << power for power in count_up(1)))
+        doubled = takewhile(lambda count: count < _MAX_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
 
     def _is_done(self, solution: _Running) -> bool:
         settings = self._settings
         if settings.iterations is not None:
             return len(solution.trials) >= settings.num_trials
-        if len(solution.trials) >= settings.num_trials and solution.knows_its_median():
+        if len(solution.trials) >= settings.num_trials and solution.has_precise_median():
             solution.stopped_by = "interval"
             return True
-        if len(solution.trials) >= 2 and solution.has_spent_its_time():
+        if len(solution.trials) >= 2 and solution.has_spent_its_budget():
             solution.stopped_by = "budget"
             return True
         return False
@@ -205,7 +206,7 @@ class InterleavedTrials:
         started = time.perf_counter_ns()
         timed = admitted.worker.ask(request, Timed, admitted.budget)
         if not started <= timed.clock_ns <= time.perf_counter_ns():
-            raise EvaluationFailedError("RUNTIME_ERROR", "timing: the clock of the process differs from the system's")
+            raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
         return timed
 
     def _judge(self, solution: _Running) -> None:
@@ -218,7 +219,7 @@ class InterleavedTrials:
 
 
 def _attempt_all(solutions: list[_Running], step: Callable[[_Running], None]) -> None:
-    """Side by side, since nothing is timed."""
+    """Take a step with all solutions in parallel, because nothing is being timed."""
     with ThreadPoolExecutor(len(solutions)) as pool:
         for _ in pool.map(_Running.attempt, solutions, repeat(step)):
             pass

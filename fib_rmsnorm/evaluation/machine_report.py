@@ -20,7 +20,7 @@ from fib_rmsnorm.sandbox.landlock import landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
-_NOT_SECLUDED = "no Landlock in this kernel: a solution can read the memory of your other processes, the judge's too"
+_NOT_CONFINED = "no Landlock in this kernel: a solution can read the memory of your other processes and of the judge"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MachineReport:
 
 
 def report_machine() -> MachineReport:
-    """Look at this machine."""
+    """Report what this machine has."""
     gpus = cuda_devices()
     return MachineReport(
         devices=[_check_device(device) for device in (*gpus, cpu_device())],
@@ -76,7 +76,7 @@ def report_machine() -> MachineReport:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **library_versions()},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu()]), *([] if landlock_version() else [_NOT_SECLUDED])],
+        notes=[*([] if gpus else [_why_no_gpu()]), *([] if landlock_version() else [_NOT_CONFINED])],
     )
 
 

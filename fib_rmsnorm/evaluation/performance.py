@@ -1,4 +1,4 @@
-"""The results of trials as the Performance of a Trace."""
+"""Sum up the results of trials as the Performance of a Trace."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import (
     Interval,
     a_a_difference,
+    grouped_median,
     latency_interval,
-    middle,
     trial_ratios,
 )
 from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
 
-_MOST_A_A_DIFFERENCE = 0.03
-_MOST_CLOCK_MOVE = 0.02
-# A kernel can beat the copy by a little: the copy's launch shape is one of several, not the best of all.
-_LEAST_OF_COPY = 0.95
+_MAX_A_A_DIFFERENCE = 0.03
+_MAX_CLOCK_CHANGE = 0.02
+# A kernel can be slightly faster than the copy, which is the best of several launch shapes but not of all.
+_MIN_SHARE_OF_COPY = 0.95
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What holds for all solutions that are timed on a Workload together."""
+    """The conditions shared by all solutions that are timed together on a Workload."""
 
     settings: Settings
     bytes_moved: int
     ceiling: Ceiling | None
     no_ceiling: str | None
-    """Why there is no ceiling."""
+    """The reason why there is no ceiling."""
     clocks: Clocks
     device_session: str | None
 
@@ -39,10 +39,10 @@ class Conditions:
 def describe_performance(
     admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions, *, interpreted: bool
 ) -> Performance:
-    """Sum up the trials of a solution beside those of the reference."""
+    """Sum up the trials of a solution, and compare them with those of the reference."""
     samples = results.samples_ms
     tick = results.prepared.tick_ms
-    latency_ms = middle(samples, tick)
+    latency_ms = grouped_median(samples, tick)
     interval = latency_interval(results.spans_ms, tick)
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     shared = min(len(results.trials), len(reference.trials))
@@ -53,7 +53,7 @@ def describe_performance(
     suspicions = () if interpreted else _find_suspicions(latency_ms, interval, difference, timer, conditions)
     return Performance(
         latency_ms=latency_ms,
-        reference_latency_ms=middle(reference.samples_ms, tick),
+        reference_latency_ms=grouped_median(reference.samples_ms, tick),
         speedup_factor=median(speedups) if speedups else 0.0,
         speedup_low=min(speedups, default=None),
         speedup_high=max(speedups, default=None),
@@ -62,17 +62,17 @@ def describe_performance(
         interpreted=interpreted,
         samples=len(samples),
         trials=len(results.trials),
-        trial_medians_ms=[round(middle(trial, tick), 9) for trial in results.spans_ms],
+        trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in results.spans_ms],
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
         latency_low_ms=interval.low,
         latency_high_ms=interval.high,
         latency_p5_ms=p5,
         latency_p95_ms=p95,
-        busy_ms=middle([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        busy_ms=grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
         launches=results.trials[-1].launches,
-        hot_latency_ms=middle(results.hot.span_ms, tick) if results.hot else None,
+        hot_latency_ms=grouped_median(results.hot.span_ms, tick) if results.hot else None,
         a_a_difference=difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
@@ -93,19 +93,19 @@ def _find_suspicions(
     latency_ms: float, interval: Interval, difference: float | None, timer: str, conditions: Conditions
 ) -> Iterator[str]:
     """The reasons not to trust a number."""
-    if difference is not None and difference > _MOST_A_A_DIFFERENCE:
+    if difference is not None and difference > _MAX_A_A_DIFFERENCE:
         yield f"earlier and later trials {difference:.1%} apart"
     if conditions.no_ceiling:
         yield f"no copy to compare with: {conditions.no_ceiling}"
     if ceiling := conditions.ceiling:
-        if interval.high < _LEAST_OF_COPY * ceiling.copy_low_ms:
+        if interval.high < _MIN_SHARE_OF_COPY * ceiling.copy_low_ms:
             yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes"
         if latency_ms < ceiling.empty_ms:
             yield "faster than an empty kernel"
     clocks = conditions.clocks
     if timer != "cpu_clock" and clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
         moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
-        if moved > _MOST_CLOCK_MOVE:
+        if moved > _MAX_CLOCK_CHANGE:
             yield f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
     if clocks.other_processes:
         yield f"{clocks.other_processes} other process(es) on the device"

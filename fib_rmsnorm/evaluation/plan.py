@@ -1,4 +1,4 @@
-"""What a bench will evaluate: the choice of Definitions, Solutions and Workloads."""
+"""Plan what a bench evaluates: choose Definitions, Solutions and Workloads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
-# Inputs, outputs, the expected outputs and their float64 blocks: a Workload needs about this many times the
-# bytes of its tensors.
+# A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
+# blocks of these.
 _MEMORY_FACTOR = 8
-# The interpreter runs about 6 MB of a kernel's traffic per second: more than this would take minutes a call.
-MOST_INTERPRETED_BYTES = 64 << 20
+# The interpreter handles about 6 MB of a kernel's traffic per second, so more than this would take minutes per call.
+MAX_INTERPRETED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Filters: an empty one lets everything through. Names may be globs."""
+    """Filters. An empty one selects everything. Names may be globs."""
 
     definitions: tuple[str, ...] = ()
     solutions: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Skip:
     reason: str
     workload: Workload | None = None
     is_failure: bool = False
-    """Whether something is broken (a Definition's reference), rather than not for this machine."""
+    """Whether something is broken, such as a Definition's reference, rather than unsuited to this machine."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,22 @@ class Group:
 
 @dataclass
 class Plan:
-    """Groups in order, and what is left out."""
+    """Groups in the order of their evaluation, and what is skipped."""
 
     groups: list[Group] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
 
     @property
     def evaluations(self) -> int:
-        """How many evaluations the plan holds."""
+        """The number of evaluations in the plan."""
         return sum(len(group.solutions) for group in self.groups)
 
 
 def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Plan:
     """Choose what to evaluate on devices like `device`.
 
-    Raises InputError if a filter matches nothing, or nothing can be evaluated: neither a mistyped name nor a
-    machine without the GPU must look like success.
+    Raises InputError if a filter matches nothing, or if nothing can be evaluated: a mistyped name or a missing GPU must
+    not look like success.
     """
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
@@ -129,8 +129,8 @@ def _plan_definition(
         fitting = []
         for solution in solutions:
             interpreted = capability(solution.spec.language.value, device).ability == "interpret"
-            if interpreted and moved > MOST_INTERPRETED_BYTES:
-                reason = "interpreted: minutes a call at this size"
+            if interpreted and moved > MAX_INTERPRETED_BYTES:
+                reason = "interpreted: would take minutes per call at this size"
                 plan.skips.append(Skip(definition.name, solution.name, reason, workload))
             else:
                 fitting.append(solution)
@@ -143,15 +143,15 @@ def fits(definition: Definition, workload: Workload, device: Device) -> bool:
 
 
 def require_fit(definition: Definition, workloads: Iterable[Workload], device: Device) -> None:
-    """Raise InputError for the first Workload that somebody asked for and the device has no memory for."""
+    """Raise InputError for the first requested Workload that does not fit the device's memory."""
     for workload in workloads:
         if reason := reason_not_to_fit(definition, workload, device):
             raise InputError(f"--batch-sizes {workload.axes['batch']}: {reason}")
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:
-    """What a Workload needs beyond the memory that a device has; None if it fits."""
+    """Why a device does not have enough memory for a Workload; None if it has."""
     needed = bytes_moved(definition, workload) * _MEMORY_FACTOR
     if needed <= device.memory_bytes:
         return None
-    return f"needs about {needed / 1e9:.1f} GB of {device.memory_bytes / 1e9:.1f} GB"
+    return f"needs about {needed / 1e9:.1f} GB of memory; the device has {device.memory_bytes / 1e9:.1f} GB"

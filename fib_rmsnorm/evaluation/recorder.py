@@ -1,4 +1,4 @@
-"""Where Traces go as they come: appended to the registry, and to the file the user named."""
+"""Record Traces as they come: in the registry, and in the file that the user named."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fib_rmsnorm.schema import Definition, Solution, Trace
 class OutputFile:
     """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
 
-    The file is replaced at the first Trace, and is whole and readable after each. No other run may write it until this
-    is closed. Raises InputError, before hours of evaluations, for what cannot be written.
+    The first Trace replaces the file, which is complete and readable after every Trace. No other run may write it until
+    this is closed. Raises InputError at once, rather than after hours, if the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class OutputFile:
         self._lock.release()
 
     def add(self, trace: Trace) -> None:
-        """Add a Trace; it is on the disk when this returns."""
+        """Add a Trace. It is on disk when this returns."""
         record = trace.model_dump_json()
         self._records.append(record)
         if self.path.suffix == ".json":

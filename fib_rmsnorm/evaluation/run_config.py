@@ -1,4 +1,4 @@
-"""What holds for every evaluation of a run."""
+"""The configuration of a run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MEMORY_SHARE = 0.75
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What holds for every evaluation of a run."""
+    """What is the same for every evaluation of a run."""
 
     settings: Settings
     timeout_s: float
-    """For a build, and for an evaluation."""
+    """The limit for a build, and for an evaluation."""
     dataset: Path | None = None
-    """The folder that safetensors inputs are relative to."""
+    """The folder to which the paths of safetensors inputs are relative."""
     memory_limit_bytes: int = int(psutil.virtual_memory().total * _MEMORY_SHARE)
-    """Resident memory that a worker and its descendants may take."""
+    """The limit of a worker's and its descendants' resident memory."""

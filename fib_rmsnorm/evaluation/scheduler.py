@@ -1,4 +1,4 @@
-"""The scheduler: owns the devices, keeps each busy with one evaluation at a time, records as it goes."""
+"""The scheduler: it keeps each device busy with one evaluation at a time, and records each Trace at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ResultKey = tuple[str, str, str, str, str, Settings | None]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A Trace of this run; it has been recorded."""
+    """A Trace of this run, which has been recorded."""
 
     trace: Trace
 
 
 @dataclass(frozen=True)
 class Resumed:
-    """A Trace of an earlier run that stands for an evaluation of this one."""
+    """A Trace of an earlier run, which replaces an evaluation of this one."""
 
     trace: Trace
 
@@ -47,12 +47,12 @@ Event = Evaluated | Resumed | Building | Skip
 def result_key(
     definition: Definition, workload: Workload, solution: Solution, hardware: str, settings: Settings
 ) -> ResultKey:
-    """What makes two evaluations the same: contents, workload, device model and settings."""
+    """The key that equal evaluations share: contents, workload, device model and settings."""
     return (definition.name, digest(definition), digest(solution), workload.uuid, hardware, settings)
 
 
 def key_of_trace(trace: Trace) -> ResultKey | None:
-    """The key of a passed Trace; None for a failure, which is to be tried again, and for a trace without digests."""
+    """The key of a passed Trace; None for a failure, which will be evaluated again, and for a Trace without digests."""
     evaluation = trace.evaluation
     if evaluation is None or evaluation.performance is None:
         return None
@@ -112,7 +112,7 @@ class Scheduler:
                 else:
                     yield event
         finally:
-            # Ends whatever still runs, so that the threads come back at once.
+            # Ends all processes, so that the threads return at once.
             self._fork_server.stop()
             for thread in threads:
                 thread.join()
@@ -155,7 +155,7 @@ class Scheduler:
         return self._done.get(result_key(group.definition, group.workload, solution, hardware, self._settings))
 
     def _emit(self, event: Evaluated | Resumed) -> None:
-        # Recorded before the next evaluation starts, and before anyone is told.
+        # Recorded before the event is yielded, and before the next evaluation starts.
         with self._record_lock:
             self._record(event)
         self._events.put(event)

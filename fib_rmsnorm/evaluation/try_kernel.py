@@ -1,4 +1,4 @@
-"""Is this one kernel right and fast? Evaluate a draft beside a baseline and the best registered Solution."""
+"""Evaluate the draft of one kernel beside a baseline and the fastest registered Solution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, fits, require_fit
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
@@ -21,7 +21,7 @@ BASELINE_AUTHOR = "baseline"
 
 @dataclass(frozen=True)
 class TryPlan:
-    """A draft and what it is measured against."""
+    """A draft, and the Solutions and Workloads with which it is measured."""
 
     definition: Definition
     draft: Solution
@@ -35,7 +35,7 @@ def plan_try(
 ) -> TryPlan:
     """Choose the workloads and the rivals.
 
-    Raises InputError if the draft cannot run on the device, or a batch size that was asked for does not fit it.
+    Raises InputError if the draft cannot run on the device, or if a requested batch size does not fit it.
     """
     reason = reason_to_skip(draft, device)
     if reason:
@@ -48,16 +48,19 @@ def plan_try(
         require_fit(definition, workloads, device)
     workloads = [workload for workload in workloads if fits(definition, workload, device)]
     if capability(draft.spec.language.value, device).ability == "interpret":
-        workloads = [w for w in workloads if bytes_moved(definition, w) <= MOST_INTERPRETED_BYTES]
+        workloads = [w for w in workloads if bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
     if not workloads:
-        raise InputError(f"{definition.name} has no workload this can run on; see: fib-rmsnorm list workloads")
+        raise InputError(
+            f"{definition.name} has no Workload that {draft.name} can run on {device.hardware}; "
+            "see: fib-rmsnorm list workloads"
+        )
     return TryPlan(definition, draft, _choose_rivals(registry, definition, device), tuple(workloads), device)
 
 
 def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
-    """The plainest Python baseline, and the Solution that traces of this device show to be the fastest.
+    """The shortest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
-    Without such traces it is the first registered Solution that the device runs natively.
+    Without such Traces, the second is the first registered Solution that the device runs natively.
     """
     runnable = [
         solution
@@ -82,9 +85,9 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
     return tuple(plainest[:1] + best)
 
 
-def run_try(fork_server: ForkServer, trial: TryPlan, config: RunConfig) -> Generator[Event]:
-    """Evaluate the draft on every workload first, then its rivals; nothing is recorded."""
-    plan = Plan([Group(trial.definition, workload, (trial.draft,)) for workload in trial.workloads])
-    plan.groups += [Group(trial.definition, workload, trial.rivals) for workload in trial.workloads if trial.rivals]
-    scheduler = Scheduler(fork_server, [trial.device], config)
+def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event]:
+    """Evaluate the draft on every Workload, and then its rivals. Nothing is recorded."""
+    plan = Plan([Group(wanted.definition, workload, (wanted.draft,)) for workload in wanted.workloads])
+    plan.groups += [Group(wanted.definition, workload, wanted.rivals) for workload in wanted.workloads if wanted.rivals]
+    scheduler = Scheduler(fork_server, [wanted.device], config)
     yield from scheduler.run(plan)

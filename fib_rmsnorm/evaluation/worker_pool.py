@@ -1,4 +1,4 @@
-"""The workers of a device: one for each Solution, built once and reused, replaced when it has died."""
+"""The workers of a device: one for each Solution, which is built once and reused, and replaced if it dies."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessGreedyError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
 from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Solution, digest
 
-# Each worker holds memory (on a GPU also a context); beyond this many the longest idle one goes.
-MOST_WORKERS = 24
+# Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
+MAX_WORKERS = 24
 
 
 @dataclass
 class TimeBudget:
-    """Seconds that a worker may still take for what it is asked; what the judge takes is not charged to it."""
+    """The seconds that a worker may still take to answer requests. The judge's time does not count."""
 
     left_s: float
 
@@ -38,7 +38,7 @@ class EvaluationFailedError(Exception):
         self.correctness = correctness
 
     def with_log(self, log: str) -> EvaluationFailedError:
-        """The same failure, with what the process wrote below its message."""
+        """The same failure, with the output of the process below its message."""
         text = "\n".join(part for part in (str(self), log.strip()) if part)
         return EvaluationFailedError(self.status, text, self.correctness)
 
@@ -52,7 +52,7 @@ class WorkerClient:
     config: RunConfig
 
     def ask(self, request: Request, kind: type[Answer], budget: TimeBudget) -> Answer:
-        """Ask for an answer of a kind. Raises EvaluationFailedError with the status that fits the failure."""
+        """Ask for an answer of type `kind`. Raises EvaluationFailedError with the status that fits the failure."""
         return ask_worker(self.process, request, kind, budget, self.config)
 
 
@@ -67,7 +67,7 @@ class WorkerPool:
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
 
     def find(self, definition: Definition, solution: Solution) -> WorkerClient:
-        """The worker that holds the built Solution. Raises FailedError if it does not build."""
+        """The worker that holds the built Solution. Raises EvaluationFailedError if it does not build."""
         key = digest(solution)
         if key in self._unbuildable:
             raise EvaluationFailedError(*self._unbuildable[key])
@@ -80,17 +80,17 @@ class WorkerPool:
         except EvaluationFailedError as failure:
             self._unbuildable[key] = (failure.status, str(failure))
             raise
-        while len(self._workers) > MOST_WORKERS:
+        while len(self._workers) > MAX_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
         return self._workers[key]
 
     def holds(self, solution: Solution) -> bool:
-        """Whether a worker that lives holds the Solution, or it is known not to build."""
+        """Whether a live worker holds the Solution, or the Solution is known not to build."""
         key = digest(solution)
         return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
 
     def end_busy_workers(self) -> dict[Process, str]:
-        """End the workers that go on working, or left a process, while all of them should be idle; and say how."""
+        """End the workers that are not idle although no request is running, and say what each of them does."""
         processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_busy(processes).items()}
         self._fork_server.kill_escaped()
@@ -102,7 +102,7 @@ class WorkerPool:
 
     def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
         interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
-        # Triton decides when it is imported, so this must be set before.
+        # Triton reads this when it is imported.
         environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
         process = self._fork_server.spawn(WORKER, environment)
         request = Build(
@@ -127,7 +127,7 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
         answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
-    except (ProcessDiedError, ProcessGreedyError, InvalidAnswerError) as error:
+    except (ProcessDiedError, ProcessMemoryError, InvalidAnswerError) as error:
         raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
     except RefusedError as refused:
         raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None

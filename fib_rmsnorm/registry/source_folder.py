@@ -27,7 +27,7 @@ def read_sources(folder: Path, include: list[str], solutions: Path) -> list[Sour
         if any(part in _LEFT_OUT or part.startswith(".") for part in relative.parts):
             continue
         if path.is_symlink():
-            raise InputError(f"{path}: a link; sources must be plain files inside their folder")
+            raise InputError(f"{path}: is a link; sources must be regular files in their folder")
         if path.suffix == ".json":
             raise InputError(f"{path}: no JSON among the sources: flashinfer-bench would read it as a Solution")
         if path.is_file() and relative.as_posix() != MANIFEST:

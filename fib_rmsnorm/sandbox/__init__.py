@@ -1,1 +1,4 @@
-"""Processes for untrusted code: how they are started, asked, confined, watched and ended. Knows nothing of kernels."""
+"""Processes for untrusted code: start them, ask them, confine them, check that they are idle, and end them.
+
+Nothing here knows about kernels.
+"""

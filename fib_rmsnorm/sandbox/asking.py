@@ -1,4 +1,4 @@
-"""Requests and answers as the types that both sides share. A process may send anything: what comes is checked."""
+"""Typed requests and answers, shared by both sides. A process may send anything, so every answer is validated."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ Answer = TypeVar("Answer")
 
 
 class Request(BaseModel):
-    """What is asked of a process; each kind names its handler by the default of `do`."""
+    """A request to a process. The default of `do` names its handler."""
 
     doing: ClassVar[str]
-    """What the process is doing meanwhile, for messages: `building`."""
+    """What the process does to answer it, as messages say it: `building`."""
     do: str
 
 
 class Refusal(BaseModel):
-    """The answer of a process that could not do what it was asked."""
+    """The answer to a request that failed."""
 
     ok: Literal[False]
     status: Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
     message: str
     fatal: bool
-    """Whether the process cannot be used again."""
+    """Whether the process must not be used again."""
 
 
 class RefusedError(Exception):
-    """A process answered that it could not do what it was asked."""
+    """A process answered that a request failed."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -38,13 +38,13 @@ class RefusedError(Exception):
 
 
 class InvalidAnswerError(Exception):
-    """A process sent something other than an answer to what it was asked, and was killed."""
+    """A process sent an invalid answer and was killed."""
 
 
 def ask(
     process: Process, request: Request, kind: type[Answer], deadline: float, memory_limit: int | None = None
 ) -> Answer:
-    """Send a request and wait until `deadline` (of time.monotonic) for an answer of a kind.
+    """Send a request and wait until `deadline` (a time.monotonic value) for an answer of type `kind`.
 
     Raises RefusedError, InvalidAnswerError, and what `Process.request` raises.
     """
@@ -67,7 +67,7 @@ _adapters: dict[Any, TypeAdapter[Any]] = {}
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Made once for each type: it takes milliseconds."""
+    """Return the type's adapter, made only once because that takes milliseconds."""
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]

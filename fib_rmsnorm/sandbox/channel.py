@@ -1,6 +1,6 @@
 """Messages between the scheduler and its processes: JSON in length-prefixed frames, never pickles.
 
-A solution's process can send anything, so nothing that it sends is ever executed or trusted with memory.
+A solution's process can send anything, so what it sends is never executed, and its size is limited.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Channel:
 
     def send(self, message: Message) -> None:
         """Send one message. Raises OSError if the other end is gone."""
-        data = json.dumps(message, default=vars).encode()  # vars: of an answer's parts
+        data = json.dumps(message, default=vars).encode()  # vars: an answer may contain dataclasses
         self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
     def receive(self) -> Message:
@@ -45,9 +45,9 @@ class Channel:
         return message
 
     def receive_part(self) -> Message | None:
-        """Read what has arrived, and return the message once it is whole: half of one must not block us.
+        """Read what has arrived and return the message, or None while it is incomplete: half of one must not block us.
 
-        Raises EOFError or OSError if the other end is gone, ValueError if it sends no message.
+        Raises EOFError or OSError if the other end is gone, ValueError if the data is not a message.
         """
         chunk = self._socket.recv(_CHUNK)
         if not chunk:
@@ -57,18 +57,18 @@ class Channel:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
         if length > MAX_MESSAGE_BYTES:
-            raise ValueError(f"{length} bytes")
+            raise ValueError(f"{length} bytes long; the limit is {MAX_MESSAGE_BYTES}")
         end = _LENGTH.size + length
         if len(self._buffer) < end:
             return None
         message = json.loads(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
         if not isinstance(message, dict):
-            raise ValueError("not an object")
+            raise ValueError("not a JSON object")
         return message
 
     def has_unread(self) -> bool:
-        """Whether something has arrived that nobody has asked for."""
+        """Whether data has arrived that no request asked for."""
         return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:
@@ -77,21 +77,21 @@ class Channel:
 
 
 class RefusalError(Exception):
-    """A request failed for a reason that has a status of its own."""
+    """A request failed, with a status that says why."""
 
     def __init__(self, status: str, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.fatal = fatal
-        """Whether the process cannot be used again."""
+        """Whether the process must not be used again."""
 
 
 Handler = Callable[[Message], object]
-"""Takes a request, and returns an object whose attributes are the answer's fields."""
+"""A function of a request that returns an object whose attributes are the answer's fields."""
 
 
 def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], None] = lambda: None) -> None:
-    """Answer requests until the other end closes; an exception, of a check that follows each too, becomes an answer."""
+    """Answer requests until the other end closes. `check` follows each request. Exceptions become answers."""
     while True:
         try:
             request = channel.receive()
@@ -103,9 +103,9 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
             answer = {"ok": True, **vars(found)}
         except RefusalError as refusal:
             answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
-        except BaseException as error:  # SystemExit included: a solution must not end its process in silence
+        except BaseException as error:  # SystemExit too: a solution must not end its process without a message
             message = describe_exception(error)
             if not is_of_solution(error):
-                message += f"\n{traceback.format_exc()}"  # a bug of ours
+                message += f"\n{traceback.format_exc()}"  # our own bug
             answer = {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}
         channel.send(answer)

@@ -1,4 +1,4 @@
-"""The processes of a run: start them with torch imported already, and leave none behind."""
+"""Start the processes of a run from a fork server that has imported torch, and leave none of them behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fib_rmsnorm.sandbox.process import Process, StoppedError
 from fib_rmsnorm.sandbox.role import Role
 
 _RUN_VARIABLE = "FIB_RMSNORM_RUN"
-# With our own path: `-m` would put the working folder first, where a kernel's author may well keep a triton.py.
+# Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
 _START = """\
 import os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
@@ -34,19 +34,19 @@ main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
 
 
 class ForkServer:
-    """The source of worker and judge processes; closing it ends them all."""
+    """Starts the processes of a run. Closing it ends them all."""
 
     def __init__(self, roles: Sequence[Role]) -> None:
         become_subreaper()
         self.run = uuid.uuid4().hex
-        """The run's id: every process of the run has it in its environment."""
+        """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self.escaped_sessions: set[int] = set()
-        """Of killed processes that had escaped: mostly the pid of the worker that they came from."""
+        """The sessions of killed processes that had escaped. A session's id is usually the pid of their worker."""
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for the zygote's life
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(theirs.fileno()), str(os.getpid())),
@@ -62,9 +62,9 @@ class ForkServer:
         theirs.close()
 
     def spawn(self, role: Role, environment: dict[str, str] | None = None) -> Process:
-        """Start a process of a role with variables added to its environment.
+        """Start a process of a role, with variables added to its environment.
 
-        Raises FibRmsnormError with the zygote's last words if it could not start.
+        Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         ours, theirs = socket.socketpair()
         log = Log()
@@ -81,7 +81,7 @@ class ForkServer:
             if self._stopping.is_set():
                 raise StoppedError
             if not answer:
-                raise FibRmsnormError(f"the worker processes cannot start: {self._last_words()}")
+                raise FibRmsnormError(f"cannot start worker processes: {self._last_error_line()}")
             process = Process(
                 json.loads(answer)["pid"],
                 Channel(ours.detach()),
@@ -93,21 +93,21 @@ class ForkServer:
             self._alive[process.pid] = process
         return process
 
-    def _last_words(self) -> str:
+    def _last_error_line(self) -> str:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "their parent died"
+        return lines[-1] if lines else "the fork server died without a message"
 
     def _forget(self, process: Process) -> None:
-        """Take a process that has ended off the list, and kill what it left behind."""
+        """Remove a process that has ended from the list, and kill the processes that it left."""
         with self._lock:
             self._alive.pop(process.pid, None)
         self.kill_escaped()
 
     def kill_escaped(self) -> None:
-        """Kill descendants of workers that are our children now, being orphans or made so.
+        """Kill orphaned descendants of workers, which are our children now.
 
-        The children of what is killed become ours in turn, until none is left.
+        Their own children become ours in turn, so this repeats until none is left.
         """
         while any(self._kill_if_escaped(child) for child in psutil.Process().children()):
             pass
@@ -129,28 +129,31 @@ class ForkServer:
         return True
 
     def _is_of_a_worker(self, child: psutil.Process, session: int) -> bool:
-        """It has the run's id; or, if it got rid of its environment, a worker's mark in a session that is not ours."""
-        with contextlib.suppress(psutil.Error):  # it may have forbidden to look
+        """Whether a child descends from a worker.
+
+        It has the run's id or, if it cleared its environment, a worker's mark and a session that is not ours.
+        """
+        with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
             if child.environ().get(_RUN_VARIABLE) == self.run:
                 return True
         return session != os.getsid(0) and is_marked(child.pid) and not is_marked(os.getpid())
 
     def stop(self) -> None:
-        """Kill every process of this run; nothing can be started any more."""
+        """Kill every process of this run, and let no other start."""
         self._stopping.set()
-        # First, because one that still imports torch would keep a spawn waiting, and us for its lock.
+        # The fork server first: while it imports torch, a spawn waits for it and holds the lock that we need.
         self._process.kill()
         self._process.wait()
         with self._lock:
             processes = list(self._alive.values())
         for process in processes:
-            process.signal_kill()  # all of them before any is waited for: what holds a GPU takes 0.1 s to die
+            process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
         for process in processes:
             process.kill()
         self.kill_escaped()
 
     def close(self) -> None:
-        """Kill every process of this run and release what it held."""
+        """Kill every process of this run and close the connection to the fork server."""
         self.stop()
         self._socket.close()
         self._errors.close()

@@ -1,8 +1,8 @@
-"""The process that imports torch once and forks every worker and judge from itself.
+"""The fork server: a process that imports torch once and forks every worker and judge.
 
-A worker is then there in milliseconds rather than seconds, also after a crash. It never touches CUDA, so its
-children can. Each child is forked twice: its parent dies at once, and the scheduler (a subreaper) inherits
-it, so that the scheduler itself can wait for it and see how it ended.
+A worker then starts in milliseconds rather than seconds, after a crash too. The fork server never touches CUDA, so
+its children can. Each child is forked twice: its parent exits at once and the scheduler (a subreaper) becomes its
+parent, so that the scheduler can wait for the child and see how it ended.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from fib_rmsnorm.sandbox.landlock import enter_landlock, prctl
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_FDS_PER_SPAWN = 3  # channel, log, handover
-_FIRST_TO_GO = "1000"
+_FDS_PER_SPAWN = 3  # channel, log, outputs file
+_OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
 
 
 def become_subreaper() -> None:
@@ -35,9 +35,9 @@ def become_subreaper() -> None:
 
 
 def is_marked(pid: int) -> bool:
-    """Whether a process has what all our children inherit and, without privileges, cannot undo."""
+    """Whether a process has the OOM score that our children inherit and cannot lower without privileges."""
     try:
-        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _FIRST_TO_GO
+        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _OOM_SCORE_ADJ
     except OSError:
         return False
 
@@ -45,13 +45,13 @@ def is_marked(pid: int) -> bool:
 def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
     """Import the modules of all roles, then serve spawn requests until the process `scheduler` closes its end."""
     server = socket.socket(fileno=descriptor)
-    # While we import, nothing else would tell us that the scheduler has died. (Afterwards the socket does, and
-    # does not mind which of the scheduler's threads started us.)
+    # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
+    # signal, it does not depend on the scheduler's thread that started us.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != scheduler:
         return
-    # Imported for the children's sake; with its modules loaded a fork is ready to work. What the children have in
-    # common is neither searched nor copied by their collectors.
+    # Imported for the children: a fork is ready to work at once. Frozen, so that the garbage collectors of the
+    # children neither search the shared objects nor cause copies of their pages.
     with collector_off():
         for module in modules:
             importlib.import_module(module)
@@ -90,9 +90,9 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: 
         os.setsid()
         os.write(writer, str(os.getpid()).encode())
         os.close(writer)
-        # Not before the scheduler has become the parent: the middle process's death would kill us.
+        # Wait until the scheduler is our parent. Until then, this signal would kill us when the middle process exits.
         while (parent := os.getppid()) != scheduler:
-            if parent != middle:  # the scheduler has died, and another subreaper, or init, has inherited us
+            if parent != middle:  # the scheduler has died, and another subreaper or init is our parent
                 os._exit(1)
             time.sleep(0.0005)
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -102,7 +102,7 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: 
         _redirect(log_fd)
         _limit()
         if request["runs_untrusted_code"]:
-            become_subreaper()  # so that it keeps the descendants whose parents end
+            become_subreaper()  # so that its orphaned descendants stay its children
             enter_landlock()
         environment = request["environment"]
         assert isinstance(environment, dict)
@@ -126,8 +126,8 @@ def _redirect(log_fd: int) -> None:
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
-        # Out of memory, the kernel shall choose a solution's process before any other.
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
+        # When memory runs out, Linux kills a solution's process before any other.
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)
 
 
 def _serve(module: str, channel_fd: int, outputs_fd: int) -> None:

@@ -1,7 +1,7 @@
-"""What a worker does while nobody asks it for anything: threads that run on, processes that it left.
+"""Find workers that are not idle between requests: their threads still run, or they left another process running.
 
-Seen from outside, so that nothing in the worker can hide it. The CPU time that a process takes while it should
-be idle does not depend on how loaded the machine is: an honest one takes none.
+The check runs outside the worker, where the worker cannot deceive it. It reads the CPU time of a process that should
+be idle: an honest worker takes none, however loaded the machine is.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from pathlib import Path
 
 import psutil
 
-# Threads of OpenMP spin after a parallel region before they sleep: some milliseconds, or 200 (LLVM's and
-# Intel's runtimes). Whoever still takes time after this long does not wait for anything.
-_PATIENCE_S = 0.35
-_LOOK_S = 0.015
-_SHORT_LOOK_S = 0.002
-_QUIET_LOOKS = 2  # in a row
+# After a parallel region, OpenMP's threads spin before they sleep: for some milliseconds, or for 200 with the runtimes
+# of LLVM and Intel. A thread that still takes CPU time after this long is working.
+_SETTLING_LIMIT_S = 0.35
+_SAMPLE_S = 0.015
+_SHORT_SAMPLE_S = 0.002
+_IDLE_SAMPLES = 2  # in a row
 _IDLE_SHARE = 0.05
 _CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
 _RESOURCE_TRACKER = re.compile(r"from multiprocessing\.resource_tracker import main;main\(\d+\)")
 
 
 def find_busy(pids: Collection[int]) -> dict[int, str]:
-    """What is wrong with those of some idle processes that are not idle, or not alone: 30 ms if all are honest."""
+    """Find the processes that are not idle or left another process running, and say which it is.
+
+    Takes 30 ms if there are none.
+    """
     found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid))}
     for pid, share in _measure_busy([pid for pid in pids if pid not in found]).items():
         found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
@@ -37,32 +40,34 @@ def find_busy(pids: Collection[int]) -> dict[int, str]:
 
 
 def wait_for_quiet(pids: Collection[int]) -> None:
-    """Wait until idle processes take no time from the one to be timed next, or have had time enough to end that.
+    """Wait until no process takes CPU time, or until the time limit for that has passed.
 
-    It takes 2 ms if none of them does.
+    Takes 2 ms if all are idle already.
     """
-    _measure_busy(pids, _SHORT_LOOK_S, 1)
+    _measure_busy(pids, _SHORT_SAMPLE_S, 1)
 
 
-def _measure_busy(pids: Collection[int], look_s: float = _LOOK_S, quiet_looks: int = _QUIET_LOOKS) -> dict[int, float]:
-    """The processes that go on taking CPU time, and how much: the share of a core."""
+def _measure_busy(
+    pids: Collection[int], sample_s: float = _SAMPLE_S, idle_samples: int = _IDLE_SAMPLES
+) -> dict[int, float]:
+    """The share of a core that each process takes, for those that take CPU time until the limit."""
     started = time.monotonic()
     first = {pid: _cpu_seconds(pid) for pid in pids}
-    quiet = dict.fromkeys(pids, 0)
-    while quiet and time.monotonic() - started < _PATIENCE_S:
-        before, at = {pid: _cpu_seconds(pid) for pid in quiet}, time.monotonic()
-        time.sleep(look_s)
+    watched = dict.fromkeys(pids, 0)
+    while watched and time.monotonic() - started < _SETTLING_LIMIT_S:
+        before, at = {pid: _cpu_seconds(pid) for pid in watched}, time.monotonic()
+        time.sleep(sample_s)
         allowed = _IDLE_SHARE * (time.monotonic() - at)
-        looks = {pid: looks + 1 if _cpu_seconds(pid) - before[pid] < allowed else 0 for pid, looks in quiet.items()}
-        # On a loaded machine, a thread that never waits may not get to run meanwhile.
-        quiet = {pid: count for pid, count in looks.items() if count < quiet_looks or _has_runnable_thread(pid)}
+        idle = {pid: count + 1 if _cpu_seconds(pid) - before[pid] < allowed else 0 for pid, count in watched.items()}
+        # On a loaded machine, a busy thread may not get to run during a sample.
+        watched = {pid: count for pid, count in idle.items() if count < idle_samples or _has_runnable_thread(pid)}
     elapsed = time.monotonic() - started
-    shares = {pid: (_cpu_seconds(pid) - first[pid]) / elapsed for pid in quiet}
+    shares = {pid: (_cpu_seconds(pid) - first[pid]) / elapsed for pid in watched}
     return {pid: share for pid, share in shares.items() if share > _IDLE_SHARE}
 
 
 def _cpu_seconds(pid: int) -> float:
-    """CPU time of all threads of a process, to the nanosecond where the system tells."""
+    """CPU time of all threads of a process, to the nanosecond where the system provides it."""
     try:
         return time.clock_gettime((~pid << 3) | _CLOCK_OF_PROCESS)
     except OSError:
@@ -87,7 +92,7 @@ def _describe_left_behind(pid: int) -> str | None:
             with suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
-                words = _words_of(child)
+                words = _command_line(child)
                 if words == process.cmdline():
                     return "a fork of itself"
                 if not _is_helper(words):
@@ -96,9 +101,10 @@ def _describe_left_behind(pid: int) -> str | None:
 
 
 def _is_helper(words: list[str]) -> bool:
-    """Whether a program is one that torch or Python starts once and keeps: its compile workers, its resource tracker.
+    """Whether a command line is of a helper that torch or Python starts once and keeps.
 
-    They are no strays, however busy: torch's take seconds to be ready. That an argument has their name is not enough.
+    These are torch's compile workers, which take seconds to start, and Python's resource tracker. They may be busy.
+    It is not enough that some argument has the name of one.
     """
     arguments = list(dropwhile(lambda word: word.startswith("-") and word != "-c", words[1:]))
     if arguments[:1] == ["-c"]:
@@ -113,10 +119,10 @@ def _compile_worker() -> str | None:
     return str(Path(folders[0]) / "_inductor" / "compile_worker" / "__main__.py") if folders else None
 
 
-def _words_of(process: psutil.Process) -> list[str]:
-    """Its command line, which a program that has only just started lacks for a moment."""
+def _command_line(process: psutil.Process) -> list[str]:
+    """The command line of a process; it is empty for a moment after a program starts."""
     words: list[str] = process.cmdline()
     if not any(words):
-        time.sleep(_LOOK_S)
+        time.sleep(_SAMPLE_S)
         words = process.cmdline()
     return words

@@ -1,8 +1,8 @@
 """Keep a worker from reading, tracing or signalling processes other than itself and its children.
 
-Processes of one user may otherwise read each other's memory and open files (`/proc/<pid>/mem`, `ptrace`), so the
-judge's answers could be looked up there, and the scheduler's verdict overwritten or its process killed. A Landlock
-domain ends that, for root too and without any right; where the kernel has none (before 5.13), nothing changes.
+Without this, processes of one user can read each other's memory and open files (`/proc/<pid>/mem`, `ptrace`): a worker
+could read the judge's answers, overwrite the scheduler's verdict or kill it. A Landlock domain prevents that, for root
+too, and needs no privileges. Linux before 5.13 has no Landlock; workers are not confined there.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import ctypes
 import os
 import struct
 
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, the same number on every architecture
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, with the same numbers on every architecture
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
-# A domain forbids to move files from folder to folder unless it is told otherwise, which version 1 cannot be.
+# A domain forbids moving files between folders unless a rule allows it. Version 1 has no such rule.
 _LEAST_VERSION = 2
 _MOVE_FILES = 1 << 13
 _VERSION_WITH_SCOPES = 6
@@ -30,13 +30,13 @@ def prctl(option: int, argument: int) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock that the running kernel has; 0 if it has none, or one that is of no use."""
+    """The Landlock version of the running kernel; 0 if it has none, or one that is too old."""
     version = _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
     return version if version >= _LEAST_VERSION else 0
 
 
 def enter_landlock() -> None:
-    """Enter a domain of its own, which whatever this process starts inherits; in silence if the kernel has none."""
+    """Put this process and all its descendants into a Landlock domain. Does nothing if the kernel has no Landlock."""
     version = landlock_version()
     if version == 0:
         return
@@ -46,7 +46,7 @@ def enter_landlock() -> None:
     ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     root = os.open("/", os.O_PATH)
     _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", _MOVE_FILES, root), 0)
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)  # or only root could enter
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)  # required of anyone but root
     _syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(root)
     os.close(ruleset)

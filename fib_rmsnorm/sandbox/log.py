@@ -1,4 +1,4 @@
-"""What a process prints, bounded on disk and in the Trace however much that is."""
+"""What a process prints: limited on disk and in the Trace, however much it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import tempfile
 
 _HALF = 32 << 10
-_MOST_ON_DISK = 4 << 20
+_MAX_ON_DISK = 4 << 20
 
 
 class Log:
@@ -15,7 +15,7 @@ class Log:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open for the process's life
-        # Appending, so that what is cut off here does not come back as a hole before the next line.
+        # Append mode: else the process would write on at its old offset, after a hole as long as what we cut off.
         flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags | os.O_APPEND)
         self._clear()
@@ -30,12 +30,12 @@ class Log:
         return self._file.fileno()
 
     def trim(self) -> None:
-        """Give the disk back what an endless printer took."""
-        if os.fstat(self.fileno()).st_size > _MOST_ON_DISK:
+        """Free the disk space if the process has printed too much."""
+        if os.fstat(self.fileno()).st_size > _MAX_ON_DISK:
             self._drain()
 
     def take(self) -> str:
-        """What was printed since last asked: its beginning and end if that is long."""
+        """Return what was printed since the last call; only its beginning and end if it is long."""
         self._drain()
         rest = self._length - len(self._head)
         left_out = rest - len(self._tail)

@@ -1,7 +1,7 @@
-"""Outputs from a solution's process to the judge's, through a file in memory.
+"""Transfer a worker's outputs to the judge through a file in memory.
 
-It is read and written rather than mapped: a solution may cut the file short at any moment, and whoever has
-mapped it dies of that.
+The file is read and written, not mapped: a solution may truncate it at any moment, which kills a process that has
+mapped it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 
 class OutputTransferError(Exception):
-    """The outputs expected are not there."""
+    """The expected outputs are missing."""
 
 
 def write_outputs(descriptor: int, outputs: Sequence[torch.Tensor]) -> None:
@@ -29,7 +29,10 @@ def write_outputs(descriptor: int, outputs: Sequence[torch.Tensor]) -> None:
 
 
 def read_outputs(descriptor: int, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Read the outputs as CPU tensors of the shapes and dtypes of `like`. Raises HandoverError if they end early."""
+    """Read the outputs as CPU tensors of the shapes and dtypes of `like`.
+
+    Raises OutputTransferError if they are incomplete.
+    """
     outputs = [torch.empty(tensor.shape, dtype=tensor.dtype) for tensor in like]
     offset = 0
     for tensor in outputs:
@@ -37,7 +40,7 @@ def read_outputs(descriptor: int, like: Sequence[torch.Tensor]) -> list[torch.Te
         while left:
             count = os.preadv(descriptor, [left], offset)
             if count == 0:
-                raise OutputTransferError("the outputs handed over are gone, or were never written")
+                raise OutputTransferError("the outputs were not transferred, or were removed afterwards")
             offset, left = offset + count, left[count:]
     return outputs
 

@@ -1,4 +1,4 @@
-"""A process from the scheduler's side: ask it, and be rid of it whatever it does."""
+"""A process, from the scheduler's side: ask it, and end it whatever it does."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.log import Log
 
 _POLL_S = 0.2
-_DYING_S = 0.1  # a dying process closes its channel a moment before its end can be seen
+_EXIT_DELAY_S = 0.1  # a process that exits closes its channel a moment before its exit status is there
 
 
 class ProcessDiedError(Exception):
-    """The process ended before it answered; the message says how, with the signal's name."""
+    """The process ended before it answered. The message says how, with the signal's name."""
 
 
 class ProcessTimeoutError(Exception):
     """The process did not answer in time and was killed."""
 
 
-class ProcessGreedyError(Exception):
-    """The process took more memory than it may and was killed."""
+class ProcessMemoryError(Exception):
+    """The process exceeded its memory limit and was killed."""
 
 
 class StoppedError(Exception):
@@ -49,7 +49,7 @@ class Process:
         stopping: threading.Event,
         forget: Callable[[Process], None],
     ) -> None:
-        """`stopping` is set when the run is being stopped; `forget` is called once this process has ended."""
+        """`stopping` is set when the run is being stopped. `forget` is called once this process has ended."""
         self.pid = pid
         self._stopping = stopping
         self._forget = forget
@@ -62,19 +62,19 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended, as far as we know."""
+        """Whether the process is not known to have ended."""
         return self._ended is None
 
     def request(self, message: Message, deadline: float, memory_limit: int | None = None) -> Message:
-        """Send a request and wait for its answer until `deadline` (of time.monotonic).
+        """Send a request and wait until `deadline` (a time.monotonic value) for its answer.
 
-        Raises ProcessDiedError, ProcessTimeoutError or ProcessGreedyError, and then the process is gone;
+        Raises ProcessDiedError, ProcessTimeoutError or ProcessMemoryError, and then the process is gone;
         StoppedError if the run is stopped meanwhile.
         """
         try:
             if self._channel.has_unread():
                 self._channel.receive_part()  # EOFError if it has died meanwhile
-                raise ValueError("it spoke before it was asked")
+                raise ValueError("it came before any request")
             self._channel.send(message)
             while True:
                 left = deadline - time.monotonic()
@@ -92,12 +92,15 @@ class Process:
                     raise ProcessTimeoutError
                 if memory_limit is not None and (used := self._memory()) > memory_limit:
                     self.kill()
-                    raise ProcessGreedyError(f"took {used / 2**30:.1f} GiB of {memory_limit / 2**30:.1f} allowed")
+                    used_gib, limit_gib = used / 2**30, memory_limit / 2**30
+                    raise ProcessMemoryError(f"took {used_gib:.1f} GiB of memory; the limit is {limit_gib:.1f} GiB")
         except (EOFError, OSError, ValueError) as error:
             if self._stopping.is_set():
                 raise StoppedError from None
-            how = self.kill(grace_s=_DYING_S)
-            raise ProcessDiedError(how if not isinstance(error, ValueError) else f"sent no message: {error}") from None
+            how = self.kill(grace_s=_EXIT_DELAY_S)
+            raise ProcessDiedError(
+                f"sent an invalid message: {error}" if isinstance(error, ValueError) else how
+            ) from None
 
     def _memory(self) -> int:
         """Resident bytes of the process and its descendants."""
@@ -110,7 +113,7 @@ class Process:
         return total
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill the process and its group, and say how it had ended: by itself (within `grace_s`), or by us."""
+        """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed."""
         with self._lock:
             if self._ended is None:
                 by_itself = bool(wait([self._pidfd], grace_s))
@@ -122,7 +125,7 @@ class Process:
         return self._ended
 
     def signal_kill(self) -> None:
-        """Kill the process and its group without waiting for its end; `kill` does."""
+        """Kill the process and its group, but do not wait for its end, as `kill` does."""
         with self._lock:
             if self._ended is None:
                 self._signal_kill()
@@ -134,15 +137,15 @@ class Process:
 
     @property
     def outputs_path(self) -> str:
-        """Where another process finds the outputs that this one hands over."""
+        """The path by which another process reads the outputs of this one."""
         return f"/proc/{os.getpid()}/fd/{self._outputs_file.fileno()}"
 
     def clear_outputs(self) -> None:
-        """Throw away what was handed over."""
+        """Discard the outputs that were transferred."""
         self._outputs_file.truncate(0)
 
     def take_log(self) -> str:
-        """What it wrote to stdout and stderr since last asked: its beginning and end if that is long."""
+        """Return what it printed since the last call; only its beginning and end if it is long."""
         return self._log.take()
 
 

@@ -1,4 +1,4 @@
-"""What a process of the sandbox is for."""
+"""The role of a process in the sandbox."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ class Role:
     """A kind of process that the fork server starts."""
 
     module: str
-    """Whose `main(channel, outputs_fd)` it runs; the fork server imports it once, for all of them."""
+    """The module whose `main(channel, outputs_fd)` the process runs. The fork server imports it once."""
     runs_untrusted_code: bool
-    """Whether it is confined, and keeps the descendants whose parents end."""
+    """Whether the process runs untrusted code. It is confined then, and its orphaned descendants stay its children."""

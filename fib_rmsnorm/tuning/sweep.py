@@ -10,7 +10,7 @@ from math import ceil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import MOST_INTERPRETED_BYTES, Group, Plan, Skip, fits
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits
 from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
@@ -72,7 +72,7 @@ class Sweep:
         definition = self._tunable.definition
         found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
         if is_interpreted(self._tunable, self._device):
-            found = [each for each in found if bytes_moved(definition, each) <= MOST_INTERPRETED_BYTES]
+            found = [each for each in found if bytes_moved(definition, each) <= MAX_INTERPRETED_BYTES]
         if not found:
             raise InputError(
                 f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"

@@ -16,7 +16,7 @@ from fib_rmsnorm.analysis.comparison import compare
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
-from fib_rmsnorm.evaluation.timing.latency_statistics import latency_interval, middle
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.student_t import t_quantile
 from support.trace_json import record
 
@@ -42,7 +42,7 @@ def run_of_calls(source: random.Random, latency_ms: float, by_place: float = BY_
                 for _ in range(CALLS)
             ]
         )
-        found_ms = middle([*itertools.chain(*trials)], TICK_MS)
+        found_ms = grouped_median([*itertools.chain(*trials)], TICK_MS)
         interval = latency_interval(trials, TICK_MS)
         if len(trials) >= FEWEST_TRIALS and interval.relative_to(found_ms) < INTERVAL_GOAL:
             break

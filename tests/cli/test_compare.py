@@ -213,7 +213,7 @@ def test_two_files_can_be_measured(fib, tmp_path):
 
 def test_measured_now_unknown_names_are_told(fib, full_registry):
     outcome = fib("compare", "--measure", "zz", PYTHON, "--root", full_registry.root, "--device", "cpu")
-    assert outcome.code == 2 and "'zz' is no Solution of" in outcome.err and "and no file" in outcome.err
+    assert outcome.code == 2 and "'zz' is neither a Solution of" in outcome.err and "nor a file" in outcome.err
 
 
 def test_measured_now_a_batch_too_large_for_the_device_is_refused(fib, full_registry):

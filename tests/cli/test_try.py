@@ -73,7 +73,8 @@ def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
     outcome = try_("right.py", RIGHT, "--batch-sizes", "1,2147483647")
     assert outcome.code == 2
     assert outcome.out == ""
-    assert re.fullmatch(r"fib-rmsnorm: --batch-sizes 2147483647: needs about \d+\.\d GB of \d+\.\d GB\n", outcome.err)
+    message = r"fib-rmsnorm: --batch-sizes 2147483647: needs about \d+\.\d GB of memory; the device has \d+\.\d GB\n"
+    assert re.fullmatch(message, outcome.err)
 
 
 RAISES = """\

@@ -1,4 +1,4 @@
-"""The guards against cheats, each by itself."""
+"""The guards against cheats, one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.sandbox import idle_check as strays
+from fib_rmsnorm.sandbox import idle_check
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.landlock import landlock_version
 from support.command_line import cli_environment
@@ -23,7 +23,7 @@ from support.registries import add_kernel
 
 
 class TestOutputBuffers:
-    def test_what_any_call_wrote_beyond_stays_visible(self):
+    def test_writes_beyond_an_output_stay_visible(self):
         definition = RmsNorm().define(4096)
         (workload,) = generate_workloads(definition, [2])
         buffers = OutputBuffers(definition, workload, "cpu")
@@ -34,9 +34,9 @@ class TestOutputBuffers:
         assert out.isnan().all()
 
 
-class TestStrays:
+class TestIdleCheck:
     @staticmethod
-    def look_at(code: str) -> str | None:
+    def find(code: str) -> str | None:
         started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
         with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
             process.stdout.readline()
@@ -55,31 +55,31 @@ class TestStrays:
         ],
         ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
     )
-    def test_an_honest_process_is_left_alone(self, code):
-        assert self.look_at(code) is None
+    def test_an_honest_process_is_idle(self, code):
+        assert self.find(code) is None
 
-    def test_a_thread_that_runs_on_is_found(self):
+    def test_a_thread_that_keeps_running_is_found(self):
         code = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
-        assert "of a core while nobody called it" in self.look_at(code)
+        assert "of a core while nobody called it" in self.find(code)
 
     def test_a_fork_is_found(self):
-        assert self.look_at("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
+        assert self.find("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
             "left a process running: a fork of itself"
         )
 
     def test_a_program_left_running_is_found(self):
-        assert self.look_at("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+        assert self.find("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
 
-    def test_helpers_are_known_by_what_they_run(self):
+    def test_helpers_are_recognized_by_what_they_run(self):
         entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
         tracker = "from multiprocessing.resource_tracker import main;main(5)"
-        assert strays._is_helper([sys.executable, str(entry), "--workers=2"])
-        assert strays._is_helper([sys.executable, "-B", "-c", tracker])
-        assert not strays._is_helper([sys.executable, "-c", "while True: pass", tracker])
-        assert not strays._is_helper([sys.executable, "mine.py", str(entry)])
-        assert not strays._is_helper([""])
+        assert idle_check._is_helper([sys.executable, str(entry), "--workers=2"])
+        assert idle_check._is_helper([sys.executable, "-B", "-c", tracker])
+        assert not idle_check._is_helper([sys.executable, "-c", "while True: pass", tracker])
+        assert not idle_check._is_helper([sys.executable, "mine.py", str(entry)])
+        assert not idle_check._is_helper([""])
 
-    def test_it_takes_honest_ones_little_time(self):
+    def test_idle_processes_take_little_time(self):
         with subprocess.Popen(["sleep", "60"]) as process:
             started = time.monotonic()
             assert find_busy([process.pid]) == {}
@@ -87,12 +87,12 @@ class TestStrays:
             process.kill()
 
 
-class TestWaitingForQuiet:
+class TestWaitForQuiet:
     @pytest.mark.parametrize(("busy_s", "least_s", "most_s"), [(0, 0, 0.1), (0.1, 0.1, 0.3), (9, 0.35, 1)])
-    def test_it_waits_for_a_burst_to_end_but_not_for_ever(self, monkeypatch, busy_s, least_s, most_s):
+    def test_it_waits_for_a_burst_to_end_but_not_forever(self, monkeypatch, busy_s, least_s, most_s):
         started = time.monotonic()
-        monkeypatch.setattr(strays, "_cpu_seconds", lambda _: min(busy_s, time.monotonic() - started))
-        strays.wait_for_quiet([1])
+        monkeypatch.setattr(idle_check, "_cpu_seconds", lambda _: min(busy_s, time.monotonic() - started))
+        idle_check.wait_for_quiet([1])
         assert least_s <= time.monotonic() - started < most_s
 
 
@@ -142,7 +142,7 @@ class TestSources:
     def solution(registry, text="X = 1\n"):
         return add_kernel(registry, "kernel_v1", text)
 
-    def test_what_another_solution_changed_is_written_again(self, registry, tmp_path):
+    def test_changed_sources_are_written_again(self, registry, tmp_path):
         solution = self.solution(registry)
         folder = tmp_path / "sources"
         write_sources(solution, folder)
@@ -150,7 +150,7 @@ class TestSources:
         write_sources(solution, folder)
         assert (folder / "kernel.py").read_text() == "X = 1\n"
 
-    def test_byte_code_that_another_solution_left_is_thrown_away(self, registry, tmp_path):
+    def test_foreign_byte_code_is_removed(self, registry, tmp_path):
         solution = self.solution(registry)
         folder = tmp_path / "sources"
         write_sources(solution, folder)
@@ -159,7 +159,7 @@ class TestSources:
         write_sources(solution, folder)
         assert [path.name for path in folder.rglob("*")] == ["kernel.py"]
 
-    def test_sources_that_are_right_stay_where_they_are(self, registry, tmp_path):
+    def test_correct_sources_are_left_alone(self, registry, tmp_path):
         solution = self.solution(registry)
         write_sources(solution, tmp_path / "sources")
         before = (tmp_path / "sources").stat().st_ino
@@ -168,20 +168,20 @@ class TestSources:
 
 
 class TestKeptOutputs:
-    def test_a_few_kept_outputs_are_no_cache_and_many_are(self):
-        keepsakes = KeptOutputs()
+    def test_a_few_kept_outputs_are_ignored_but_many_are_found(self):
+        kept_outputs = KeptOutputs()
         outputs = [torch.randn(4, 32) for _ in range(5)]
         for output in outputs:
-            keepsakes.remember([output])
+            kept_outputs.remember([output])
         kept = [output.clone() for output in outputs]
         del outputs, output
-        assert keepsakes.find_kept() == 5
+        assert kept_outputs.find_kept() == 5
         del kept[2:]
-        assert keepsakes.find_kept() == 0
+        assert kept_outputs.find_kept() == 0
 
-    def test_equal_elements_say_nothing(self):
-        keepsakes = KeptOutputs()
+    def test_outputs_of_equal_elements_are_ignored(self):
+        kept_outputs = KeptOutputs()
         kept = [torch.full((4, 32), float(value)) for value in range(5)]
         for output in kept:
-            keepsakes.remember([output])
-        assert keepsakes.find_kept() == 0
+            kept_outputs.remember([output])
+        assert kept_outputs.find_kept() == 0

@@ -1,4 +1,4 @@
-"""Every way of writing a kernel that is right passes."""
+"""Every correct kernel passes, however it is written."""
 
 from __future__ import annotations
 

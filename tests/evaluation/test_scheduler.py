@@ -1,4 +1,4 @@
-"""What one evaluation may do to the next, and when things happen."""
+"""Evaluations do not harm each other, and the scheduler acts in time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def statuses(traces) -> list[tuple[str, int, str]]:
     return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
 
 
-def test_a_segfault_is_told_within_a_second(registry):
+def test_a_segfault_is_reported_within_a_second(registry):
     solution = add_kernel(registry, "crash_v1", SEGFAULT)
     list(evaluate(registry, solution))  # compiles the copy that results are compared with, which takes as long
     before, crash = (t.evaluation for t in list(evaluate(registry, solution))[:2])
@@ -81,15 +81,15 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 
 
-def test_a_trace_is_recorded_before_the_next_workload_is_touched(registry):
-    """On the next workload the solution looks whether its trace of the one before has been recorded."""
+def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(registry):
+    """On the second workload, the solution checks that its trace of the first has been recorded."""
     marker = registry.root / "recorded"
     (definition,) = registry.definitions().values()
     first, second = registry.workloads(definition.name)[:2]
     assert first.axes["batch"] == 1 < second.axes["batch"]
-    look = f"    if x.shape[0] == {second.axes['batch']}:\n        open({str(marker)!r}).close()\n"
+    check = f"    if x.shape[0] == {second.axes['batch']}:\n        open({str(marker)!r}).close()\n"
     convert = "    x_fp32 = x.float()\n"
-    solution = add_kernel(registry, "looks_v1", RIGHT.replace(convert, look + convert))
+    solution = add_kernel(registry, "checks_v1", RIGHT.replace(convert, check + convert))
     plan = Plan([Group(definition, workload, (solution,)) for workload in (first, second)])
 
     def record(event):
@@ -102,8 +102,8 @@ def test_a_trace_is_recorded_before_the_next_workload_is_touched(registry):
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
 
 
-def test_the_judges_time_is_not_charged_to_the_solution(registry):
-    """The exact answer of many rows takes the judge longer than a solution may take in all."""
+def test_the_judges_time_does_not_count_against_the_budget(registry):
+    """For many rows, the judge takes longer than the whole budget of a solution."""
     from fib_rmsnorm.evaluation.worker_pool import TimeBudget, WorkerClient
 
     class Answers:
@@ -114,12 +114,12 @@ def test_the_judges_time_is_not_charged_to_the_solution(registry):
 
     from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 
-    process, allowance = Answers(), TimeBudget(10)
+    process, budget = Answers(), TimeBudget(10)
     worker = WorkerClient(process, 0.0, RunConfig(QUICK, 10))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0)
-    worker.ask(request, Called, allowance)
+    worker.ask(request, Called, budget)
     time.sleep(0.5)
-    worker.ask(request, Called, allowance)
+    worker.ask(request, Called, budget)
     assert process.left == pytest.approx(9.95, abs=0.04)
 
 
@@ -131,4 +131,4 @@ def test_closing_the_generator_stops_everything(registry):
     started = time.monotonic()
     events.close()
     assert time.monotonic() - started < 2
-    assert not [thread for thread in threading.enumerate() if "_run_lane" in thread.name]
+    assert not [thread for thread in threading.enumerate() if "_run_device" in thread.name]

@@ -1,4 +1,4 @@
-"""What the wrong kernels attack exists: an attack on a name that is gone would fail for another reason than its own."""
+"""The names that wrong kernels attack exist: an attack on a missing name would fail for the wrong reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_module(module):
 
 
 def definition_of(module, path):
-    """The module, class or function that a path leads to."""
+    """The module, class or function at a path."""
     found = read_module(module)
     for name in filter(None, path.split(".")):
         (found,) = [node for node in found.body if getattr(node, "name", None) == name]

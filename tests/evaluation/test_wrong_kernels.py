@@ -1,4 +1,4 @@
-"""Every wrong kernel in Python gets the status that its table names, and harms no other; all of them on a GPU."""
+"""Every wrong kernel in Python gets the status that its table names, and harms no other. On a GPU, so do all others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_gets_its_status(outcome, kernel, batch):
 
 @pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("kernel", NAMES)
-def test_harms_no_innocent_after_it(outcome, kernel, batch):
+def test_does_not_harm_the_solution_after_it(outcome, kernel, batch):
     innocent = outcome.innocents[kernel, batch]
     assert_unharmed(innocent)
     assert SLEEP_MS <= innocent.performance.latency_ms < 200 * SLEEP_MS

@@ -1,4 +1,4 @@
-"""The same of the wrong kernels in C++, CUDA, Triton and TileLang, beside the others to save time."""
+"""Every wrong kernel in C++, CUDA, Triton and TileLang gets the status that its table names. Apart, to save time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_gets_its_status(outcome, kernel, batch):
 
 @pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("kernel", NAMES)
-def test_harms_no_innocent_after_it(outcome, kernel, batch):
+def test_does_not_harm_the_solution_after_it(outcome, kernel, batch):
     innocent = outcome.innocents[kernel, batch]
     assert_unharmed(innocent)
     assert SLEEP_MS <= innocent.performance.latency_ms < 200 * SLEEP_MS

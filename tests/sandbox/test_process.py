@@ -31,7 +31,7 @@ def frame(data: bytes) -> bytes:
     return struct.pack("!I", len(data)) + data
 
 
-def test_a_message_is_whole_however_it_arrives(ends):
+def test_a_message_is_returned_once_it_is_complete(ends):
     channel, theirs = ends
     for byte in frame(b'{"a": 1}')[:-1]:
         theirs.send(bytes([byte]))
@@ -44,14 +44,14 @@ def test_a_message_is_whole_however_it_arrives(ends):
 @pytest.mark.parametrize(
     "data", [frame(b"no json"), frame(b"[1]"), struct.pack("!I", MAX_MESSAGE_BYTES + 1), frame(b"\xff")]
 )
-def test_what_is_no_message_is_refused(ends, data):
+def test_an_invalid_message_raises_value_error(ends, data):
     channel, theirs = ends
     theirs.send(data)
     with pytest.raises(ValueError):
         channel.receive()
 
 
-def test_a_closed_end_is_told(ends):
+def test_a_closed_end_raises_eof_error(ends):
     channel, theirs = ends
     theirs.send(b"\0\0")
     theirs.close()
@@ -89,7 +89,7 @@ def test_a_short_log_is_whole(length):
     assert log.take().encode() == data
 
 
-def test_a_log_takes_no_more_disk_the_longer_it_is_printed_to():
+def test_a_log_stays_small_on_disk():
     log = Log()
     for number in range(40):
         os.write(log.fileno(), b"%04d" % number + b"x" * 1_000_000)
@@ -100,7 +100,7 @@ def test_a_log_takes_no_more_disk_the_longer_it_is_printed_to():
     assert f"{40 * 1_000_004 - (64 << 10)} bytes left out" in text
 
 
-def test_the_workers_parent_imports_nothing_from_the_working_folder(tmp_path):
+def test_the_fork_server_imports_nothing_from_the_working_folder(tmp_path):
     """A kernel author's folder may well hold a triton.py or a torch.py."""
     for name in ("torch", "json", "triton", "pydantic"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the working folder')\n")

@@ -106,12 +106,12 @@ def evaluate_all(root: Path, kernels: list[str], device: str) -> Outcome:
             [Group(definition, w, (*(wrong[name] for name in group), innocent)) for w in workloads for group in groups]
         )
         with ForkServer(ROLES) as fork_server:
-            terms = RunConfig(
+            config = RunConfig(
                 QUICK if device == "cpu" else FEW_BUT_MANY_ENOUGH,
                 timeout_s,
                 memory_limit_bytes=MEMORY_LIMIT if device == "cpu" else 16 * MEMORY_LIMIT,
             )
-            scheduler = Scheduler(fork_server, choose_devices(device), terms)
+            scheduler = Scheduler(fork_server, choose_devices(device), config)
             events = list(scheduler.run(plan))
         assert not [event.reason for event in events if isinstance(event, Skip)]
         traces = [event.trace for event in events if isinstance(event, Evaluated)]

@@ -102,7 +102,7 @@ RING = Target("evaluation.worker.timed_calls", "TimedCalls._ring")
 BUFFERS = Target("evaluation.worker.timed_calls", "TimedCalls.buffers")
 RETURNED = Target("evaluation.worker.timed_calls", "TimedCalls._returned")
 PREPARE = Target("evaluation.worker.timed_calls", "TimedCalls.prepare")
-LOOK = Target("evaluation.worker.timed_calls", "TimedCalls.look")
+SAMPLE_OUTPUTS = Target("evaluation.worker.timed_calls", "TimedCalls.sample_outputs")
 INPUTS = Target("evaluation.worker.timed_calls", "TimedCalls._inputs")
 
 # Its inputs and outputs.

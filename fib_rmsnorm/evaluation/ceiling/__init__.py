@@ -1,4 +1,4 @@
-"""The copies that kernels are measured against: one module for each way to write one."""
+"""The ceiling: an empty kernel and the fastest copy, against which kernels are measured. One module for each copier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Copier", "CopyVariant", "choose_copier"]
 
 
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
-    """The best copier that can be built here, and why it is not a better one: None if there is none."""
+    """The best copier that can be built here, and why no better one can be; None if it is the best."""
     from fib_rmsnorm.evaluation.ceiling.torch_copy import TorchCopy
 
     reasons: list[str] = []

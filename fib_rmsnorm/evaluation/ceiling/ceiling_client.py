@@ -1,4 +1,4 @@
-"""The ceiling of each Workload, from the scheduler's side."""
+"""The scheduler's client of the ceiling process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fib_rmsnorm.schema import Ceiling, Definition, Workload
 
 
 class NoCeilingError(Exception):
-    """The ceiling could not be measured; the message says why."""
+    """The ceiling could not be measured. The message says why."""
 
 
 class CeilingClient:
-    """One device's ceiling process, replaced if it dies."""
+    """Asks the ceiling process of one device, and replaces it if it dies."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self._fork_server = fork_server
@@ -32,7 +32,7 @@ class CeilingClient:
         self._process: Process | None = None
 
     def build(self) -> None:
-        """Have the copy compiled, if it is not yet; if that fails, measuring says so."""
+        """Have the copy compiled if necessary. A failure is reported when the ceiling is measured."""
         with suppress(NoCeilingError):
             self._ask(BuildCopy(device=self._device.name, cache=cache_folder()), CopyBuilt)
 

@@ -1,4 +1,4 @@
-"""What the scheduler asks of a ceiling process, which answers with the schema's Ceiling."""
+"""The scheduler's requests to the ceiling process, which answers with the schema's Ceiling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CopyBuilt:
 
 
 class MeasureCeiling(Request):
-    """Measure an empty call, and a copy that reads and writes so many bytes."""
+    """Measure an empty call, and a copy that reads and writes given numbers of bytes."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,4 +1,4 @@
-"""A process that measures what bounds every kernel, an empty one and a copy of the same bytes."""
+"""The ceiling process: it measures an empty kernel and a copy of the same bytes, which no kernel can beat."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import median_interval, middle
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, Call, MeasurementError
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, median_interval
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
 _CALLS = 100
-_FEWEST_CALLS = 7
+_MIN_CALLS = 7
 _MEASUREMENT_MS = 60.0
-_OVERHEAD_MS = 0.2  # of a cold call, besides what is timed: the eviction, and waiting for it
+_OVERHEAD_MS = 0.2  # the untimed part of a cold call: the eviction, and waiting for it
 
 
 class DeviceCeiling:
@@ -43,23 +43,23 @@ class DeviceCeiling:
         host_us = [self._time_host()]
         with _pinned(self.copier.cores[:1]):
             empty = self._time(self.copier.empty, _CALLS, cold=cold)
-            tried = tune(self.copier.ways(bytes_read, bytes_written), self.timer, buffers, cold=cold)
+            tried = tune(self.copier.variants(bytes_read, bytes_written), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
             hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else []
         host_us.append(self._time_host())
         del buffers
         if self._device != "cpu":
-            torch.cuda.empty_cache()  # the memory is for the solutions
+            torch.cuda.empty_cache()  # leaves the memory to the solutions
         tick = self.timer.tick_ms
         interval = median_interval(copy, tick)
         return Ceiling(
-            empty_ms=middle(empty, tick),
+            empty_ms=grouped_median(empty, tick),
             empty_host_us=min((us for us in host_us if us is not None), default=None),
-            copy_ms=middle(copy, tick),
+            copy_ms=grouped_median(copy, tick),
             copy_low_ms=interval.low,
             copy_high_ms=interval.high,
-            copy_hot_ms=middle(hot, tick) if hot else None,
+            copy_hot_ms=grouped_median(hot, tick) if hot else None,
             copy_method=best.name,
             note=self._note,
             threads=list(best.cores) or None,
@@ -74,17 +74,17 @@ class DeviceCeiling:
         return [sample.span_ms for sample in timed]
 
     def _time_copy(
-        self, way: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
+        self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
     ) -> list[float]:
-        warmup = 0 if cold else PLACES  # after so many calls, every place in the buffer has been read
+        warmup = 0 if cold else PLACES  # until every place in the buffer has been read
         wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
-        calls = warmup + min(_CALLS, max(_FEWEST_CALLS, wanted))
-        timed = self.timer.measure(lambda index: bind(way, index), calls, cold=cold, budget_s=float("inf"))
+        calls = warmup + min(_CALLS, max(_MIN_CALLS, wanted))
+        timed = self.timer.measure(lambda index: bind(variant, index), calls, cold=cold, budget_s=float("inf"))
         return [sample.span_ms for sample in timed[warmup:]]
 
 
 class CeilingProcess:
-    """Measures on request, each amount once."""
+    """Measures ceilings on request, and each of them only once."""
 
     def __init__(self) -> None:
         self._devices: dict[str, DeviceCeiling] = {}
@@ -97,12 +97,12 @@ class CeilingProcess:
         return CopyBuilt()
 
     def measure(self, message: Message) -> Ceiling:
-        """Measure an empty call, and a copy that reads and writes so many bytes."""
+        """Measure an empty call, and a copy that reads and writes given numbers of bytes."""
         request = MeasureCeiling.model_validate(message)
         device = self._find_device(request.device, request.cache)
         if request not in self._measured:
             measure = partial(device.measure, request.bytes_read, request.bytes_written, cold=request.cold)
-            self._measured[request] = _insist(measure)
+            self._measured[request] = _measure_repeatedly(measure)
         return self._measured[request]
 
     def _find_device(self, device: str, cache: Path) -> DeviceCeiling:
@@ -111,18 +111,18 @@ class CeilingProcess:
         return self._devices[device]
 
 
-def _insist(measure: Callable[[], Ceiling], attempts: int = MOST_ATTEMPTS) -> Ceiling:
+def _measure_repeatedly(measure: Callable[[], Ceiling], attempts: int = MAX_ATTEMPTS) -> Ceiling:
     try:
         return measure()
     except MeasurementError as error:
         if attempts == 1:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        return _insist(measure, attempts - 1)
+        return _measure_repeatedly(measure, attempts - 1)
 
 
 @contextmanager
 def _pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Keep this thread on the given cores; on none in particular if there are none."""
+    """Keep this thread on the given cores; without any, let it run on all."""
     before = os.sched_getaffinity(0)
     if cores:
         os.sched_setaffinity(0, cores)

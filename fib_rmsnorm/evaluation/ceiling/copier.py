@@ -1,4 +1,4 @@
-"""What a copier is."""
+"""The interface of a copier."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from fib_rmsnorm.evaluation.timing.timer import Call
 
 @dataclass(frozen=True)
 class CopyVariant:
-    """One of a copier's ways to move given amounts of bytes."""
+    """One variant of a copy of given numbers of bytes."""
 
     name: str
-    """As recorded: `cuda 256x4`, `cpp 2 threads`."""
+    """The name that is recorded: `cuda 256x4`, `cpp 2 threads`."""
     bind: Callable[[torch.Tensor, torch.Tensor], Call]
-    """Makes the call for a source and a destination, which may be larger than what is moved."""
+    """Makes the call for a source and a destination, which may be larger than the copy."""
     cores: tuple[int, ...] = ()
-    """The cores that it keeps busy, on CPU."""
+    """The cores that the copy uses on a CPU."""
 
 
 class Copier(Protocol):
-    """Reads and writes given amounts of bytes, in several ways from which the fastest is to be chosen."""
+    """Reads and writes given numbers of bytes, in several variants of which the fastest is chosen."""
 
     @property
     def cores(self) -> Sequence[int]:
-        """The cores that its threads are pinned to, first that for the caller's; empty on a GPU."""
+        """The cores to which its threads are pinned, the caller's first; empty on a GPU."""
         ...
 
     @property
     def empty(self) -> Call:
-        """What a call costs that moves nothing."""
+        """A call that moves nothing."""
         ...
 
-    def ways(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """The ways worth trying for these amounts."""
+    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+        """The variants worth trying for these numbers of bytes."""
         ...

@@ -1,6 +1,6 @@
-// The copy that kernels are measured against on CPU: threads pinned to cores of their own, or those of torch's OpenMP,
-// each with an equal part. What is read beyond what is written is folded together, so that no read can be left out;
-// what is written beyond what is read is a constant.
+// The copy that kernels are measured against on a CPU: each thread copies an equal part. The threads are pinned to one
+// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them. Surplus
+// writes are of a constant.
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
@@ -24,8 +24,8 @@
 #include <immintrin.h>
 #endif
 
-// Null where the process has no OpenMP; torch's is there for all. Its threads spin for a while after each operator, so
-// they begin at once, where a helper has to wake up and to win its core from one of them.
+// Null if the process has no OpenMP. Torch's OpenMP threads spin for a while after each operator, so they start at
+// once. A helper has to wake up and to take its core from one of them.
 extern "C" {
 __attribute__((weak)) void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 __attribute__((weak)) int omp_get_max_threads();
@@ -46,7 +46,7 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// The part of [begin, end) that falls to one of `parts`, cut between cache lines.
+// One of `parts` parts of [begin, end), cut between cache lines.
 Range part_of(Range whole, int64_t part, int64_t parts) {
   const int64_t lines = (whole.size() + LINE - 1) / LINE;
   const auto cut = [&](int64_t i) { return std::min(whole.end, whole.begin + lines * i / parts * LINE); };
@@ -54,7 +54,7 @@ Range part_of(Range whole, int64_t part, int64_t parts) {
 }
 
 #if defined(__SSE2__)
-// Past the caches, which spares reading each line before it is written. `next` makes the line's words.
+// Writes past the caches, so that no line is read before it is written. `next` makes the words of a line.
 template <typename Next>
 void stream(char* to, int64_t size, const Next& next) {
   for (int64_t i = 0; i + LINE <= size; i += LINE) {
@@ -64,7 +64,7 @@ void stream(char* to, int64_t size, const Next& next) {
   _mm_sfence();
 }
 
-// The same of two pages at a time, which the memory serves at once, by the widest vectors: up to 1.3 times as fast.
+// Copies two pages at a time, which the memory serves in parallel, with the widest vectors: up to 1.3 times as fast.
 constexpr int64_t PAGE = 4096;
 
 void stream_two_pages(char* to, const char* from, int64_t size) {
@@ -155,8 +155,8 @@ struct Copy {
   }
 };
 
-// A thread on a core of its own. After a job it looks out for the next for a moment, because waking from
-// sleep takes longer than a small copy; then it sleeps, out of the way of what is measured next.
+// A thread pinned to one core. After a job it spins for a moment, because waking up takes longer than a small copy.
+// Then it sleeps, so that it does not disturb the next measurement.
 class Helper {
  public:
   explicit Helper(int core) {
@@ -185,11 +185,11 @@ class Helper {
   }
 
  private:
-  static constexpr auto LOOKOUT = std::chrono::microseconds(50);
+  static constexpr auto SPIN_TIME = std::chrono::microseconds(50);
 
   void serve() {
     for (uint64_t seen = 0;; ++seen) {
-      const auto until = std::chrono::steady_clock::now() + LOOKOUT;
+      const auto until = std::chrono::steady_clock::now() + SPIN_TIME;
       while (started_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until) {
       }
       if (started_.load(std::memory_order_acquire) == seen) {
@@ -208,7 +208,7 @@ class Helper {
   int64_t part_ = 0;
 };
 
-// Never destroyed: its threads may still run when the process ends.
+// Never destroyed, because the threads may still run when the process ends.
 std::vector<std::unique_ptr<Helper>>& helpers = *new std::vector<std::unique_ptr<Helper>>;
 
 // Starts a thread on each of the cores. The caller's thread is the first of every copy.
@@ -223,7 +223,7 @@ Copy make_copy(int64_t source, int64_t destination, int64_t read, int64_t writte
 
 void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads, int64_t streams) {
   if (threads < 1 || threads > static_cast<int64_t>(helpers.size()) + 1)
-    TVM_FFI_THROW(ValueError) << "threads: " << threads << " asked for, " << helpers.size() + 1 << " there";
+    TVM_FFI_THROW(ValueError) << "threads: expected 1 to " << helpers.size() + 1 << ", got " << threads;
   const Copy job = make_copy(source, destination, read, written, threads, streams);
   for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->start(job, i);
   job.run(0);
@@ -240,8 +240,7 @@ void copy_by_openmp(int64_t source, int64_t destination, int64_t read, int64_t w
   GOMP_parallel(run_part, &job, 0, 0);
 }
 
-// Starts OpenMP's threads, which keep to the cores that the caller may use now, and tells how many they are; 0 if
-// there is no OpenMP.
+// Starts OpenMP's threads, which stay on the cores that the caller may use now. Returns their number; 0 without OpenMP.
 int64_t start_openmp() {
   if (!GOMP_parallel || !omp_get_max_threads || !omp_get_thread_num || !omp_get_num_threads) return 0;
   GOMP_parallel([](void*) {}, nullptr, 0, 0);

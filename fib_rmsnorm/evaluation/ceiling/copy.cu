@@ -1,6 +1,6 @@
-// The copy that kernels are measured against: reads so many bytes, writes so many, and does nothing else.
-// What is read beyond what is written is folded together, so that no read can be left out; what is written
-// beyond what is read comes from registers. One kernel for every launch shape; its caller tries them.
+// The copy that kernels are measured against: it reads and writes given numbers of bytes, and does nothing else.
+// Surplus reads are folded together, so that the compiler keeps them. Surplus writes come from registers. One kernel
+// serves every launch shape; its caller tries them.
 
 #include "copy_launch.h"
 
@@ -14,10 +14,9 @@ constexpr int MAX_THREADS = 1024;
 
 __global__ void empty_kernel() {}
 
-// blockDim = (threads that share a stretch of memory, stretches). Each thread has VECS loads in flight: the
-// pointers are not __restrict__, nor the loads __ldg, because the compiler would then defer loads behind
-// stores to save registers. The variants without LOOP and FOLD are there because a kernel of a microsecond
-// pays for every line of code that it fetches from a cold cache.
+// blockDim = (threads that share a stretch of memory, stretches). Each thread has VECS loads in flight. With
+// __restrict__ pointers or __ldg, the compiler would move loads behind stores to save registers. There are variants
+// without LOOP and FOLD because a kernel of one microsecond pays for all code that it fetches from a cold cache.
 template <int VECS, bool LOOP, bool FOLD>
 __global__ void __launch_bounds__(MAX_THREADS)
     copy_kernel(const uint4* source, uint4* destination, int64_t read, int64_t written) {
@@ -43,7 +42,7 @@ __global__ void __launch_bounds__(MAX_THREADS)
     }
     first += static_cast<int64_t>(gridDim.x) * blockDim.y * (blockDim.x * VECS);
   } while (LOOP && first < (FOLD ? read : written));
-  // Never true of random contents, which the compiler cannot know.
+  // Never true for random contents, but the compiler does not know that.
   if (FOLD && (fold.x & fold.y & fold.z & fold.w) == 0xffffffffu) destination[0] = fold;
 }
 
@@ -55,7 +54,7 @@ CopyKernel select(bool loop, bool fold) {
   return fold ? copy_kernel<VECS, false, true> : copy_kernel<VECS, false, false>;
 }
 
-// Null for a number of vectors that there is no kernel for.
+// Returns null if there is no kernel for a number of vectors.
 CopyKernel select(int64_t vecs, bool loop, bool fold) {
   switch (vecs) {
     case 1: return select<1>(loop, fold);

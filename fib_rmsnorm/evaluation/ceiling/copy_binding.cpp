@@ -1,4 +1,4 @@
-// The way in to the copy on a GPU: addresses rather than tensors.
+// The binding of the copy on a GPU. It takes addresses rather than tensors.
 
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>

@@ -1,4 +1,4 @@
-"""Build a copy from the sources beside this module."""
+"""Build a copy from the sources in this folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguag
 
 
 def copy_solution(paths: Sequence[str]) -> Solution:
-    """A copy's sources, the kernel's first, as a Solution, so that it is built as any kernel is."""
+    """A copy as a Solution, so that it is built like any kernel. The kernel's source comes first."""
     file = paths[0]
     is_cuda = file.endswith(".cu")
     return Solution(
@@ -32,6 +32,6 @@ def copy_solution(paths: Sequence[str]) -> Solution:
 
 
 def load_copy(paths: Sequence[str], cache: Path) -> Callable[[str], Callable[..., Any]]:
-    """Build a copy from its sources and return what finds its functions by name. Raises BuildError."""
+    """Build a copy and return a function that finds the copy's functions by name. Raises BuildError."""
     library = build_native(copy_solution(paths), cache).binary
     return lambda symbol: load_native(library, symbol)

@@ -1,4 +1,4 @@
-"""The copy in C++, by threads on cores of their own."""
+"""The copy in C++, with one thread on each core."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.ceiling.copy_sources import load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
-# Less is not worth a thread's start, nor going past the caches.
-_LEAST_BYTES_PER_THREAD = 8 << 10
-_LEAST_BYTES_STREAMED = 1 << 20
+# Fewer bytes are not worth the start of a thread, or a store that bypasses the caches.
+_MIN_BYTES_PER_THREAD = 8 << 10
+_MIN_BYTES_STREAMED = 1 << 20
 
 
-# By how many pages past the caches at a time.
+# The names of stores by how many pages they write past the caches at a time.
 _STREAMS = {0: "", 1: ", streaming", 2: ", streaming two pages at a time"}
 
 
 class CppCopy:
-    """memcpy, or stores that pass the caches by, in 1 to as many threads as there are cores."""
+    """memcpy, or stores that bypass the caches, with one thread up to one on each core."""
 
     def __init__(self, cache: Path) -> None:
         find = load_copy(("copy.cpp",), cache)
@@ -34,26 +34,26 @@ class CppCopy:
         self._can_stream: bool = find("can_stream")()
         find("start_helpers")(self.cores[1:])
 
-    def ways(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """Powers of two of pinned threads, all of them, and torch's own; with plain and with streaming stores."""
+    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+        """Pinned threads (powers of two, and all) and torch's OpenMP threads, with plain and with streaming stores."""
         moved = bytes_read + bytes_written
-        most = max(1, min(len(self.cores), moved // _LEAST_BYTES_PER_THREAD))
+        most = max(1, min(len(self.cores), moved // _MIN_BYTES_PER_THREAD))
         counts = [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
-        streams = _STREAMS if self._can_stream and bytes_written >= _LEAST_BYTES_STREAMED else [0]
+        streams = _STREAMS if self._can_stream and bytes_written >= _MIN_BYTES_STREAMED else [0]
         amounts = (bytes_read, bytes_written)
-        ways = [self._pinned_way(amounts, threads, pages) for threads in reversed(counts) for pages in streams]
+        variants = [self._pinned_variant(amounts, threads, pages) for threads in reversed(counts) for pages in streams]
         if 1 < self._openmp_threads <= most:
-            ways += [self._openmp_way(amounts, pages) for pages in streams]
-        return ways
+            variants += [self._openmp_variant(amounts, pages) for pages in streams]
+        return variants
 
-    def _pinned_way(self, amounts: tuple[int, int], threads: int, streams: int) -> CopyVariant:
+    def _pinned_variant(self, amounts: tuple[int, int], threads: int, streams: int) -> CopyVariant:
         def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
             return partial(self._copy, source.data_ptr(), destination.data_ptr(), *amounts, threads, streams)
 
         name = f"cpp {threads} thread{'s' * (threads > 1)}{_STREAMS[streams]}"
         return CopyVariant(name, bind, tuple(self.cores[:threads]))
 
-    def _openmp_way(self, amounts: tuple[int, int], streams: int) -> CopyVariant:
+    def _openmp_variant(self, amounts: tuple[int, int], streams: int) -> CopyVariant:
         def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
             return partial(self._copy_by_openmp, source.data_ptr(), destination.data_ptr(), *amounts, streams)
 
@@ -61,7 +61,7 @@ class CppCopy:
 
 
 def _cores_to_use() -> list[int]:
-    """The cores that this process may use: one of each physical core before any that shares it."""
+    """The cores that this process may use, with the second hardware threads of physical cores last."""
     cores = sorted(os.sched_getaffinity(0))
     firsts: dict[str, int] = {}
     for core in cores:

@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.timing.timer import Call
 
 SOURCES = ("copy.cu", "copy_launch.h", "copy_binding.cpp")
 _VECTOR_BYTES = 16
-_RESIDENT_THREADS = 2048  # per multiprocessor: 1536 on some, which is near enough for choosing what to try
+_RESIDENT_THREADS = 2048  # per multiprocessor; some have 1536, which makes little difference here
 _WARP = 32
 
 
@@ -23,13 +23,13 @@ class _Shape:
     """A launch shape."""
 
     threads: int
-    """That share a stretch of memory."""
+    """Threads that share a stretch of memory."""
     vecs: int
     """Vectors of 16 bytes that each thread has in flight."""
     stretches: int = 1
-    """Per block."""
+    """Stretches of memory per block."""
     blocks_per_multiprocessor: int = 0
-    """0: as many blocks as cover the bytes. Else so many, which loop over the bytes in strides of the grid."""
+    """Blocks per multiprocessor, which loop over the bytes in strides of the grid; 0 for a grid that covers them."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ class _Shape:
         return max(1, min(covering, most))
 
     def is_worth_trying(self, vectors: int, multiprocessors: int) -> bool:
-        """Not if it leaves multiprocessors idle that fewer vectors per thread would use, nor if it only loops once."""
+        """Whether the shape suits the size: it loops at least twice, and leaves no multiprocessor needlessly idle."""
         threads = vectors / self.vecs
         if self.blocks_per_multiprocessor:
             resident = self.blocks_per_multiprocessor * self.threads * multiprocessors
@@ -79,18 +79,18 @@ class CudaCopy:
         self._copy_by_driver = find("copy_by_driver")
         self._multiprocessors: int = torch.cuda.get_device_properties(device).multi_processor_count
 
-    def ways(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """The launch shapes that suit the amounts; the driver's own copy too, where as much is written as read.
+    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+        """The launch shapes that suit the numbers of bytes, and the driver's copy if both numbers are equal.
 
-        Amounts are rounded up to vectors: memory moves in sectors of two vectors, so that is no more work.
+        Bytes are rounded up to vectors. That adds no work, because memory moves in sectors of two vectors.
         """
         read, written = (-(-amount // _VECTOR_BYTES) for amount in (bytes_read, bytes_written))
         vectors = max(read, written)
         shapes = [shape for shape in _SHAPES if shape.is_worth_trying(vectors, self._multiprocessors)]
-        ways = [CopyVariant(shape.name, partial(self._bind, shape, read, written)) for shape in shapes]
+        variants = [CopyVariant(shape.name, partial(self._bind, shape, read, written)) for shape in shapes]
         if bytes_read == bytes_written:
-            ways.append(CopyVariant("cudaMemcpyAsync", partial(self._bind_driver, bytes_read)))
-        return ways
+            variants.append(CopyVariant("cudaMemcpyAsync", partial(self._bind_driver, bytes_read)))
+        return variants
 
     def _bind(self, shape: _Shape, read: int, written: int, source: torch.Tensor, destination: torch.Tensor) -> Call:
         blocks = shape.blocks(max(read, written), self._multiprocessors)

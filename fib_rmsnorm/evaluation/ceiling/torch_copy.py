@@ -1,4 +1,4 @@
-"""torch's copy: where nothing can be compiled."""
+"""The copy by torch, for machines where nothing can be compiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.timing.timer import Call
 
 
 class TorchCopy:
-    """copy_ for what is both read and written; the surplus is folded or filled."""
+    """Uses copy_ for bytes that are both read and written. Surplus reads are folded, surplus writes filled."""
 
     cores = ()
 
@@ -17,12 +17,12 @@ class TorchCopy:
         self._device = device
 
     def empty(self) -> None:
-        """Launch next to nothing, since torch has no empty kernel."""
+        """Launch almost nothing: torch has no empty kernel."""
         if self._device != "cpu":
             torch.cuda._sleep(0)  # type: ignore[no-untyped-call]
 
-    def ways(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """The only way."""
+    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+        """The only variant."""
 
         def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
             both = min(bytes_read, bytes_written)

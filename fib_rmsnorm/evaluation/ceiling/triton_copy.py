@@ -1,4 +1,4 @@
-"""The copy in Triton: for a GPU on a machine without nvcc."""
+"""The copy in Triton, for GPUs of machines without nvcc."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _copy(source, destination, read, written, BLOCK: tl.constexpr):  # type: ign
     index = start + tl.arange(0, BLOCK)
     words = tl.load(source + index, mask=index < read, other=0)
     tl.store(destination + index, words, mask=index < written)
-    if start + BLOCK > written:  # folds what is only read, so that the reads cannot be left out
+    if start + BLOCK > written:  # folds words that are only read, so that the compiler keeps the reads
         fold = tl.xor_sum(tl.where(index >= written, words, 0), axis=0)
         tl.store(destination, fold, mask=fold == -1)
 
@@ -33,7 +33,7 @@ def _nothing():  # type: ignore[no-untyped-def] # noqa: ANN202
 
 
 class TritonCopy:
-    """One block of words per program."""
+    """A copy in which each program moves one block of words."""
 
     cores = ()
 
@@ -42,7 +42,7 @@ class TritonCopy:
         """Launch an empty kernel."""
         _nothing[(1,)](num_warps=1)
 
-    def ways(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
         """Several block sizes."""
         read, written = (-(-amount // _WORD_BYTES) for amount in (bytes_read, bytes_written))
         return [

@@ -1,1 +1,1 @@
-"""The judge, a process that alone knows the right answers, and the client through which the scheduler asks it."""
+"""The judge, the only process that knows the right answers; and the client through which the scheduler asks it."""

@@ -1,4 +1,4 @@
-"""A process that alone knows the right answers, and compares the outputs of workers with them."""
+"""The judge's process, the only one that knows the right answers: it compares the outputs of workers with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
 from fib_rmsnorm.schema import Definition
 
-_MOST_EXPLAINED_BYTES = 64 << 20
+_MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
 
 
@@ -31,11 +31,11 @@ class _Expected:
     case: Case
     outputs: list[torch.Tensor]
     reference: list[torch.Tensor] | None = None
-    """What the Definition's reference gives, where `outputs` are exacter."""
+    """The outputs of the Definition's reference, if `outputs` are more exact."""
 
 
 class Judge:
-    """Computes each case's expected outputs once and keeps those of the current Workload."""
+    """Computes the expected outputs of each case once, and keeps those of the current Workload."""
 
     def __init__(self) -> None:
         self._current: tuple[str, str] | None = None
@@ -43,7 +43,7 @@ class Judge:
         self._fresh_inputs: FreshInputs | None = None
 
     def compare(self, message: Message) -> Verdict:
-        """Compare the outputs that were transferred with the right ones."""
+        """Compare the outputs that were transferred with the expected ones."""
         request = Compare.model_validate(message)
         expected = self._expect(request)
         try:
@@ -81,14 +81,16 @@ class Judge:
         return self._fresh_inputs
 
     def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
-        """Whether wrong outputs would have been right with one input of an earlier call, or with all of them."""
+        """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
         definition, settings = request.definition, request.settings
-        if sum(output.nbytes for output in expected.outputs) > _MOST_EXPLAINED_BYTES:
+        if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
         def is_right(outputs: list[torch.Tensor]) -> bool:
             pairs = list(zip(actuals, outputs, strict=True))
-            samples = [(_sample(actual), _sample(right)) for actual, right in pairs]  # mostly tells already
+            samples = [
+                (_sample(actual), _sample(right)) for actual, right in pairs
+            ]  # usually enough to see that they differ
             return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
 
         before = len(self._cases) if request.case is None else request.case
@@ -113,11 +115,11 @@ class Judge:
 def _judge_output(request: Compare, expected: _Expected, index: int, actual: torch.Tensor) -> OutputVerdict:
     right, settings = expected.outputs[index], request.settings
     comparison = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds)
-    # Hundreds of timed calls are right, and nobody asks how much.
-    is_asked = request.case is not None or comparison.mismatched
+    # Hundreds of timed calls are right, and their distances are not reported.
+    is_reported = request.case is not None or comparison.mismatched
     return OutputVerdict(
         comparison,
-        ulp=measure_ulp(actual, right) if is_asked else None,
+        ulp=measure_ulp(actual, right) if is_reported else None,
         reference_ulp=measure_ulp(expected.reference[index], right) if expected.reference else None,
     )
 
@@ -128,16 +130,16 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:
-    """How many elements of the outputs are still what they were before the call."""
+    """Say how many elements of the outputs still hold poison; None if none does."""
     count = 0
     for actual, right in zip(actuals, expected, strict=True):
         elements = [as_bytes(tensor).view(-1, tensor.element_size()) == POISON for tensor in (actual, right)]
         count += int((elements[0].all(dim=1) & ~elements[1].all(dim=1)).sum().item())
-    return f"{count} elements were never written, or computed from what was there before" if count else None
+    return f"{count} elements were never written, or were computed from the buffer's old contents" if count else None
 
 
 def _compute(definition: Definition, inputs: dict[str, Any]) -> tuple[list[torch.Tensor], bool]:
-    """The right outputs, and whether they are exact (the operator is known) or the reference's."""
+    """The expected outputs, and whether they are exact: those of a known operator are, those of a reference are not."""
     operator = find_operator(definition)
     if operator:
         return list(operator.compute_exact(inputs)), True

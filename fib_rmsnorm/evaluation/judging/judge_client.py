@@ -1,4 +1,4 @@
-"""Judging from the scheduler's side: call the solution on every case, have the judge compare, sum it up."""
+"""The scheduler's client of the judge: it has a solution called on every case and its outputs compared."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from fib_rmsnorm.schema import Correctness, Definition, Workload
 
 
 class ReferenceFailedError(FibRmsnormError):
-    """The Definition's reference cannot be computed, so nothing can be judged by it."""
+    """The Definition's reference failed, so nothing can be compared with it."""
 
 
 class JudgeClient:
-    """One device's judge process, replaced if it dies. Several threads may ask it, which answers one by one."""
+    """Asks the judge process of one device, and replaces it if it dies. Threads may share it and take turns."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self._fork_server = fork_server
@@ -36,16 +36,16 @@ class JudgeClient:
         self._lock = threading.Lock()
 
     def call(self, workload: Workload, case: int, worker: WorkerClient, budget: TimeBudget) -> Called:
-        """Have the Solution called on a case, and its outputs transferred. Raises EvaluationFailedError if it fails."""
+        """Have a worker call its Solution on a case. Raises EvaluationFailedError if the call fails."""
         return worker.ask(Call(workload=workload, case=case), Called, budget)
 
     def judge(
         self, definition: Definition, workload: Workload, worker: WorkerClient, first: Called, budget: TimeBudget
     ) -> Correctness:
-        """Compare the outputs of the Solution's call on the first case, and call it on all others.
+        """Judge the outputs of the first case, which was called already; then call and judge all other cases.
 
-        Raises EvaluationFailedError if a call fails or any output is wrong, ReferenceFailedError if there is nothing
-        to compare with.
+        Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
+        cannot be computed.
         """
         verdicts: list[Verdict] = []
         faults: list[str] = []
@@ -55,7 +55,7 @@ class JudgeClient:
             verdicts.append(self._compare(request, worker))
             faults += _describe_faults(verdicts[-1], called, list(definition.outputs))
             if called.changed_outputs:
-                break  # whatever still works on this call would disturb the next
+                break  # work that this call has left running would disturb the next
         correctness = _sum_up(verdicts, list(definition.outputs))
         if faults:
             raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
@@ -64,7 +64,7 @@ class JudgeClient:
     def judge_timed_call(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
     ) -> None:
-        """Judge one of the timed calls since this was last asked. Raises EvaluationFailedError if it was wrong."""
+        """Judge one of the calls timed since the last one judged. Raises EvaluationFailedError if it was wrong."""
         revealed = worker.ask(Reveal(), Revealed, budget)
         request = self._make_request(
             definition, workload, worker, number=revealed.number, earlier=revealed.earlier, explain=True
@@ -88,7 +88,7 @@ class JudgeClient:
     def _compare(self, request: Compare, worker: WorkerClient) -> Verdict:
         with self._lock:
             verdict = self._ask(request)
-        worker.process.clear_outputs()  # or a later call could pass by what an earlier one wrote
+        worker.process.clear_outputs()  # otherwise a later call could pass with the outputs of this one
         if verdict.missing is not None:
             worker.process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
@@ -110,7 +110,7 @@ class JudgeClient:
 
 def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:
     call = f"{verdict.case}: the call"
-    faults = [f"{call} had returned when its output {name!r} still changed" for name in effects.changed_outputs]
+    faults = [f"{call} changed its output {name!r} after it had returned" for name in effects.changed_outputs]
     if verdict.hint:
         faults.append(f"{verdict.case}: {verdict.hint}")
     for name, output in zip(names, verdict.outputs, strict=True):
@@ -127,7 +127,7 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
 
 
 def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:
-    """Upstream's two errors are those on the Workload's own inputs; the hard cases are in `extra`."""
+    """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
     own = [output.comparison for output in verdicts[0].outputs]
     return Correctness(
         max_absolute_error=max((found.max_absolute_error for found in own), default=0.0),

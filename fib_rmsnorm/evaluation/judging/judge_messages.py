@@ -1,4 +1,4 @@
-"""What the scheduler asks of the judge, and what the judge answers."""
+"""The scheduler's requests to the judge, and the judge's answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fib_rmsnorm.schema import Definition, Settings, Workload
 
 
 class Compare(Request):
-    """Compare the outputs that a worker transferred with the right ones.
+    """Compare the outputs that a worker transferred with the expected ones.
 
-    They belong to a `case`, or to the timed call whose inputs are those of a `number`.
+    The outputs are those of a `case`, or of the timed call whose inputs have a `number`.
     """
 
     doing: ClassVar[str] = "comparing"
@@ -27,33 +27,33 @@ class Compare(Request):
     case: int | None = None
     number: int | None = None
     earlier: list[int] = Field(default_factory=list)
-    """Numbers of the inputs of some timed calls before it."""
+    """The numbers of the inputs of some earlier timed calls."""
     device: str
     dataset: Path | None
     settings: Settings
     outputs_path: str
     explain: bool
-    """Whether wrong outputs are to be explained, if they tell how they came about."""
+    """Whether to look for the cause of wrong outputs."""
 
 
 @dataclass(frozen=True)
 class OutputVerdict:
-    """One output beside the right one."""
+    """One output compared with the expected one."""
 
     comparison: Comparison
     ulp: UlpStatistics | None
-    """None for right outputs of timed calls, of which there are hundreds."""
+    """Distances of the output; None for right outputs of timed calls, of which there are hundreds."""
     reference_ulp: UlpStatistics | None
-    """Of the Definition's reference, where the right output is more exact; for the Workload's own inputs only."""
+    """Distances of the reference's output, if the expected one is more exact; only for the Workload's own inputs."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found about one call."""
+    """The judge's findings on one call."""
 
     case: str
     missing: str | None
-    """Why there are no outputs to judge."""
+    """The reason why there are no outputs to judge."""
     outputs: list[OutputVerdict]
     hint: str | None
-    """How wrong outputs came about."""
+    """The cause of wrong outputs, if the judge found it."""

@@ -1,4 +1,4 @@
-"""Is an output right? Elementwise |error| <= rtol * |expected| + atol, and never right by accident."""
+"""Compare an output with the expected one: in each element, |error| <= rtol * |expected| + atol."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UPSTREAM_EPS = 1e-8  # upstream divides by |expected| + 1e-8; its readers expec
 
 
 def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """The tolerances to apply: those given, and the dtype's own for each that is None."""
+    """The tolerances to apply: the given ones, and the dtype's own for each that is None."""
     default = _TOLERANCES.get(dtype, _COARSE_FLOAT if dtype.is_floating_point else (0.0, 0.0))
     return (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
 
 
 @dataclass
 class Comparison:
-    """What the comparison of one output found."""
+    """The differences between one output and the expected one."""
 
     max_absolute_error: float = 0.0
     max_relative_error: float = 0.0
@@ -37,7 +37,7 @@ class Comparison:
     rtol: float = 0.0
     atol: float = 0.0
     worst: str = ""
-    """Where the error exceeds its bound the most, in words; empty if it never does."""
+    """A description of the element whose error exceeds its bound the most; empty if none does."""
     failing_kinds: list[str] = field(default_factory=list)
 
 
@@ -48,9 +48,9 @@ def compare(
     atol: float | None = None,
     row_kinds: Sequence[str] = (),
 ) -> Comparison:
-    """Compare an output with what was expected, both of one shape and dtype, block by block.
+    """Compare an output with the expected one, of the same shape and dtype, block by block.
 
-    A NaN or infinity matches only its like, whatever the tolerances. `max_absolute_error` and
+    A NaN matches only a NaN and an infinity only the same one, whatever the tolerances. `max_absolute_error` and
     `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
     what float32 cannot hold.
     """
@@ -92,7 +92,10 @@ def _describe_worst(a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, firs
 
 
 def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """|a - e| with equal non-finite values at no distance, others at infinity; and how far it is over bound."""
+    """The errors |a - e|, and by how much they exceed their bounds.
+
+    The error is 0 for equal values that are not finite, and infinite if only one value is finite.
+    """
     if not e.dtype.is_floating_point:
         # Distinct integers beyond 2^53 can be equal in float64, and are at least 1 apart.
         distance = (a.double() - e.double()).abs().clamp(min=1)
@@ -104,6 +107,6 @@ def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple
     error = (a - e).abs()
     same = (a == e) | (a.isnan() & e.isnan())
     error = torch.where(same, 0.0, torch.where(a.isfinite() & e.isfinite(), error, infinity))
-    # No bound is infinite, where the expected value or the tolerance is: an infinite error is beyond any.
+    # Bounds are finite even where the expected value or the tolerance is not, so an infinite error exceeds each.
     bound = torch.where(e.isfinite(), rtol * e.abs() + atol, 0.0).nan_to_num(nan=0.0)
     return error, torch.where(error > bound, error - bound, 0.0)

@@ -1,4 +1,4 @@
-"""Distance in units in the last place (ULP): how many floating-point numbers lie between two."""
+"""Distances in units in the last place (ULP): the number of floating-point steps between two values."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class UlpStatistics:
 
 
 def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics | None:
-    """Count the distances, block by block; None for dtypes without such a notion here (8-bit floats, integers).
+    """Count the distances, block by block; None for integers and 8-bit floats.
 
-    A pair with a NaN or an infinity on one side only counts as 17+ and not in the mean.
+    A pair of which only one value is finite counts as 17+, and not in the mean.
     """
     if not expected.dtype.is_floating_point or expected.dtype.itemsize not in _SIGNED:
         return None
@@ -45,7 +45,7 @@ def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics |
 
 
 def _ordered(values: torch.Tensor) -> torch.Tensor:
-    """Integers in the order of the floating-point numbers, one step for each; both zeros are 0."""
+    """Map floating-point numbers to integers in the same order, one step apart; both zeros become 0."""
     bits = values.contiguous().view(_SIGNED[values.dtype.itemsize]).to(torch.int64)
     sign = 1 << (8 * values.dtype.itemsize - 1)
     return torch.where(bits < 0, -(bits + sign), bits)

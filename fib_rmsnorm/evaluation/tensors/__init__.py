@@ -1,1 +1,1 @@
-"""The tensors of calls, made alike in a worker and in the judge: inputs, output buffers, what was returned."""
+"""Inputs, output buffers and returned outputs of calls. A worker and the judge make equal inputs by themselves."""

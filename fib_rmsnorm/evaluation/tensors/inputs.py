@@ -1,4 +1,4 @@
-"""A Workload's tensors, from its uuid: the same on every machine of a kind."""
+"""Generate a Workload's inputs from its uuid: the same on every machine of the same kind."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Worklo
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """The torch dtype that a Definition names. Raises InputError for one this torch lacks."""
+    """The torch dtype that a Definition names. Raises InputError if the installed torch lacks it."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise InputError(f"this torch has no dtype {name!r}")
+        raise InputError(f"torch {torch.__version__} has no dtype {name!r}; install a newer version")
     return dtype
 
 
@@ -34,7 +34,7 @@ def shape_of(definition: Definition, workload: Workload, name: str) -> list[int]
 def generate_inputs(
     definition: Definition, workload: Workload, device: str, dataset: Path | None = None
 ) -> dict[str, Any]:
-    """Make a Workload's inputs in the Definition's order; random ones are N(0, 1) seeded by uuid and name.
+    """Make a Workload's inputs in the Definition's order. Random ones are N(0, 1), seeded by uuid and name.
 
     Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
     """
@@ -73,15 +73,15 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
     from safetensors import safe_open
 
     if dataset is None:
-        raise InputError(f"{given.path}: a safetensors input needs the dataset's folder")
+        raise InputError(f"{given.path}: cannot load a safetensors input without the dataset's folder")
     path = (dataset / given.path).resolve()
     if not path.is_relative_to(dataset.resolve()):
-        raise InputError(f"{given.path}: leads out of the dataset {dataset}")
+        raise InputError(f"{given.path}: is outside the dataset {dataset}")
     if not path.is_file():
         raise InputError(f"no such file: {path}")
     with safe_open(path, framework="pt") as file:
         if given.tensor_key not in file.keys():  # noqa: SIM118 - not a dict
-            raise InputError(f"{path}: holds no tensor {given.tensor_key!r}")
+            raise InputError(f"{path}: has no tensor {given.tensor_key!r}")
         tensor: torch.Tensor = file.get_tensor(given.tensor_key)
         return tensor
 
@@ -92,14 +92,14 @@ class Case:
 
     name: str
     workload: Workload
-    """Whose axes the inputs and outputs have: the one that is judged, or one near it."""
+    """The Workload whose axes the inputs and outputs have: the judged one, or one of a similar, awkward size."""
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...] = ()
 
 
 def count_cases(definition: Definition, workload: Workload) -> int:
-    """How many cases there are: the Workload's own inputs, the operator's hard ones, and an awkward size."""
-    return 1 + _count_hard_cases(definition, workload) + (_find_awkward(definition, workload) is not None)
+    """The number of cases: the Workload's own inputs, the operator's hard ones, and an awkward size."""
+    return 1 + _count_hard_cases(definition, workload) + (_make_awkward_workload(definition, workload) is not None)
 
 
 def _count_hard_cases(definition: Definition, workload: Workload) -> int:
@@ -107,8 +107,8 @@ def _count_hard_cases(definition: Definition, workload: Workload) -> int:
     return operator.count_hard_cases(definition, dict(workload.axes)) if operator else 0
 
 
-def _find_awkward(definition: Definition, workload: Workload) -> Workload | None:
-    """A Workload of an awkward size; None for an operator not known here, or a file that has the size it has."""
+def _make_awkward_workload(definition: Definition, workload: Workload) -> Workload | None:
+    """A Workload of an awkward size; None if the operator is unknown, or if a file determines the size."""
     operator = find_operator(definition)
     if operator is None:
         return None
@@ -117,13 +117,13 @@ def _find_awkward(definition: Definition, workload: Workload) -> Workload | None
     for name, spec in definition.inputs.items():
         if changed.intersection(spec.shape or ()) and isinstance(workload.inputs.get(name), SafetensorsInput):
             return None
-    # Another uuid makes other inputs: a smaller tensor of the same seed would begin like the Workload's own.
+    # Another uuid gives other inputs: with the same seed, a smaller tensor would begin like the Workload's own.
     return workload.model_copy(update={"axes": axes, "uuid": f"{workload.uuid} {axes}"}) if changed else None
 
 
 def make_case(definition: Definition, workload: Workload, case: int, device: str, dataset: Path | None = None) -> Case:
     """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
-    awkward = _find_awkward(definition, workload)
+    awkward = _make_awkward_workload(definition, workload)
     if awkward is not None and case > _count_hard_cases(definition, workload):
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, awkward, generate_inputs(definition, awkward, device, dataset))

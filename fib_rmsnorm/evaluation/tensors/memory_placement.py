@@ -1,8 +1,8 @@
-"""Where tensors of timed calls lie in memory.
+"""Place the tensors of timed calls at random addresses.
 
-That decides which slices of a GPU's L2 cache and which channels of its memory serve them. On an H200, medians of one
-kernel of 2 to 3 us lay up to 2% apart from place to place, and within 0.5% at the same place: a process whose
-tensors stay where they are repeats its own number well, and not that of the next process.
+The address decides which slices of a GPU's L2 cache and which memory channels serve a tensor. On an H200, medians of
+one kernel of 2 to 3 us differed by up to 2% between places, and by 0.5% at the same place: a process that never moves
+its tensors reproduces its own number well, but not that of another process.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _SPARE_BYTES = 8 << 20
 _ALIGNMENT = 512
 
 
-def allocate_anywhere(nbytes: int, device: str) -> torch.Tensor:
-    """Bytes at a random place of an allocation that is larger; on a CPU, just bytes."""
+def allocate_at_random_place(nbytes: int, device: str) -> torch.Tensor:
+    """Allocate bytes: on a GPU at a random place of a larger allocation, on a CPU anywhere."""
     if device == "cpu":
         return torch.empty(nbytes, dtype=torch.uint8)
     memory = torch.empty(nbytes + _SPARE_BYTES, dtype=torch.uint8, device=device)
@@ -24,9 +24,9 @@ def allocate_anywhere(nbytes: int, device: str) -> torch.Tensor:
     return memory[offset : offset + nbytes]
 
 
-def move_anywhere(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values at a random place; on a CPU, the tensor itself."""
+def copy_to_random_place(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a contiguous tensor to a random place. Returns the tensor itself on a CPU, or if it is not contiguous."""
     if tensor.device.type == "cpu" or not tensor.is_contiguous():
         return tensor
-    place = allocate_anywhere(tensor.nbytes, str(tensor.device))
+    place = allocate_at_random_place(tensor.nbytes, str(tensor.device))
     return place.view(tensor.dtype).view(tensor.shape).copy_(tensor)

@@ -1,34 +1,34 @@
-"""Output buffers that show what was written: poisoned inside, and with red zones around."""
+"""Output buffers that show what a call wrote: they are filled with poison and lie between red zones."""
 
 from __future__ import annotations
 
 import torch
 
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
-from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_anywhere
+from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
 from fib_rmsnorm.schema import Definition, Workload
 
-# All ones: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
+# All bits set: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
 POISON = 255
-# An index that is off by one is mostly off by one row: the zones are a few rows wide.
+# An index that is off by one is usually off by one row, so the zones are a few rows wide.
 _RED_ZONE_ROWS = 4
-_LEAST_RED_ZONE_BYTES = 4096
+_MIN_RED_ZONE_BYTES = 4096
 _ALIGNMENT = 512
 
 _KEPT_CALLS = 4
-"""Outputs of so many of the last calls are kept."""
-_FEWER_KEPT_BYTES = 256 << 20
+"""The number of recent calls whose outputs are kept."""
+_LARGE_OUTPUT_BYTES = 256 << 20
 
-address_of = torch.Tensor.data_ptr  # a tensor that a solution had may have got a `data_ptr` of its own
+address_of = torch.Tensor.data_ptr  # the class's, because a solution can set another `data_ptr` on a tensor
 
 
 def count_kept_calls(output_bytes: int) -> int:
-    """Of how many calls the outputs are kept: fewer if they are large."""
-    return _KEPT_CALLS if output_bytes < _FEWER_KEPT_BYTES else _KEPT_CALLS // 2
+    """The number of recent calls whose outputs are kept: half as many if the outputs are large."""
+    return _KEPT_CALLS if output_bytes < _LARGE_OUTPUT_BYTES else _KEPT_CALLS // 2
 
 
 class OutputBuffers:
-    """One set of a Definition's outputs."""
+    """Buffers for one set of a Definition's outputs."""
 
     def __init__(self, definition: Definition, workload: Workload, device: str) -> None:
         self._zones: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -38,7 +38,7 @@ class OutputBuffers:
             dtype = torch_dtype(spec.dtype.value)
             shape = torch.Size(shape_of(definition, workload, name) or [])
             zone = _zone_bytes(shape, dtype)
-            raw = allocate_anywhere(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
+            raw = allocate_at_random_place(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
             inside = raw[zone : raw.numel() - zone]
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
             self._insides.append(inside)
@@ -46,12 +46,12 @@ class OutputBuffers:
         self._addresses = [address_of(tensor) for tensor in self.tensors]
 
     def poison(self) -> None:
-        """Make every element one that the kernel has yet to write. The red zones keep what any call did to them."""
+        """Fill the outputs with poison. The red zones are not restored, so they show the writes of every call."""
         for inside in self._insides:
             inside.fill_(POISON)
 
     def moved(self) -> list[str]:
-        """Names of the outputs that a call has given other memory, which their caller knows nothing of."""
+        """Names of the outputs to which a call has given other memory, where their caller does not look."""
         places = zip(self._zones, self.tensors, self._addresses, strict=True)
         return [name for name, tensor, address in places if address_of(tensor) != address]
 
@@ -59,7 +59,7 @@ class OutputBuffers:
         """Names of the outputs beyond whose ends something was written."""
         if not self._zones:
             return []
-        # All at once, since a GPU is waited for at each look.
+        # All zones at once, because each transfer waits for the GPU.
         written = torch.stack([(zone != POISON).any() for zones in self._zones.values() for zone in zones]).tolist()
         return [
             name
@@ -70,4 +70,4 @@ class OutputBuffers:
 
 def _zone_bytes(shape: torch.Size, dtype: torch.dtype) -> int:
     row = (shape[-1] if shape else 1) * dtype.itemsize
-    return -(-max(_LEAST_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
+    return -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT

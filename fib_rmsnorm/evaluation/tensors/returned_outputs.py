@@ -1,4 +1,4 @@
-"""What a solution or reference returned, as the list of its outputs."""
+"""Turn what a solution or a reference returned into a list of outputs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 
 
 class WrongOutputError(Exception):
-    """A call returned something that is no set of the Definition's outputs."""
+    """The outputs of a call are not those of the Definition."""
 
 
 def normalize_outputs(returned: Any, names: Sequence[str]) -> list[torch.Tensor]:
     """Return the output tensors in the Definition's order.
 
     Accepts what upstream accepts: a tensor for a single output, a tuple or list, or a dict by name.
-    Raises WrongOutputError that says what came instead.
+    Raises WrongOutputError for anything else.
     """
-    found = _members(returned, names)
+    found = _unpack(returned, names)
     if len(found) != len(names):
         raise WrongOutputError(f"the call returned {len(found)} values for {len(names)} output(s)")
     for name, value in zip(names, found, strict=True):
@@ -27,9 +27,9 @@ def normalize_outputs(returned: Any, names: Sequence[str]) -> list[torch.Tensor]
     return found
 
 
-def _members(returned: Any, names: Sequence[str]) -> list[Any]:
-    """What was returned, without its own ways to be looked at: it, or a key, could compute what it holds only then."""
-    kind = type(returned)  # and not what it says of its class
+def _unpack(returned: Any, names: Sequence[str]) -> list[Any]:
+    """Unpack a container without calling its own methods or those of its keys: they could compute the outputs now."""
+    kind = type(returned)  # not `__class__`, which could lie
     if issubclass(kind, torch.Tensor):
         return [returned]
     if issubclass(kind, dict):
@@ -42,4 +42,4 @@ def _members(returned: Any, names: Sequence[str]) -> list[Any]:
         return list(tuple.__iter__(returned))
     if issubclass(kind, list):
         return list(list.__iter__(returned))
-    raise WrongOutputError(f"the call returned {kind.__name__}, not {len(names)} tensor(s)")
+    raise WrongOutputError(f"the call returned a {kind.__name__}; expected {len(names)} tensor(s)")

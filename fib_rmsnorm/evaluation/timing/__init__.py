@@ -1,4 +1,4 @@
-"""Timers: each produces latencies by one mechanism, recorded with them."""
+"""Timers, each of which measures latencies by one mechanism. Its name is recorded with every latency."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Timer", "choose_timer", "cupti_fault", "timer_name"]
 
 
 def choose_timer(device: str) -> Timer:
-    """The best timer for a device: CUPTI where it can be imported, CUDA events otherwise, the clock on CPU."""
+    """The best timer for a device: the clock on a CPU; on a GPU, CUPTI if it can be imported, else CUDA events."""
     name = timer_name(device)
     if name == "cpu_clock":
         from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock

@@ -1,8 +1,8 @@
-"""CUPTI's activity records, read from its buffers as they are.
+"""Read CUPTI's activity records directly from its buffers.
 
-cupti-python finds and loads the library. But its version for CUDA 13.0 takes 50 to 100 us to make an object of a
-record and 4 us to switch a kind of them on, a third of the time of a trial, and three numbers of each are all we need.
-Only the kernels of one call are read in full: each kernel's record is copied (0.2 us), and read later if it is theirs.
+cupti-python only finds and loads the library. Its version for CUDA 13.0 takes 50 to 100 us to convert a record to an
+object and 4 us to enable a kind of record: a third of a trial's time. We need three numbers of each record, and more
+only of the kernels of one call: each kernel's record is copied (0.2 us), and read later if it belongs to that call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Completed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_v
 
 
 class ActivityRecorder:
-    """Records kernels, copies and fills while it is on. A process has one open at a time: the last one opened."""
+    """Records kernels, copies and fills while it is on. Only the recorder that was opened last works."""
 
     def __init__(self) -> None:
         library = _loaded_library()
@@ -44,22 +44,22 @@ class ActivityRecorder:
         self._next.argtypes = [ctypes.c_void_p, ctypes.c_size_t, _Pointers]
         self._pieces: list[Piece] = []
         self._buffers: dict[int, ctypes.Array[ctypes.c_uint64]] = {}
-        """By address, those that CUPTI has."""
+        """The buffers that CUPTI has, by address."""
         self._spare: list[ctypes.Array[ctypes.c_uint64]] = []
-        self._callbacks = _Requested(self._give_buffer), _Completed(self._take_buffer)  # kept for CUPTI's sake
+        self._callbacks = _Requested(self._give_buffer), _Completed(self._take_buffer)  # CUPTI needs them to stay alive
 
     def open(self) -> None:
-        """Make ready to be switched on. Raises MeasurementError if CUPTI cannot be used, now or here."""
+        """Attach CUPTI to the process. Raises MeasurementError if CUPTI cannot be used."""
         _require(self._register(*self._callbacks), "registering its buffers")
 
     def close(self) -> None:
-        """Detach CUPTI from the process, until this is opened again; the device must be idle."""
+        """Detach CUPTI from the process until the recorder is opened again. The device must be idle."""
         _require(self._finalize(), "detaching it")
 
     def _give_buffer(self, buffer: Any, size: Any, most_records: Any) -> None:
         try:
             memory = self._spare.pop()
-        except IndexError:  # asked for, and not looked at before: each thread that launches something comes here
+        except IndexError:  # not tested for first: other threads that launch work also take buffers
             memory = (ctypes.c_uint64 * (_BUFFER_BYTES // 8))()
         address = ctypes.addressof(memory)
         self._buffers[address] = memory
@@ -70,23 +70,23 @@ class ActivityRecorder:
         while self._next(buffer, valid, ctypes.byref(record)) == 0 and record.value:
             if layout := _RECORDS.get(ctypes.c_uint32.from_address(record.value).value):
                 found = layout.from_address(record.value)
-                kernel = bytes(found) if layout is KernelRecord else b""  # CUPTI gets the buffer back
+                kernel = bytes(found) if layout is KernelRecord else b""  # copied, because CUPTI reuses the buffer
                 self._pieces.append(Piece(found.start, found.end, found.stream_id, kernel))
         self._spare.append(self._buffers.pop(buffer))
 
     def on(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         for kind in _RECORDS:
             _require(self._enable(kind), "switching its records on")
 
     def off(self) -> None:
-        """Record nothing from now on."""
+        """Stop recording."""
         for kind in _RECORDS:
             _require(self._disable(kind), "switching its records off")
 
     def take(self) -> list[Piece]:
-        """What was recorded since this was last called, in no order. Raises MeasurementError if records were lost."""
-        _require(self._flush(_FORCED_FLUSH), "handing its records over")
+        """Return what was recorded since the last call, unordered. Raises MeasurementError if records were lost."""
+        _require(self._flush(_FORCED_FLUSH), "flushing its records")
         pieces, self._pieces = self._pieces, []
         lost = ctypes.c_size_t()
         _require(self._count_dropped(None, 0, ctypes.byref(lost)), "counting lost records")
@@ -96,12 +96,12 @@ class ActivityRecorder:
 
 
 def _loaded_library() -> ctypes.CDLL:
-    """The CUPTI that cupti-python has loaded, wherever it found it. Of several any will do, if nothing uses two."""
+    """The CUPTI library that cupti-python has loaded. If there are several, any will do, as long as we use only one."""
     cupti.get_timestamp()  # loads it
     mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
     found = sorted(path for path in mapped if Path(path).name.startswith("libcupti.so"))
     if not found:
-        raise MeasurementError("cupti-python has loaded no libcupti.so")
+        raise MeasurementError("cupti-python did not load libcupti.so; reinstall cupti-python")
     return ctypes.CDLL(found[-1])
 
 

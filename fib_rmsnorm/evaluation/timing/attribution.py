@@ -1,4 +1,4 @@
-"""Which recorded work belongs to which timed call."""
+"""Attribute recorded work on a GPU to timed calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from fib_rmsnorm.evaluation.timing.kernel_records import read_launch
-from fib_rmsnorm.evaluation.timing.timer import MOST_LAUNCHES, MeasurementError, Sample
+from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError, Sample
 from fib_rmsnorm.schema import KernelLaunch
 
 
 class Piece(NamedTuple):
-    """A kernel, copy or fill: when it ran, in nanoseconds of the device's clock, and on which stream."""
+    """A kernel, copy or fill: its start and end in nanoseconds of the device's clock, and its stream."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class _Call:
     work: list[Piece] = field(default_factory=list)
 
     def to_sample(self, extra: int, *, with_launches: bool) -> Sample | None:
-        """None if it has no work but the `extra` pieces at its end, which are ours."""
+        """The sample of a call; None if it has no work other than the `extra` pieces at its end, which are ours."""
         own = self.work[: len(self.work) - extra]
         if not own:
             return None
@@ -37,19 +37,17 @@ class _Call:
 
 
 def _read_launches(pieces: Iterable[Piece]) -> tuple[KernelLaunch, ...]:
-    kernels = islice((piece.kernel for piece in pieces if piece.kernel), MOST_LAUNCHES)
+    kernels = islice((piece.kernel for piece in pieces if piece.kernel), MAX_LAUNCHES)
     return tuple(launch for kernel in kernels if (launch := read_launch(kernel)))
 
 
 def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -> list[Sample]:
-    """A sample for each call: of what ran between our work before it and our work before the next.
+    """Make a sample for each call, from the work that ran between our marker before it and the marker before the next.
 
-    The last one tells what was launched, too.
-
-    The order on the device alone decides. Host clocks do not come into it: CUPTI converts the device's times to the
-    host's, and was seen to be off by more than a call takes. `extras` says for each call how many pieces at its end
-    are ours too, on its own stream. Raises MeasurementError if our work before a call or its own is missing, or
-    somebody else used our stream.
+    The last sample also has the call's launches. Markers are our own work on our stream. Only the order on the device
+    counts, not the host's clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is
+    the number of pieces at the end of each call that are ours too, on the call's stream. Raises MeasurementError if a
+    marker or a call's work is missing, or if somebody else used our stream.
     """
     calls: list[_Call] = []
     ours_before = False

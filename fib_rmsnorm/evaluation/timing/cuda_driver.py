@@ -1,4 +1,4 @@
-"""What torch has no name for: functions of the CUDA driver, called on the current device's context."""
+"""Functions of the CUDA driver that torch does not offer, called in the current device's context."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import torch
 
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
-_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: it waits for nothing on the default stream
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the stream does not wait for the default stream
 
 
 def load_driver() -> ctypes.CDLL:
-    """The driver's library. Raises OSError if there is none."""
+    """Load the driver's library. Raises OSError if there is none."""
     return ctypes.CDLL("libcuda.so.1")
 
 
 def require_success(error: int, doing: str, library: str = "CUDA") -> None:
     """Raise MeasurementError if a function of the library has returned an error."""
     if error:
-        raise MeasurementError(f"{library} error {error} on {doing}")
+        raise MeasurementError(f"{library} error {error} while {doing}")
 
 
 def make_private_stream(device: str) -> torch.cuda.Stream:
-    """A stream that nobody else is given; torch's own are given to several, in turn."""
+    """Create a stream that nobody else uses. Torch hands each of its own streams to several users."""
     stream = ctypes.c_void_p()
     require_success(load_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "creating a stream")
     return torch.cuda.ExternalStream(stream.value, device=device)  # type: ignore[no-untyped-call]

@@ -7,8 +7,8 @@ import torch
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
 from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, repeat
 
-# Long enough for the host to issue a call's launches while the GPU spins, so that the events enclose only
-# the device's work. The events' own floor stays in the number; who records it subtracts an empty kernel's.
+# Long enough for the host to issue a call's launches while the GPU spins, so that the events enclose only the device's
+# work. The latency includes the cost of the events themselves; compare it with that of an empty kernel.
 _SPIN_CYCLES = 400_000
 
 
@@ -36,14 +36,14 @@ class CudaEvents:
             call()
             end.record()
             after()
-            del call  # not when the next call is prepared: somebody may wait for its end
+            del call  # before the next call is prepared: code may run when this one ends
             torch.cuda.synchronize()
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples
 
     def rest(self) -> None:
-        """Nothing of it is in anyone's way."""
+        """Do nothing: this timer slows nothing down."""
 
 
 def _event() -> torch.cuda.Event:

@@ -1,7 +1,7 @@
-"""What a call costs the host, on a GPU that does the work later.
+"""Measure the host's time to issue a call to a GPU, which does the work later.
 
-On a cloud's virtual processors calls take 1.3 to 1.4 times as long for seconds at a time, each processor at times of
-its own: as if the core's other hardware thread, which the system is not shown, were let to somebody else
+On the virtual processors of a cloud, calls take 1.3 to 1.4 times as long for seconds at a time, on each processor at
+different times. It looks as if another tenant used the core's other hardware thread, which the system cannot see
 (docs/measuring.md, "Host time").
 """
 
@@ -17,39 +17,39 @@ import torch
 
 from fib_rmsnorm.evaluation.timing.timer import Call
 
-_MEAN_S = 1e-3
-_FEWEST_CALLS = 20
-_MOST_CALLS = 50  # far fewer than a stream can hold, or issuing would wait for the GPU
-_MEANS = 3  # on each processor: one that was idle takes a while to get up to speed
-_MOST_PROCESSORS = 16
-_FEWEST_PROCESSORS = 4
+_SECONDS_PER_MEAN = 1e-3
+_MIN_CALLS = 20
+_MAX_CALLS = 50  # far fewer than a stream can queue; otherwise issuing would wait for the GPU
+_MEANS_PER_PROCESSOR = 3  # a processor that was idle takes a while to reach full speed
+_MAX_PROCESSORS = 16
+_MIN_PROCESSORS = 4
 _BUDGET_S = 0.03
 
 
 def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.synchronize) -> float:
-    """Microseconds to issue one of many calls: the least of several means on each of several processors.
+    """Microseconds to issue a call: the least of several means on each of several processors.
 
-    No timer may be awake. Whatever else the host does adds to it, so the least is nearest the truth.
+    No timer may be attached. Whatever else the host does only adds time, so the least mean is the most accurate.
     """
     began = perf_counter()
     synchronize()
-    least_s = _issue(call, _FEWEST_CALLS)
+    least_s = _time_issue(call, _MIN_CALLS)
     synchronize()
-    calls = min(max(int(_MEAN_S * _FEWEST_CALLS / (perf_counter() - began)), _FEWEST_CALLS), _MOST_CALLS)
+    calls = min(max(int(_SECONDS_PER_MEAN * _MIN_CALLS / (perf_counter() - began)), _MIN_CALLS), _MAX_CALLS)
     with _allowed_processors() as allowed:
-        tried = random.sample(allowed, min(len(allowed), _MOST_PROCESSORS))
+        tried = random.sample(allowed, min(len(allowed), _MAX_PROCESSORS))
         for count, processor in enumerate(tried):
-            if count >= _FEWEST_PROCESSORS and perf_counter() - began > _BUDGET_S:
+            if count >= _MIN_PROCESSORS and perf_counter() - began > _BUDGET_S:
                 break
             os.sched_setaffinity(0, {processor})
-            for _ in range(_MEANS):
-                least_s = min(least_s, _issue(call, calls))
+            for _ in range(_MEANS_PER_PROCESSOR):
+                least_s = min(least_s, _time_issue(call, calls))
                 synchronize()
     return least_s * 1e6
 
 
-def _issue(call: Call, calls: int) -> float:
-    """Issue so many calls in a row: seconds for each, but the first, for which a processor that waited has to wake."""
+def _time_issue(call: Call, calls: int) -> float:
+    """Seconds to issue each of `calls` calls in a row, after one for which an idle processor has to wake up."""
     call()
     started = perf_counter()
     for _ in range(calls):
@@ -59,7 +59,7 @@ def _issue(call: Call, calls: int) -> float:
 
 @contextmanager
 def _allowed_processors() -> Iterator[list[int]]:
-    """Those that this thread may run on; afterwards it may run on each of them again."""
+    """The processors on which this thread may run. They are restored at the end."""
     allowed = os.sched_getaffinity(0)
     try:
         yield sorted(allowed)

@@ -1,6 +1,6 @@
-"""CUPTI's activity records as they lie in memory, and the launch that a kernel's record tells of.
+"""The layouts of CUPTI's activity records in memory, and the launch in a kernel's record.
 
-Later versions of a record only add fields behind these.
+Later versions of a record only add fields at the end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ctypes
 
 from fib_rmsnorm.schema import KernelLaunch
 
-_MOST_NAME_BYTES = 256  # a template of torch has a name of kilobytes
+_MAX_NAME_BYTES = 256  # the names of torch's templates take kilobytes
 
 _TIMES = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
 _PLACE = (("device_id", ctypes.c_uint32), ("context_id", ctypes.c_uint32), ("stream_id", ctypes.c_uint32))
@@ -21,9 +21,9 @@ _count_bytes.restype = ctypes.c_size_t
 
 
 class KernelRecord(ctypes.Structure):
-    """How CUpti_ActivityKernel4 (of CUDA 8) and all later ones begin.
+    """The first fields of CUpti_ActivityKernel4 (CUDA 8) and of all later versions.
 
-    Sizes are signed in CUPTI's header; read as unsigned, a garbled one is too large rather than negative.
+    CUPTI's header has signed sizes. They are read as unsigned, so that a garbled one is too large, not negative.
     """
 
     _fields_ = (
@@ -48,15 +48,15 @@ class KernelRecord(ctypes.Structure):
 
 
 class MemoryRecord(ctypes.Structure):
-    """How CUpti_ActivityMemcpy, CUpti_ActivityMemset and all later ones begin."""
+    """The first fields of CUpti_ActivityMemcpy, of CUpti_ActivityMemset and of all later versions."""
 
     _fields_ = (("kind", ctypes.c_uint32), ("configuration", ctypes.c_uint32 * 3), *_TIMES, *_PLACE)
 
 
 def read_launch(record: bytes) -> KernelLaunch | None:
-    """The launch that a copy of a kernel's record tells of; None if it is too short to be one.
+    """The launch in a copy of a kernel's record; None if the copy is too short.
 
-    Its name is read where the record points: CUPTI keeps names while it is attached.
+    The name is read from where the record points to: CUPTI keeps names while it is attached.
     """
     if len(record) < ctypes.sizeof(KernelRecord):
         return None
@@ -74,4 +74,4 @@ def read_launch(record: bytes) -> KernelLaunch | None:
 def _read_name(address: int | None) -> str:
     if not address:
         return ""
-    return ctypes.string_at(address, _count_bytes(address, _MOST_NAME_BYTES)).decode(errors="replace")
+    return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")

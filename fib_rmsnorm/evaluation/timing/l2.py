@@ -10,15 +10,14 @@ _FIRST_WITH_PERSISTING_LINES = (8, 0)
 
 
 class L2Eviction:
-    """Fills L2 with clean lines by reading a buffer larger than it.
+    """Fills L2 with clean lines by reading a buffer that is larger than L2.
 
-    Writing a buffer would evict too, but its dirty lines are written back while the timed kernel runs: 19% on
-    a bandwidth-bound case.
+    Writing a buffer would evict too, but its dirty lines would be written back while the timed kernel runs. That made a
+    bandwidth-bound kernel 19% slower.
 
-    Reading alone leaves what a kernel asked L2 to keep: lines that it loaded with `evict_last`, as torch.compile's and
-    some of Triton's kernels do, or that lie in an access policy window. On an H200, a copy of 4 MB that loads so took
-    2.1 us instead of 2.3, however much was read in between. So such lines are made ordinary ones first, which takes
-    3 us of the host's time.
+    Reading alone does not evict persisting lines, which a kernel loads with `evict_last` (as torch.compile's and some
+    Triton kernels do) or from an access policy window. On an H200, a copy of 4 MB with such loads took 2.1 us instead
+    of 2.3, however much was read in between. So persisting lines are reset first, which takes the host 3 us.
     """
 
     def __init__(self, device: str) -> None:
@@ -33,7 +32,7 @@ class L2Eviction:
 
         Raises MeasurementError if the driver refuses.
         """
-        torch.cuda.synchronize()  # or what still runs would use the cache, and mark lines after the reset
+        torch.cuda.synchronize()  # otherwise running work could still use L2, and mark lines after the reset
         if self._reset is not None:
             require_success(self._reset(), "resetting the persisting lines of L2")
         torch.amax(self._buffer, dim=0, out=self._sink)

@@ -1,4 +1,4 @@
-"""What timed samples say, and how sure."""
+"""Medians of timed samples, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from statistics import median, stdev
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96
-# Of which a scatter says anything.
-_FEWEST_TRIALS = 3
+# With fewer trials, their standard deviation means little.
+_MIN_TRIALS = 3
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Interval:
         return (self.high - self.low) / 2 / value if value else math.inf
 
 
-def unround(samples: Sequence[float], tick: float) -> list[float]:
-    """Values that a clock has rounded to multiples of `tick`, in order, each tick's spread evenly over it.
+def spread_ticks(samples: Sequence[float], tick: float) -> list[float]:
+    """Sort values that a clock has rounded to multiples of `tick`, and spread equal ones evenly over their tick.
 
-    A GPU's clock ticks every 32 ns, 2% of a kernel of 1.6 us: the plain median, and each end of its interval, would
-    always be a tick. (Converted to nanoseconds of another clock, equal ticks may also differ by one of those.)
+    A GPU's clock ticks every 32 ns, which is 2% of a kernel of 1.6 us: without this, the median and the ends of its
+    interval would always be multiples of a tick. (Conversion to another clock may move equal ticks by 1 ns.)
     """
     if not tick:
         return sorted(samples)
@@ -43,18 +43,18 @@ def unround(samples: Sequence[float], tick: float) -> list[float]:
     ]
 
 
-def middle(samples: Sequence[float], tick: float) -> float:
+def grouped_median(samples: Sequence[float], tick: float) -> float:
     """The median of values that a clock has rounded to multiples of `tick`: the grouped median."""
-    return median(unround(samples, tick))
+    return median(spread_ticks(samples, tick))
 
 
 def median_interval(samples: Sequence[float], tick: float) -> Interval:
-    """Confidence interval of the median by order statistics: it assumes nothing of the distribution.
+    """Confidence interval of the median by order statistics, which assume nothing about the distribution.
 
     The number of samples below the true median is binomial(n, 1/2); the normal approximation gives the ranks
     (Conover 1999, "Practical Nonparametric Statistics", section 3.2).
     """
-    ordered = unround(samples, tick)
+    ordered = spread_ticks(samples, tick)
     n = len(ordered)
     if n < 2:
         return Interval(0.0, math.inf)
@@ -65,17 +65,17 @@ def median_interval(samples: Sequence[float], tick: float) -> Interval:
 
 
 def latency_interval(trials: Sequence[Sequence[float]], tick: float) -> Interval:
-    """Confidence interval of the median of all trials' samples: by their calls, or by trials if that is wider.
+    """Confidence interval of the median of all samples: from the calls, or from the trials if that is wider.
 
-    The calls of a trial share where their tensors lie in memory, so trials scatter more than their calls tell: by three
-    times for a kernel of 2 us on an H200. What trials scatter by is taken as normal (Student's t).
+    The calls of a trial share the addresses of their tensors, so trials vary more than their calls suggest: three times
+    as much for a kernel of 2 us on an H200. The medians of trials are taken as normally distributed (Student's t).
     """
     samples = [sample for trial in trials for sample in trial]
     by_calls = median_interval(samples, tick)
-    if len(trials) < _FEWEST_TRIALS:
+    if len(trials) < _MIN_TRIALS:
         return by_calls
-    latency = middle(samples, tick)
-    medians = [middle(trial, tick) for trial in trials]
+    latency = grouped_median(samples, tick)
+    medians = [grouped_median(trial, tick) for trial in trials]
     either_side = t_quantile(0.95, len(medians) - 1) * stdev(medians) / math.sqrt(len(medians))
     return Interval(max(0.0, min(by_calls.low, latency - either_side)), max(by_calls.high, latency + either_side))
 
@@ -83,19 +83,19 @@ def latency_interval(trials: Sequence[Sequence[float]], tick: float) -> Interval
 def trial_ratios(
     numerators: Sequence[Sequence[float]], denominators: Sequence[Sequence[float]], tick: float
 ) -> list[float]:
-    """Ratio of medians for each pair of trials that were measured beside each other."""
-    pairs = [(middle(n, tick), middle(d, tick)) for n, d in zip(numerators, denominators, strict=True)]
+    """The ratio of medians for each pair of trials that were measured one after the other."""
+    pairs = [(grouped_median(n, tick), grouped_median(d, tick)) for n, d in zip(numerators, denominators, strict=True)]
     return [numerator / denominator for numerator, denominator in pairs if denominator]
 
 
 def a_a_difference(trials: Sequence[Sequence[float]], tick: float) -> float | None:
-    """How far the median of the later half of trials lies from the earlier half's, relative to it; None with one trial.
+    """The relative difference between the medians of the later and the earlier half of trials; None for one trial.
 
-    Single trials would differ by where their tensors lie as much as by drift.
+    Halves, because single trials differ by the addresses of their tensors as much as by drift.
     """
     half = len(trials) // 2
     if not half:
         return None
     earlier, later = ([sample for trial in some for sample in trial] for some in (trials[:half], trials[-half:]))
-    first = middle(earlier, tick)
-    return abs(middle(later, tick) - first) / first if first else None
+    first = grouped_median(earlier, tick)
+    return abs(grouped_median(later, tick) - first) / first if first else None

@@ -1,4 +1,4 @@
-"""The interface of a timer, and how often it calls."""
+"""The interface of a timer."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ if TYPE_CHECKING:
 
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
-"""Sets the stage for call `i`, untimed, and returns what is to be timed."""
+"""Prepares call `i`, untimed, and returns the call to time."""
 After = Callable[[], int]
-"""Follows each call at once, untimed; returns how many pieces of device work it has launched."""
+"""Runs right after each call, untimed, and returns how many pieces of device work it has launched."""
 
-# However slow a call is, a trial has at least this many.
-_FEWEST_CALLS = 1
+# A trial has at least this many calls, however slow they are.
+_MIN_CALLS = 1
 
 
-MOST_ATTEMPTS = 3
-"""At a trial whose measurement fails: records that were dropped once need not be again."""
-MOST_LAUNCHES = 32
-"""Of a call that are told; `Sample.pieces` counts all."""
+MAX_ATTEMPTS = 3
+"""A trial whose measurement fails is attempted this often: dropped records need not be dropped again."""
+MAX_LAUNCHES = 32
+"""The most launches of a call that are recorded; `Sample.pieces` counts all of them."""
 
 
 class MeasurementError(Exception):
-    """The timer could not measure what it was asked to; it never falls back in silence."""
+    """The timer could not measure. It never falls back to another mechanism without saying so."""
 
     def __init__(self, message: str, calls: int = 0) -> None:
         super().__init__(message)
         self.calls = calls
-        """How many had been timed."""
+        """The number of calls that had been timed."""
 
 
 class Sample(NamedTuple):
-    """One timed call; a tuple, because the calls that follow could change anything else."""
+    """One timed call. A tuple, because later calls could change anything else."""
 
     span_ms: float
-    """From the start of its first piece of work to the end of its last."""
+    """The time from the start of the first piece of work to the end of the last."""
     busy_ms: float
-    """The sum of its pieces of work: less than the span where it waits, more where pieces overlap."""
+    """The sum of the times of all pieces of work: less than the span if the call waits, more if pieces overlap."""
     pieces: int = 1
-    """Kernels, copies and fills that it ran."""
+    """The number of kernels, copies and fills that the call ran."""
     launches: tuple[KernelLaunch, ...] | None = None
-    """Its first kernels; None for all calls but a trial's last, and where the timer has no records of them."""
+    """The call's first kernels; None for all but the last call of a trial, and if the timer does not record kernels."""
 
 
 class Timer(Protocol):
-    """Times calls by one mechanism."""
+    """Times calls with one mechanism."""
 
     @property
     def name(self) -> str:
-        """`cupti`, `cuda_events` or `cpu_clock`: recorded with every number."""
+        """`cupti`, `cuda_events` or `cpu_clock`. It is recorded with every latency."""
         ...
 
     @property
     def tick_ms(self) -> float:
-        """What its clock rounds to; 0 if that is far below anything timed."""
+        """The resolution of its clock; 0 if that is far below any latency."""
         ...
 
     def measure(
         self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
     ) -> list[Sample]:
-        """Time up to `calls` calls, fewer if the budget is spent before.
+        """Time up to `calls` calls, fewer if the budget is spent first.
 
-        `cold` evicts the GPU's L2 cache before each; a CPU timer ignores it. Raises MeasurementError if the
-        mechanism lost what it should have recorded.
+        `cold` evicts the GPU's L2 cache before each call; a CPU timer ignores it. Raises MeasurementError if the
+        mechanism lost records.
         """
         ...
 
     def rest(self) -> None:
-        """Be in nobody's way until the next measurement: what is not timed by it must cost what it always does."""
+        """Stop slowing the process down until the next measurement."""
         ...
 
 
@@ -79,6 +79,6 @@ def repeat(times: int, budget_s: float) -> Iterator[int]:
     """Count to `times`, stopping early once the budget is spent."""
     started = time.perf_counter()
     for index in range(times):
-        if index >= _FEWEST_CALLS and time.perf_counter() - started > budget_s:
+        if index >= _MIN_CALLS and time.perf_counter() - started > budget_s:
             return
         yield index

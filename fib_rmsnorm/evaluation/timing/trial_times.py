@@ -1,4 +1,4 @@
-"""What a timer tells of a trial. A worker sends it as it is: a new fact of it concerns no message."""
+"""The measurements of a trial. A worker sends them as they are, so a new one changes no message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, FiniteFloat
 
-from fib_rmsnorm.evaluation.timing.timer import MOST_LAUNCHES, Sample
+from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, Sample
 from fib_rmsnorm.schema import KernelLaunch
 
 Latency = Annotated[FiniteFloat, Field(ge=0)]
@@ -16,17 +16,17 @@ Latency = Annotated[FiniteFloat, Field(ge=0)]
 
 @dataclass(frozen=True)
 class TrialTimes:
-    """A value for each timed call, and what the last of them launched."""
+    """One value for each timed call, and the launches of the last call."""
 
     span_ms: Annotated[list[Latency], Field(min_length=1)]
     busy_ms: Annotated[list[Latency], Field(min_length=1)]
     pieces: Annotated[list[int], Field(min_length=1)]
-    launches: Annotated[list[KernelLaunch], Field(max_length=MOST_LAUNCHES)] | None
-    """The first kernels of its last call, in the order they started; None where the timer has no records of them."""
+    launches: Annotated[list[KernelLaunch], Field(max_length=MAX_LAUNCHES)] | None
+    """The first kernels of the last call, in the order of their start; None if the timer does not record kernels."""
 
 
 def collect(samples: Sequence[Sample]) -> TrialTimes:
-    """The samples of a trial, of which there is one at least, as lists."""
+    """Convert the samples of a trial to lists. There must be at least one."""
     launches = samples[-1].launches
     return TrialTimes(
         span_ms=[sample.span_ms for sample in samples],

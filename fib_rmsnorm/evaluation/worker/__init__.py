@@ -1,1 +1,1 @@
-"""All that runs in the process of untrusted code: build, call, time, and check for tampering."""
+"""The worker: it builds, calls and times a solution in the process of untrusted code, and checks for tampering."""

@@ -1,4 +1,4 @@
-"""Call a built solution, in its calling style, and see that it has really finished."""
+"""Call a built solution in its calling style, and check that the call has really finished."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError, normalize_outputs
 from fib_rmsnorm.schema import Definition, Solution
 
-# Long enough for work that was left to a thread or another stream to show itself.
+# Long enough for work on another thread or stream to change an output.
 _SETTLE_S = 0.01
 _SPIN_CYCLES = 2_000_000  # about a millisecond
 
-_HANDLER = "__torch_function__"  # a mode's own goes before its class's
+_HANDLER = "__torch_function__"  # set on a mode itself, it overrides its class's
 
 _clone = torch.Tensor.clone
 
@@ -34,12 +34,12 @@ class SolutionCaller:
         self.destination_passing = solution.spec.destination_passing_style
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
-        """A call without arguments, which is what gets timed."""
+        """Return a call without arguments. This is what is timed."""
         outputs = buffers.tensors if self.destination_passing else []
         return partial(self._entry, *inputs.values(), *outputs)
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
-        """A call's outputs in the Definition's order. Raises WrongOutputError if it left no such thing."""
+        """Return a call's outputs in the Definition's order. Raises WrongOutputError if they are invalid."""
         found = buffers.tensors if self.destination_passing else normalize_outputs(returned, self._names)
         for name, tensor in zip(self._names, found, strict=True):
             if type(tensor) is not torch.Tensor:
@@ -49,47 +49,47 @@ class SolutionCaller:
         if self.destination_passing and (moved := buffers.moved()):
             raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
-            # What we do to look at an output would go through it first.
+            # The mode would intercept our own operations on the outputs.
             raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
         return found
 
     def run_checked(
         self, inputs: dict[str, Any], buffers: OutputBuffers, *, settle: bool = False
     ) -> tuple[list[torch.Tensor], list[str]]:
-        """Call once, and return the outputs as whoever uses them next on the current stream sees them.
+        """Call once. Return copies of the outputs, and the names of those that changed after they were copied.
 
-        What is written later, by a thread or on a stream nobody joined, is missing from them. To `settle` is to
-        wait for it, so that it can be named: also returns the names of the outputs that have changed since.
+        The copies are what the next user of the current stream sees. They lack what another thread, or a stream that
+        nobody joined, writes later. With `settle`, wait for such writes before naming the outputs that changed.
         """
         if self._device == "cpu":
             found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
             seen = [_clone(tensor) for tensor in found]
         else:
-            found, seen = self._run_behind_a_spin(inputs, buffers)
+            found, seen = self._run_on_late_inputs(inputs, buffers)
         if settle:
             sleep(_SETTLE_S)
         self.synchronize()
         return seen, self.changed(found, seen)
 
     def changed(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> list[str]:
-        """Names of the outputs that are no longer what was seen when their call returned."""
+        """Names of the outputs that have changed since they were copied when their call returned."""
         outputs = zip(self._names, now, seen, strict=True)
         return [name for name, after, then in outputs if not same_bits(after, then)]
 
-    def require_apart(self, returned: Sequence[Any]) -> None:
-        """Raise WrongOutputError if what several calls returned, all of which we hold, lies in the same memory."""
+    def require_separate_memory(self, returned: Sequence[Any]) -> None:
+        """Raise WrongOutputError if several calls returned the same memory, although we still hold every output."""
         taken: set[int] = set()
         for outputs in (normalize_outputs(one, self._names) for one in returned):
             addresses = {address for tensor in outputs if (address := address_of(tensor))}  # 0 if it is empty
             if addresses & taken:
-                raise WrongOutputError("a call returned the buffer of an earlier one, and so overwrote its output")
+                raise WrongOutputError("a call returned the buffer of an earlier one and overwrote that call's output")
             taken |= addresses
 
-    def _run_behind_a_spin(
+    def _run_on_late_inputs(
         self, inputs: dict[str, Any], buffers: OutputBuffers
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The inputs arrive only after a delay on the current stream: what does not wait for it reads poison."""
-        late = {name: _late(value) for name, value in inputs.items()}
+        """Call before the inputs arrive on the current stream: a call that does not wait for them reads poison."""
+        late = {name: _placeholder(value) for name, value in inputs.items()}
         torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
@@ -99,7 +99,7 @@ class SolutionCaller:
         self.synchronize()
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
-                value.copy_(late[name])  # so that a changed input shows
+                value.copy_(late[name])  # so that a change of an input is found
         return found, seen
 
     def synchronize(self) -> None:
@@ -109,13 +109,13 @@ class SolutionCaller:
 
 
 def _active_modes() -> list[str]:
-    """Names of the torch modes that stand between a caller and torch; a default device is one without harm."""
+    """Names of the active torch modes, which intercept torch's functions. A plain default device is harmless."""
     stacked = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
     stacked += [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
     return [type(mode).__name__ for mode in stacked if type(mode) is not DeviceContext or _HANDLER in vars(mode)]
 
 
-def _late(value: Any) -> Any:
+def _placeholder(value: Any) -> Any:
     return (
         torch.full_like(value, float("nan"))
         if _is_floating(value)

@@ -1,7 +1,7 @@
-"""Does a solution keep the outputs of its calls? Then it answers some calls from memory.
+"""Find out whether a solution keeps the outputs of its calls, to answer later calls from memory.
 
-No timed call has inputs that an earlier one had, so a cache by the whole content answers none of them and its
-number is honest. It is a cheat all the same: it is written for a benchmark that repeats itself.
+No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
+latency is honest. It is a cheat all the same, written for a benchmark that repeats its inputs.
 """
 
 from __future__ import annotations
@@ -11,45 +11,45 @@ from collections.abc import Sequence
 
 import torch
 
-# A workspace that happens to hold the last output is no cache, nor are a few (a CUDA graph's for each eps, say);
-# what keeps every output keeps at least four on each Workload.
-_SUSPICIOUS = 4
+# One workspace that holds the last output is not a cache; nor are a few, such as a CUDA graph's for each eps. A
+# solution that keeps every output keeps at least four on each Workload.
+_MIN_SUSPICIOUS = 4
 _SAMPLED_ELEMENTS = 4096
 
 _detach = torch.Tensor.detach
 
-_Mark = tuple[int, torch.dtype, bytes]
+_Fingerprint = tuple[int, torch.dtype, bytes]
 
 
 class KeptOutputs:
-    """Marks of the outputs of judged calls on one Workload."""
+    """Fingerprints of the outputs of judged calls on one Workload."""
 
     def __init__(self) -> None:
-        self._marks: set[_Mark] = set()
+        self._fingerprints: set[_Fingerprint] = set()
         self._frozen = gc.get_freeze_count()
 
     def forget(self) -> None:
-        """Begin another Workload: its shapes may have workspaces of their own."""
-        self._marks.clear()
+        """Begin another Workload, whose shapes may have their own workspaces."""
+        self._fingerprints.clear()
 
     def remember(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Mark the outputs of a call."""
-        self._marks |= {mark for tensor in outputs if (mark := _mark(tensor)) is not None}
+        """Add the outputs of a call."""
+        self._fingerprints |= {fingerprint for tensor in outputs if (fingerprint := _fingerprint(tensor)) is not None}
 
     def find_kept(self) -> int:
-        """How many of the outputs still lie in tensors that Python knows, if that is suspicious; otherwise 0."""
+        """Count the outputs that Python's garbage collector still finds; 0 if they are too few to be suspicious."""
         if gc.get_freeze_count() > self._frozen:
-            gc.unfreeze()  # or what the solution froze would not be among the objects
-        sizes = {(numel, dtype) for numel, dtype, _ in self._marks}
-        # Without attributes of their own, which might hide them.
+            gc.unfreeze()  # gc.get_objects() leaves out what the solution froze
+        sizes = {(numel, dtype) for numel, dtype, _ in self._fingerprints}
+        # Detached, because attributes set on a tensor could hide it.
         bare = [_detach(one) for one in gc.get_objects() if type(one) is torch.Tensor and not one.is_meta]
         found = [tensor for tensor in bare if (tensor.numel(), tensor.dtype) in sizes]
-        kept = len({mark for tensor in found if (mark := _mark(tensor)) in self._marks})
-        return kept if kept >= _SUSPICIOUS else 0
+        kept = len({fingerprint for tensor in found if (fingerprint := _fingerprint(tensor)) in self._fingerprints})
+        return kept if kept >= _MIN_SUSPICIOUS else 0
 
 
-def _mark(tensor: torch.Tensor) -> _Mark | None:
-    """Some elements from everywhere in it; None if they say nothing."""
+def _fingerprint(tensor: torch.Tensor) -> _Fingerprint | None:
+    """A sample of a tensor's elements; None if all are equal, or if the tensor is not contiguous."""
     if not tensor.is_contiguous() or tensor.layout is not torch.strided:
         return None
     flat = tensor.detach().view(-1)

@@ -1,4 +1,4 @@
-"""Which of torch's operators a call runs: a kernel that says it is Triton may be torch's own."""
+"""List the torch operators that a call runs: a kernel that claims to be Triton may be torch's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# To make, move and fill tensors is no one's kernel.
+# Operators that only create, move or fill tensors: they do not do a kernel's work.
 _PLAIN = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_"),
     *("full", "full_like", "new_full", "ones", "ones_like", "new_ones", "zeros", "zeros_like", "new_zeros"),
@@ -17,7 +17,7 @@ _PLAIN = {
 
 
 class LibraryCalls(TorchDispatchMode):
-    """Lists operators, other than those that only make or move tensors, while entered; on this thread."""
+    """Lists the operators that this thread runs while entered, but not those that only create, move or fill tensors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""Has a solution replaced what it is measured with?
+"""Find out whether a solution has replaced code that it is measured with.
 
-What the evaluator uses is mostly bound to names of its own before the solution is loaded, so a replaced
-`time.perf_counter` deceives only others. To replace it is a cheat all the same, and this finds it. It is code
-in the solution's own process, which could in turn be replaced: docs/cheats.md says what stands behind it.
+The evaluator binds most of what it uses to its own names before it loads the solution, so a replaced
+`time.perf_counter` does not deceive it. The replacement is a cheat all the same, and this check finds it. The check
+runs in the solution's own process and could be replaced too: docs/cheats.md says which guards do not depend on it.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.worker.tamper_targets import (
+    find_fully_checked,
     find_hooks,
     find_kernels,
     find_used,
-    find_whole,
-    hides,
     registered_operators,
-    we_look_with,
+    replaces_reading,
+    shadows,
 )
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Workload
 
-# What an evaluation runs in this process.
+# The packages whose code an evaluation runs in this process.
 _OURS = ("fib_rmsnorm.evaluation", "fib_rmsnorm.sandbox", "fib_rmsnorm.building", "fib_rmsnorm.machine")
-# Attributes of the evaluator's objects that hold what the solution made, and in what kind of container, if in one.
+# Attributes of the evaluator's objects that hold objects of the solution; and the type of their container, if any.
 _OF_THE_SOLUTION: dict[str, type | None] = {"_entry": None, "_returned": deque}
-# An attribute that holds one of these is state, and changes. What any other holds when the watch is armed, it goes on
-# holding. Of what is in containers that is true of functions in dicts: they are the answers to requests.
+# Attributes that hold one of these types are state and may change. All others must keep the value that they had when
+# the check was armed. In containers, only functions in dicts must stay: they are the handlers of requests.
 _STATE = (type(None), int, float, str, bytearray, list, deque, dict, set)
-# What has no code that could be the solution's. Anything else that is no container and no object of ours must have been
-# there when the watch was armed: a class or function that came later may say of itself what it likes.
+# Types whose objects cannot contain code of the solution's. Any other object that is neither a container nor of a class
+# of ours must have existed when the check was armed: a class or function that came later can lie about itself.
 _PLAIN = frozenset({*_STATE, bool, bytes, torch.Generator, Workload})
 _OF_A_TENSOR = frozenset(dir(torch.Tensor))
 _PARTS: dict[type, Callable[[Any], Iterable[tuple[Any, Any]]]] = {
@@ -48,21 +48,21 @@ _PARTS: dict[type, Callable[[Any], Iterable[tuple[Any, Any]]]] = {
     deque: enumerate,
     partial: lambda call: enumerate((call.func, *call.args, *call.keywords.values())),
 }
-# What ctypes has Python run with a C function's arguments and result.
+# Attributes through which ctypes runs Python code on a C function's arguments and result.
 _OF_A_C_FUNCTION = ("argtypes", "restype", "errcheck")
-# Where a function is in what is no function, but made of one.
+# Attributes through which properties, partials and methods hold their function.
 _AROUND_A_FUNCTION = ("fget", "func", "__func__")
 
 
 class TamperCheck:
-    """Remembers what the evaluator relies on as it was when this was armed."""
+    """Remembers the code that the evaluator relies on, as it was when the check was armed."""
 
     def __init__(self) -> None:
         self._objects: tuple[object, ...] | None = None
         self._functions: list[tuple[str, FunctionType, CodeType, Any, Any]] = []
 
     def arm(self, *objects: object) -> None:
-        """Remember everything as it is now, with what `objects` hold; what they will hold later is looked at too."""
+        """Remember everything as it is now, including what `objects` hold. What they hold later is checked too."""
         self._objects = objects
         self._functions.clear()
         modules = {name: module for name, module in sys.modules.items() if name.startswith(_OURS)}
@@ -73,8 +73,8 @@ class TamperCheck:
             if isinstance(value, type) and value.__module__.startswith(_OURS)
         }
         self._classes = set(classes.values())
-        self._whole = find_whole()
-        self._owners: dict[str, Any] = modules | classes | self._whole
+        self._fully_checked = find_fully_checked()
+        self._owners: dict[str, Any] = modules | classes | self._fully_checked
         self._names = {name: frozenset(vars(owner)) for name, owner in self._owners.items()}
         self._members: list[tuple[str, Any, str, Any]] = [
             (f"{name}.{key}", vars(owner), key, value)
@@ -85,13 +85,13 @@ class TamperCheck:
         ours = [code for _, function, code, _, _ in self._functions if function.__module__.startswith(_OURS)]
         self._others = find_used(ours)
         self._add_functions(self._others)
-        self._add_what_is_held()
+        self._add_held_values()
         self._operators = set(registered_operators())
         self._kernels = find_kernels()
         self._hooks = find_hooks()
 
-    def _add_what_is_held(self) -> None:
-        """Remember what the objects work with and call: some of it nothing but their attributes holds."""
+    def _add_held_values(self) -> None:
+        """Remember what the objects hold: some of it can be reached only through their attributes."""
         self._known: dict[int, tuple[Any, type]] = {}
         held = list(self._held())
         self._members += [one for one in held if isinstance(one[1], dict)]
@@ -106,7 +106,7 @@ class TamperCheck:
         ]
 
     def _add_functions(self, found: Iterable[tuple[str, Any, str, Any]]) -> None:
-        """Remember what functions consist of."""
+        """Remember the code and the defaults of functions."""
         for name, _, _, value in found:
             if function := _function_of(value):
                 by_name = function.__kwdefaults__
@@ -114,8 +114,8 @@ class TamperCheck:
                 self._members += [(f"{name}.{key}", by_name, key, default) for key, default in (by_name or {}).items()]
 
     def make_check(self) -> Callable[[], None]:
-        """A function that raises RefusalError if anything is not what it was; idle until this is armed."""
-        replaced = self.replaced  # as it is now, whatever becomes of the class
+        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed."""
+        replaced = self.replaced  # bound now, in case the class is changed later
 
         def check() -> None:
             if self._objects is not None and (found := replaced()):
@@ -124,7 +124,7 @@ class TamperCheck:
         return check
 
     def replaced(self) -> list[str]:
-        """Dotted names of what is not what it was, of methods that objects have got of their own, and of hooks."""
+        """Dotted names of what was replaced, of methods that were set on single objects, and of hooks."""
         found = [name for name, members, key, value in self._members if members.get(key) is not value]
         found += [
             name
@@ -138,21 +138,21 @@ class TamperCheck:
         found += [
             f"{name}.{key}"
             for name, owner in self._owners.items()
-            if len(vars(owner)) > len(self._names[name])  # what is gone was found above
+            if len(vars(owner)) > len(self._names[name])  # removed names were found above
             for key in vars(owner).keys() - self._names[name]
-            if (hides(owner, key) if name in self._whole else _may_hide(vars(owner)[key]))
+            if (shadows(owner, key) if name in self._fully_checked else _may_shadow(vars(owner)[key]))
         ]
-        found += sorted(filter(we_look_with, registered_operators() - self._operators))
+        found += sorted(filter(replaces_reading, registered_operators() - self._operators))
         found += [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
         return found + list(dict.fromkeys(self._replaced_in_objects()))
 
     def replaced_kernels(self) -> list[str]:
-        """Names of operators of torch's that came by other kernels, in whatever way: dear, so not in `replaced`."""
+        """Names of the torch operators that have other kernels now. Expensive, so not part of `replaced`."""
         now = find_kernels()
         return [name for name, kernels in self._kernels.items() if now[name] != kernels]
 
     def _replaced_in_objects(self) -> Iterator[str]:
-        """What the objects, or what they hold, have got that may have code of its own; and methods of their own."""
+        """Find what the objects hold now that may contain foreign code, and methods that were set on single objects."""
         for holder, key, value in self._walk():
             kind = type(value)
             if kind in self._classes:
@@ -169,11 +169,11 @@ class TamperCheck:
             return self._known[id(value)][1] is type(value)
         if type(value) is type:
             return value in self._classes
-        # The type of an array is what ctypes makes of its length: a subclass is another.
+        # ctypes makes one type for each length of an array. A subclass is another type.
         return isinstance(value, ctypes.Array) and type(value) is ctypes.c_uint64 * len(value)
 
     def _held(self) -> Iterator[tuple[str, Any, str, Any]]:
-        """What the objects and their dicts must go on holding: a dotted name of it, who holds it, by what, itself."""
+        """Find what the objects and their dicts must keep: its dotted name, its holder, its key, and the value."""
         names: dict[int, str] = {}
         for holder, key, value in self._walk():
             outer = names.get(id(holder))
@@ -184,7 +184,7 @@ class TamperCheck:
                 yield name, holder, key, value
 
     def _walk(self) -> Iterator[tuple[Any, Any, Any]]:
-        """What the objects hold, and what that holds in turn: the holder, by what, and itself."""
+        """Find all that the objects hold, directly or not: the holder, the key, and the value."""
         waiting: list[Any] = [self._objects]
         while waiting:
             holder = waiting.pop()
@@ -194,7 +194,7 @@ class TamperCheck:
                     waiting.append(value)
 
     def _parts(self, thing: Any) -> Iterable[tuple[Any, Any]]:
-        """What an object of ours or a container holds, and by what name, key or place."""
+        """What an object of ours or a container holds: pairs of a name, key or index and a value."""
         kind = type(thing)
         if parts := _PARTS.get(kind):
             return parts(thing)
@@ -208,12 +208,12 @@ class TamperCheck:
 
 
 def _function_of(value: Any) -> FunctionType | None:
-    """The function that something is, or that a property or a method is made of."""
+    """The function that a value is, or that a property, partial or method holds."""
     for key in _AROUND_A_FUNCTION:
         value = getattr(value, key, value)
     return value if isinstance(value, FunctionType) else None
 
 
-def _may_hide(value: Any) -> bool:
-    """Whether what a module or class of ours has got besides may stand in the place of something."""
+def _may_shadow(value: Any) -> bool:
+    """Whether a value that was added to a module or class of ours may shadow another."""
     return callable(value) or isinstance(value, property)

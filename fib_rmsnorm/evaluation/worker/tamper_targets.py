@@ -1,4 +1,4 @@
-"""What the evaluator relies on that is not its own: what tampering.py looks at besides."""
+"""The code of Python and its libraries that the evaluator relies on, for the tamper check."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ import torch
 from torch import library as torch_library
 from torch.utils._device import DeviceContext
 
-# Of these, the functions and classes whose names the evaluator's code uses are watched.
+# In these modules, the check covers the functions and classes whose names the evaluator's code uses.
 _USED: tuple[ModuleType, ...] = (
     *(builtins, ctypes, functools, gc, os, random, select, signal, struct, sys, time),
     *(torch, torch._C, torch.cuda),
 )
-# Whether our code happens to use them or not: what timers are made of.
+# The check covers these even if the evaluator's code does not use them: timers are made of them.
 _USED_BY_TIMERS = {
     *("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns"),
     *("Event", "Stream", "current_stream", "synchronize"),
 }
 _WRAPPED_BY_LIBRARIES = {"print", "open", "manual_seed"}  # the last by torch itself, when something is compiled
-# And these whole: their own code, or an operator, uses names that ours does not.
-_WHOLE: dict[str, Any] = {
+# The check covers these completely: their own code, or an operator, uses names that the evaluator's code does not.
+_FULLY_CHECKED: dict[str, Any] = {
     "json": json,
     "json.encoder": json.encoder,
     "json.decoder": json.decoder,
@@ -58,22 +58,22 @@ _WHOLE: dict[str, Any] = {
 _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _MONITORING_TOOLS = 6
-# Libraries clean up on those that end a process or tell of a child's end.
+# Without the signals that end a process or report the end of a child: libraries handle those.
 _SIGNALS = sorted(
     signal.valid_signals()
     - {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGCHLD, signal.SIGPIPE}
 )
-# What looking at a tensor comes down to; in Python they could compute what is looked at.
-_OPERATORS = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
-_OVERLOADS = [
+# The operators by which we read tensors. An implementation in Python could compute an output when we read it.
+_READING = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
+_READING_OVERLOADS = [
     name
     for name in torch._C._dispatch_get_all_op_names()
-    if name.startswith("aten::") and name[6:].partition(".")[0] in _OPERATORS
+    if name.startswith("aten::") and name[6:].partition(".")[0] in _READING
 ]
 
 
 def find_used(codes: Iterable[CodeType]) -> list[tuple[str, Any, str, Any]]:
-    """Functions and classes of others that code uses, by a name that they have: dotted name, owner, key, value."""
+    """Find the functions and classes of others whose names occur in code: dotted name, owner, key, value."""
     names = {name for code in codes for name in _names_in(code)} - _WRAPPED_BY_LIBRARIES | _USED_BY_TIMERS
     found = [
         (f"{module.__name__}.{name}", module, name, vars(module)[name])
@@ -93,13 +93,13 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def find_whole() -> dict[str, Any]:
-    """Modules, classes and objects of others of which everything is watched, by dotted name."""
-    return dict(_WHOLE)
+def find_fully_checked() -> dict[str, Any]:
+    """Modules, classes and objects of others that the check covers completely, by dotted name."""
+    return dict(_FULLY_CHECKED)
 
 
-def hides(owner: Any, key: str) -> bool:
-    """Whether what an owner of `find_whole` has got besides stands in the place of something, or runs by itself."""
+def shadows(owner: Any, key: str) -> bool:
+    """Whether a name that was added to a fully checked owner shadows another, or is called by Python itself."""
     if isinstance(owner, ModuleType):
         return key in vars(builtins)
     kinds = owner.__mro__[1:] if isinstance(owner, type) else type(owner).__mro__
@@ -107,7 +107,7 @@ def hides(owner: Any, key: str) -> bool:
 
 
 def find_hooks() -> dict[str, Any]:
-    """What has Python run code between others' lines: in the evaluator's, where no clock runs."""
+    """Hooks by which Python runs code between the lines of other code: in the evaluator, while nothing is timed."""
     found = {
         "sys.settrace": sys.gettrace(),
         "sys.setprofile": sys.getprofile(),
@@ -121,20 +121,20 @@ def find_hooks() -> dict[str, Any]:
 
 
 def registered_operators() -> set[str]:
-    """Python implementations of torch's operators; libraries add operators of their own."""
+    """Names of the torch operators that are implemented in Python. Libraries add operators of their own."""
     registered: set[str] = getattr(torch_library, "_impls", set())
     return registered
 
 
-def we_look_with(key: str) -> bool:
-    """Whether a registration, such as `aten/clone/CPU`, replaces an operator that we look at outputs with."""
+def replaces_reading(key: str) -> bool:
+    """Whether a registration, such as `aten/clone/CPU`, replaces an operator by which we read outputs."""
     library, name, *_ = key.split("/")
-    return library == "aten" and name.partition(".")[0] in _OPERATORS and not key.endswith("/Meta")
+    return library == "aten" and name.partition(".")[0] in _READING and not key.endswith("/Meta")
 
 
 def find_kernels() -> dict[str, list[str]]:
-    """What torch's dispatcher itself knows of the operators that we look at outputs with: it takes a millisecond."""
+    """The kernels in torch's dispatcher of the operators by which we read outputs. Takes a millisecond."""
     return {
         name: [line for line in torch._C._dispatch_dump(name).splitlines() if not line.startswith("Meta")]
-        for name in _OVERLOADS
+        for name in _READING_OVERLOADS
     }

@@ -1,4 +1,4 @@
-"""Everything a timed call needs: inputs that no call has seen, poisoned outputs, and a look at what it left."""
+"""Prepare timed calls with new inputs and poisoned outputs, and choose one of them to be judged."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _clone = torch.Tensor.clone
 
 @dataclass(frozen=True)
 class ChosenCall:
-    """A timed call that was chosen to be judged: the number of its inputs, and its outputs as it returned."""
+    """A timed call that was chosen to be judged: the number of its inputs, and copies of its outputs."""
 
     number: int
     outputs: list[torch.Tensor]
     returned: list[torch.Tensor] | None
-    """What it returned, if it did: nobody may write to that as long as we hold it."""
+    """The tensors that it returned, to which nobody may write while we hold them; None if it fills given buffers."""
 
 
 class TimedCalls:
     """The inputs and outputs of a solution's timed calls on one Workload."""
 
     def __init__(
-        self, definition: Definition, workload: Workload, runner: SolutionCaller, device: str, dataset: Path | None
+        self, definition: Definition, workload: Workload, caller: SolutionCaller, device: str, dataset: Path | None
     ) -> None:
-        self._runner = runner
+        self._caller = caller
         self._device = device
         self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
@@ -59,31 +59,31 @@ class TimedCalls:
         self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
 
     def move(self) -> None:
-        """Lay inputs and outputs elsewhere in memory, as the next process would: for each trial, on a GPU."""
+        """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""
         if self._device == "cpu":
             return
         self._changed_inputs.update(self.changed_inputs())
         self._overrun.update(self.overrun())
-        del self._inputs, self._ring  # first: they may take half of the memory
+        del self._inputs, self._ring  # before the new ones exist: they may take half of the memory
         self._set_up()
 
     @property
     def buffers(self) -> OutputBuffers:
-        """The outputs of the last call."""
+        """The output buffers of the last call."""
         return self._ring[0]
 
     def prepare(self, _: int = 0) -> Call:
-        """A call on inputs that no call has seen, into poisoned outputs."""
-        if not self._runner.destination_passing:
-            # Lets go of an old one now: not while it is timed, nor where the inputs are new.
+        """Return a call on inputs that no call has seen, with poisoned output buffers."""
+        if not self._caller.destination_passing:
+            # Drops an old output now: not while a call is timed, nor after the new inputs are there.
             self._returned.append(None)
         self._number = self._inputs.number_after(self._number)
         self._numbers.append(self._number)
         inputs = self._inputs.set(self._number)
         self._ring.rotate()
-        self.buffers.poison()  # after the inputs are there: an answer that is written too early is lost
-        call = self._runner.bind(inputs, self.buffers)
-        if self._runner.destination_passing:
+        self.buffers.poison()  # after the inputs are there, to erase an output that is written too early
+        call = self._caller.bind(inputs, self.buffers)
+        if self._caller.destination_passing:
             return call
         returned = self._returned
 
@@ -92,64 +92,65 @@ class TimedCalls:
 
         return keep
 
-    def look(self) -> int:
-        """Keep what the timed call that has just returned left, or not: each since the last recall is as likely.
+    def sample_outputs(self) -> int:
+        """Decide at random whether to judge the timed call that has just returned, and keep its outputs if so.
 
-        Returns how many copies it has launched. Raises WrongOutputError if the call left no outputs, or put them
-        where those of an earlier call are that we hold.
+        Each call since the last choice was taken is equally likely to be judged. Returns the number of copies that this
+        launched. Raises WrongOutputError if the outputs are invalid, or lie in the memory of an earlier output that we
+        hold.
         """
         self._timed += 1
         if randbelow(self._timed):
             return 0
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
-        self._runner.require_apart([returned for returned in self._returned if returned is not None])
-        held = None if self._runner.destination_passing else found
+        self._caller.require_separate_memory([returned for returned in self._returned if returned is not None])
+        held = None if self._caller.destination_passing else found
         self._chosen = ChosenCall(self._numbers[-1], seen, held)
         return len(seen)
 
     def _outputs(self) -> list[torch.Tensor]:
-        returned = None if self._runner.destination_passing else self._returned[-1]
-        return self._runner.outputs_of(returned, self.buffers)
+        returned = None if self._caller.destination_passing else self._returned[-1]
+        return self._caller.outputs_of(returned, self.buffers)
 
-    def recall(self, timed: int) -> ChosenCall:
-        """The call that was chosen since the last recall, when `timed` calls have been timed.
+    def take_chosen(self, timed: int) -> ChosenCall:
+        """Return the call that was chosen from the last `timed` calls, and begin another choice.
 
-        Raises WrongOutputError if it was chosen from another number.
+        Raises WrongOutputError if it was chosen from another number of calls.
         """
         if self._chosen is None or self._timed != timed:
-            raise WrongOutputError(f"of {timed} timed calls {self._timed} were seen")
+            raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
         chosen, self._chosen, self._timed = self._chosen, None, 0
-        self._runner.synchronize()
+        self._caller.synchronize()
         return chosen
 
     def changed_outputs(self, chosen: ChosenCall) -> list[str]:
-        """Names of what a call returned and has changed since: an output belongs to the caller."""
-        return self._runner.changed(chosen.returned, chosen.outputs) if chosen.returned else []
+        """Names of the outputs that a call returned and changed later: a returned output belongs to its caller."""
+        return self._caller.changed(chosen.returned, chosen.outputs) if chosen.returned else []
 
     def earlier_numbers(self, number: int) -> list[int]:
-        """The numbers of the first calls and of the one before `number`: what caches keep is mostly of one of these."""
+        """Numbers of the first two calls and of the call before `number`: a cache usually answers with one of these."""
         index = self._numbers.index(number)
         return [self._numbers[i] for i in sorted({0, 1, index - 1}) if 0 <= i < index]
 
-    def warm_up(self, calls: int, budget_s: float, watched_by: AbstractContextManager[object]) -> None:
-        """Call as often, without timing; the first call within a context."""
+    def warm_up(self, calls: int, budget_s: float, first_call_context: AbstractContextManager[object]) -> None:
+        """Call up to `calls` times without timing, the first time within `first_call_context`."""
         for index in repeat(calls, budget_s):
             call = self.prepare()
-            with watched_by if index == 0 else nullcontext():
+            with first_call_context if index == 0 else nullcontext():
                 call()
-            self._runner.synchronize()
+            self._caller.synchronize()
 
     def changed_inputs(self) -> list[str]:
         """Names of inputs that timed calls have changed."""
         return sorted(self._changed_inputs.union(self._inputs.changed()))
 
     def overrun(self) -> list[str]:
-        """Names of outputs that timed calls have written beyond."""
+        """Names of outputs beyond whose ends timed calls have written."""
         return sorted(self._overrun.union(*(buffers.overrun() for buffers in self._ring)))
 
     def host_overhead_us(self) -> float | None:
-        """Host microseconds to issue a call, at this moment; None on CPU, where a call is its work."""
+        """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""
         return None if self._device == "cpu" else host_overhead_us(self.prepare())
 
     def peak_memory_bytes(self) -> int | None:
@@ -157,11 +158,11 @@ class TimedCalls:
         if self._device == "cpu":
             return None
         call = self.prepare()
-        self._runner.synchronize()
+        self._caller.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         call()
-        self._runner.synchronize()
+        self._caller.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
-        outputs = [] if self._runner.destination_passing else self._outputs()
+        outputs = [] if self._caller.destination_passing else self._outputs()
         return max(0, peak - sum(tensor.nbytes for tensor in outputs))

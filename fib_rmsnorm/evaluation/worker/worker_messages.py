@@ -1,7 +1,7 @@
-"""What the scheduler asks of a worker, and what a worker answers.
+"""The scheduler's requests to a worker, and the worker's answers.
 
-Answers are plain dataclasses: a worker builds them beside untrusted code, with as few lines of libraries as can be.
-The scheduler checks what arrives against the same types, since a solution's process can send anything.
+Answers are plain dataclasses: a worker creates them beside untrusted code, where as little library code as possible
+should run. The scheduler validates what arrives against the same types, since a solution's process can send anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import Definition, Solution, Workload
@@ -29,7 +29,7 @@ class Build(Request):
     solution: Solution
     device: str
     dataset: Path | None
-    """The folder that safetensors inputs are relative to."""
+    """The folder to which the paths of safetensors inputs are relative."""
     cache: Path
 
 
@@ -51,7 +51,7 @@ class Call(Request):
 
 @dataclass(frozen=True)
 class Effects:
-    """What calls did besides computing their outputs: names of inputs and outputs."""
+    """Side effects of calls: the names of the inputs and outputs that they touched wrongly."""
 
     changed_inputs: list[str]
     overrun: list[str]
@@ -68,7 +68,7 @@ class Called(Effects):
 
 
 class PrepareTiming(Request):
-    """Make ready to time a Workload, and warm up."""
+    """Prepare to time a Workload, and warm up."""
 
     doing: ClassVar[str] = "warming up"
     do: Literal["prepare_timing"] = "prepare_timing"
@@ -84,7 +84,7 @@ class TimingPrepared:
     timer: str
     tick_ms: Latency
     operators: list[str] | None
-    """Operators of torch that its first call ran; None for solutions in Python, which may run any."""
+    """The torch operators that the first call ran; None for solutions in Python, which may run any."""
 
 
 class Time(Request):
@@ -102,13 +102,13 @@ class Timed(TrialTimes):
     """One trial."""
 
     clock_ns: int
-    """What the worker's clock, which is the system's, read at the end."""
-    repeated: Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=MOST_ATTEMPTS - 1)]
-    """What went wrong with the attempts before it."""
+    """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
+    repeated: Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=MAX_ATTEMPTS - 1)]
+    """Why earlier attempts at this trial failed."""
 
 
 class Reveal(Request):
-    """Transfer the outputs of one of the timed calls since this was last asked."""
+    """Transfer the outputs of one of the calls that were timed since the last reveal."""
 
     doing: ClassVar[str] = "judging timed calls"
     do: Literal["reveal"] = "reveal"
@@ -119,13 +119,13 @@ class Revealed(Effects):
     """The outputs of a timed call are transferred."""
 
     number: _InputsNumber
-    """Of its inputs."""
+    """The number of the call's inputs."""
     earlier: Annotated[list[_InputsNumber], Field(max_length=4)]
-    """Numbers of the inputs of some calls before it."""
+    """The numbers of the inputs of some earlier calls."""
 
 
 class CountCosts(Request):
-    """Measure what else a call costs."""
+    """Measure the costs of a call other than its latency."""
 
     doing: ClassVar[str] = "counting costs"
     do: Literal["count_costs"] = "count_costs"
@@ -133,14 +133,14 @@ class CountCosts(Request):
 
 @dataclass(frozen=True)
 class Costs:
-    """What else a call costs; None where the device does not tell."""
+    """The costs of a call other than its latency; None on a CPU."""
 
     host_overhead_us: Latency | None
     peak_memory_bytes: int | None
 
 
 class EndTiming(Request):
-    """Release what timing needed, and check once more for tampering."""
+    """Release the memory that timing took, and check once more for tampering."""
 
     doing: ClassVar[str] = "finishing"
     do: Literal["end_timing"] = "end_timing"
@@ -148,4 +148,4 @@ class EndTiming(Request):
 
 @dataclass(frozen=True)
 class TimingEnded:
-    """Nothing was found."""
+    """Timing ended without a sign of tampering."""

@@ -1,4 +1,4 @@
-"""The process of untrusted code: it builds one solution, calls it and times it, and knows no right answers."""
+"""The process of a worker: it builds, calls and times one solution, which is untrusted, and knows no right answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError, Sample
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
@@ -44,7 +44,7 @@ from fib_rmsnorm.schema import Definition, SupportedLanguages
 
 @dataclass(frozen=True)
 class _Target:
-    """What a worker calls its solution for and on; the same for the life of the process."""
+    """The Definition and device for which the process calls its solution. They never change."""
 
     definition: Definition
     dataset: Path | None
@@ -77,7 +77,7 @@ class Worker:
         self._calls_since_reveal = 0
 
     def build(self, message: Message) -> Built:
-        """Build the solution for the device; the answer says how long it took."""
+        """Build the solution for the device, and say how long that took."""
         request = Build.model_validate(message)
         prepared = prepare_build(request.solution, request.cache)
         if request.device != "cpu":
@@ -119,14 +119,14 @@ class Worker:
         )
 
     def prepare_timing(self, message: Message) -> TimingPrepared:
-        """Make ready to time a Workload."""
+        """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
         target, caller = self._require_built()
         self._timing = TimedCalls(target.definition, request.workload, caller, target.device, target.dataset)
         self._calls_since_reveal = 0
         library_calls = LibraryCalls()
-        watched_by = nullcontext() if target.is_python else library_calls
-        self._timing.warm_up(request.warmup_runs, request.budget_s, watched_by)
+        first_call_context = nullcontext() if target.is_python else library_calls
+        self._timing.warm_up(request.warmup_runs, request.budget_s, first_call_context)
         is_known = request.warmup_runs and not target.is_python
         return TimingPrepared(
             timer=target.timer.name,
@@ -139,7 +139,7 @@ class Worker:
         request = Time.model_validate(message)
         target, _ = self._require_built()
         timed_calls = self._require_timed_calls()
-        self.check()  # each request's end is followed by one, but a thread may have waited for that
+        self.check()  # a check also follows each request, but a thread may have waited for that one to pass
         samples: list[Sample] = []
         repeated: list[str] = []
         while not samples:
@@ -150,24 +150,24 @@ class Worker:
                     request.calls,
                     cold=request.cold,
                     budget_s=request.budget_s,
-                    after=timed_calls.look,
+                    after=timed_calls.sample_outputs,
                 )
             except MeasurementError as error:
                 self._calls_since_reveal += error.calls
                 repeated.append(str(error))
-                if len(repeated) == MOST_ATTEMPTS:
-                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MOST_ATTEMPTS} trials in a row") from None
+                if len(repeated) == MAX_ATTEMPTS:
+                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
             except WrongOutputError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal += len(samples)
         return Timed(**vars(collect(samples)), repeated=repeated, clock_ns=perf_counter_ns())
 
     def reveal(self, _: Message) -> Revealed:
-        """Transfer the outputs of one of the timed calls since this was last asked."""
+        """Transfer the outputs of one of the calls that were timed since the last reveal."""
         target, _caller = self._require_built()
         timed_calls = self._require_timed_calls()
         try:
-            chosen = timed_calls.recall(self._calls_since_reveal)
+            chosen = timed_calls.take_chosen(self._calls_since_reveal)
         except WrongOutputError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal = 0
@@ -183,14 +183,14 @@ class Worker:
         )
 
     def count_costs(self, _: Message) -> Costs:
-        """What else a call costs: the host's time to issue it, and extra device memory."""
+        """Measure the host's time to issue a call, and the device memory that it takes beyond its outputs."""
         target, _caller = self._require_built()
         timed_calls = self._require_timed_calls()
         target.timer.rest()
         return Costs(host_overhead_us=timed_calls.host_overhead_us(), peak_memory_bytes=timed_calls.peak_memory_bytes())
 
     def end_timing(self, _: Message) -> TimingEnded:
-        """Release what timing needed."""
+        """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         target, _caller = self._require_built()
         self._timing = None
         if kept := self._kept_outputs.find_kept():

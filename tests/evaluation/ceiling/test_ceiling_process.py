@@ -37,41 +37,41 @@ def request(device="cpu", read=1 << 20, written=1 << 20, cold=True):
     return {"do": "measure", "bytes_read": read, "bytes_written": written, "cold": cold, **where}
 
 
-def check_ways(copier, device, read, written, multiple=1):
-    """Each way copies what it says, and writes nothing past it but to round up to a multiple of bytes."""
+def check_variants(copier, device, read, written, multiple=1):
+    """Each variant copies the given bytes, and writes nothing past them except to round up to a multiple of bytes."""
     source = torch.randint(0, 256, (read + 64,), dtype=torch.uint8, device=device)
-    for way in copier.ways(read, written):
+    for variant in copier.variants(read, written):
         destination = torch.full((written + 64,), CANARY, dtype=torch.uint8, device=device)
-        way.bind(source, destination)()
+        variant.bind(source, destination)()
         both = min(read, written)
         end = -(-written // multiple) * multiple
-        assert torch.equal(destination[:both], source[:both]), way.name
-        assert (destination[end:] == CANARY).all(), way.name
-        assert written < read + 64 or (destination[both:written] != CANARY).any(), way.name
+        assert torch.equal(destination[:both], source[:both]), variant.name
+        assert (destination[end:] == CANARY).all(), variant.name
+        assert written < read + 64 or (destination[both:written] != CANARY).any(), variant.name
 
 
 @needs_compiler
 @pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_every_cpu_way_moves_what_it_says(read, written):
-    check_ways(CppCopy(cache_folder()), "cpu", read, written)
+def test_every_cpu_variant_copies_the_given_bytes(read, written):
+    check_variants(CppCopy(cache_folder()), "cpu", read, written)
 
 
 @pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_torch_moves_what_it_says(read, written):
-    check_ways(TorchCopy("cpu"), "cpu", read, written)
+def test_torch_copies_the_given_bytes(read, written):
+    check_variants(TorchCopy("cpu"), "cpu", read, written)
 
 
 @needs_compiler
-def test_what_is_only_read_is_read():
+def test_surplus_bytes_are_really_read():
     copier = CppCopy(cache_folder())
     timer, buffers = choose_timer("cpu"), Buffers("cpu", 32 << 20, 64)
-    (_, little), *_ = tune(copier.ways(1 << 10, 64), timer, buffers, cold=False)
-    (_, much), *_ = tune(copier.ways(32 << 20, 64), timer, buffers, cold=False)
+    (_, little), *_ = tune(copier.variants(1 << 10, 64), timer, buffers, cold=False)
+    (_, much), *_ = tune(copier.variants(32 << 20, 64), timer, buffers, cold=False)
     assert much > 100 * little  # 32,768 times the bytes
 
 
 @needs_compiler
-def test_an_answer_says_all_and_is_json():
+def test_an_answer_is_complete():
     found = process.CeilingProcess().measure(request())
     json.dumps(vars(found), allow_nan=False)
     assert 0 < found.empty_ms < found.copy_low_ms <= found.copy_ms <= found.copy_high_ms
@@ -79,11 +79,10 @@ def test_an_answer_says_all_and_is_json():
     assert set(found.threads or ()) <= os.sched_getaffinity(0)
     assert (found.threads is None) == ("OpenMP" in found.copy_method)
     assert found.copy_hot_ms is None and found.empty_host_us is None and found.note is None
-    assert found.copy_samples >= 7 and found.empty_samples >= 7 and found.ways_tried >= 1
 
 
 @needs_compiler
-def test_an_amount_is_measured_once(monkeypatch):
+def test_a_ceiling_is_measured_once(monkeypatch):
     measuring = process.CeilingProcess()
     first = measuring.measure(request())
     monkeypatch.setattr(process.DeviceCeiling, "measure", lambda *_, **__: pytest.fail("measured again"))
@@ -114,7 +113,7 @@ def test_it_serves_a_channel():
     assert answer["ok"] and answer["copy_ms"] > 0 and not server.is_alive()
 
 
-def test_without_a_compiler_torch_copies_and_the_answer_says_why(monkeypatch):
+def test_without_a_compiler_torch_copies_and_the_note_says_why(monkeypatch):
     def fail(*_):
         raise BuildError("no working compiler 'c++'\nand more")
 
@@ -124,22 +123,22 @@ def test_without_a_compiler_torch_copies_and_the_answer_says_why(monkeypatch):
     assert found.copy_ms > 0 and found.threads is None
 
 
-def cuda_ways(monkeypatch, read, written):
+def cuda_variants(monkeypatch, read, written):
     monkeypatch.setattr(cuda_copy, "load_copy", lambda *_: lambda _: print)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    return [way.name for way in cuda_copy.CudaCopy("cuda:0", cache_folder()).ways(read, written)]
+    return [variant.name for variant in cuda_copy.CudaCopy("cuda:0", cache_folder()).variants(read, written)]
 
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
 def test_several_launch_shapes_suit_every_size(monkeypatch, size):
-    ways = cuda_ways(monkeypatch, size, size)
-    assert len(set(ways)) == len(ways) >= 5
-    assert "cudaMemcpyAsync" in ways
-    assert any("looping" in way for way in ways) == (size >= 32 << 20)
+    variants = cuda_variants(monkeypatch, size, size)
+    assert len(set(variants)) == len(variants) >= 5
+    assert "cudaMemcpyAsync" in variants
+    assert any("looping" in variant for variant in variants) == (size >= 32 << 20)
 
 
 def test_the_driver_copies_only_where_as_much_is_written_as_read(monkeypatch):
-    assert "cudaMemcpyAsync" not in cuda_ways(monkeypatch, 8192 + 16, 8192)
+    assert "cudaMemcpyAsync" not in cuda_variants(monkeypatch, 8192 + 16, 8192)
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
@@ -154,11 +153,11 @@ TRITON_INTERPRETED = """
 import test_ceiling_process
 from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
 for read, written in [(1000, 1000), (3000, 512), (512, 3000)]:
-    test_ceiling_process.check_ways(TritonCopy(), "cpu", read, written, multiple=4)
+    test_ceiling_process.check_variants(TritonCopy(), "cpu", read, written, multiple=4)
 """
 
 
-def test_the_triton_copy_moves_what_it_says_interpreted():
+def test_the_interpreted_triton_copy_copies_the_given_bytes():
     pytest.importorskip("triton")
     here = str(Path(__file__).parent)
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([here, *sys.path])}
@@ -167,9 +166,9 @@ def test_the_triton_copy_moves_what_it_says_interpreted():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_every_gpu_way_moves_what_it_says(read, written):
+def test_every_gpu_variant_copies_the_given_bytes(read, written):
     copier, _ = ceilings.choose_copier("cuda:0", cache_folder())
-    check_ways(copier, "cuda:0", read, written, multiple=16)
+    check_variants(copier, "cuda:0", read, written, multiple=16)
 
 
 @pytest.mark.gpu

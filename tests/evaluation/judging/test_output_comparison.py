@@ -16,7 +16,7 @@ shapes = st.tuples(st.integers(0, 5), st.integers(0, 7))
 
 @st.composite
 def tensors(draw, dtypes=FLOATS):
-    """A tensor of any bits at all: subnormals, infinities and NaN included."""
+    """A tensor of arbitrary bits, including subnormals, infinities and NaN."""
     dtype, shape = draw(st.sampled_from(dtypes)), draw(shapes)
     count = shape[0] * shape[1] * dtype.itemsize
     raw = draw(st.binary(min_size=count, max_size=count))
@@ -39,7 +39,7 @@ def test_everything_equals_itself(tensor):
 
 @given(tensors(), st.data())
 @settings(deadline=None)
-def test_what_is_not_finite_matches_only_its_like(expected, data):
+def test_a_nan_or_infinity_matches_only_the_same(expected, data):
     if expected.numel() == 0:
         return
     index = data.draw(st.integers(0, expected.numel() - 1))
@@ -72,7 +72,7 @@ def test_counts_exactly_the_wrong_elements(case):
 @given(st.integers(0x0400, 0x7BFF - 2), st.sampled_from([-1, 1]))
 @settings(deadline=None, max_examples=300)
 def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
-    """Of all normal float16 numbers: a step away is right, and two are wrong where they exceed the bound."""
+    """For all normal float16 numbers, one step is right, and two are wrong if they exceed the bound."""
     expected, near, far = (torch.tensor([[bits + step]], dtype=torch.int16).view(torch.float16) for step in range(3))
     expected, near, far = sign * expected, sign * near, sign * far
     rtol, atol = tolerance(torch.float16, None, None)
@@ -102,7 +102,7 @@ def test_poison_never_matches():
     assert compare(poison, torch.zeros(1, 4, dtype=torch.float16)).mismatched == 4
 
 
-def test_tolerances_given_replace_the_dtypes_own_and_are_reported():
+def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
     expected, actual = one(1.0), one(1.05)
     assert compare(actual, expected).mismatched == 1
     loose = compare(actual, expected, rtol=0.1)
@@ -114,7 +114,7 @@ def test_tolerances_given_replace_the_dtypes_own_and_are_reported():
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("tolerance", [1e30, 3.4e38, 1e300, INFINITY, NAN])
 @pytest.mark.parametrize("name", ["rtol", "atol"])
-def test_no_tolerance_lets_what_is_not_finite_pass(dtype, name, tolerance):
+def test_no_tolerance_lets_a_nan_or_infinity_pass(dtype, name, tolerance):
     finite = torch.tensor([[0.0, 1.0, -torch.finfo(dtype).max]], dtype=dtype)
     for value in (NAN, INFINITY, -INFINITY):
         other = torch.full_like(finite, value)

@@ -34,7 +34,7 @@ def test_every_row_differs_from_call_to_call_in_place():
     assert second["eps"] == first["eps"]
 
 
-def test_another_process_makes_the_same_of_a_number():
+def test_another_process_makes_the_same_inputs_for_a_number():
     one, other = make()[2], make()[2]
     one.set(5)
     assert torch.equal(one.set(2**62 - 1)["x"], other.set(2**62 - 1)["x"])
@@ -47,7 +47,7 @@ def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
     assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
 
 
-def test_what_calls_changed_is_found_and_nothing_else():
+def test_only_inputs_that_calls_changed_are_found():
     _, _, inputs = make()
     inputs.set(1)
     assert inputs.changed() == []
@@ -68,7 +68,7 @@ def test_other_dtypes(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_a_call_leaves_the_caches_as_its_inputs_do(dtype):
+def test_setting_inputs_copies_no_whole_tensor(dtype):
     _, _, inputs = make(batch=64, dtype=dtype)
     x = inputs.set(1)["x"]
     with torch.profiler.profile(profile_memory=True) as profile:
@@ -78,8 +78,8 @@ def test_a_call_leaves_the_caches_as_its_inputs_do(dtype):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=80))
-def test_a_number_stands_for_the_same_inputs_however_it_is_reached(further):
-    """Going on by one is done in one step; another process, or one that skips some, starts from nothing."""
+def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(further):
+    """The next number takes one step. A process that skips numbers, like another process, starts anew."""
     walker, number = make(128)[2], None
     for once in further:
         number = walker.number_after(number)
@@ -105,7 +105,7 @@ def test_in_every_row_the_next_call_differs_at_two_places():
         before = now
 
 
-def test_what_a_call_changes_is_found_wherever_it_steps_on():
+def test_a_change_by_a_call_is_found_after_the_next_step():
     _, _, inputs = make(128)
     number = inputs.number_after(None)
     values = inputs.set(number)
@@ -115,7 +115,7 @@ def test_what_a_call_changes_is_found_wherever_it_steps_on():
 
 
 @pytest.mark.gpu
-def test_numbers_stand_for_the_same_inputs_on_a_gpu_too():
+def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers_on_a_gpu():
     walker = make(128, device="cuda:0")[2]
     number = None
     for _ in range(70):

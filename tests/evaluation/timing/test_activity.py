@@ -1,4 +1,4 @@
-"""How CUPTI's records begin, against what cupti-python knows of them."""
+"""Our layouts of CUPTI's records match those of cupti-python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRec
 RECORDS = re.compile(r"activity_(?:(kernel)|memcpy|memset)\d+_dtype")
 
 
-def test_records_begin_as_we_read_them():
+def test_our_layouts_match_those_of_cupti_python():
     cupti = pytest.importorskip("cupti.cupti")
     found = {name: match for name in dir(cupti) if (match := RECORDS.fullmatch(name))}
     assert len(found) >= 3

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
 from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord
-from fib_rmsnorm.evaluation.timing.timer import MOST_LAUNCHES, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError
 
 OURS, THEIRS = 13, 7
 
 
 def timeline(calls):
-    """The pieces of calls, each a list of (gap, duration), behind two pieces of ours."""
+    """The pieces of calls, each a list of (gap, duration) after a marker of two pieces."""
     now, pieces = 0, []
     for work in calls:
         pieces += [Piece(now, now + 5, OURS), Piece(now + 6, now + 7, OURS)]
@@ -32,7 +32,7 @@ CALLS = st.lists(
 
 
 @given(CALLS, st.randoms())
-def test_each_call_gets_what_ran_behind_our_work(calls, source):
+def test_each_call_gets_the_work_after_its_marker(calls, source):
     pieces = timeline(calls)
     source.shuffle(pieces)  # CUPTI hands records over in no order
     samples = attribute(pieces, OURS, [0] * len(calls))
@@ -42,7 +42,7 @@ def test_each_call_gets_what_ran_behind_our_work(calls, source):
         assert sample.span_ms == pytest.approx((sum(gap + duration for gap, duration in work) - work[0][0]) / 1e6)
 
 
-def test_what_is_ours_at_the_end_does_not_count():
+def test_our_own_work_at_the_end_does_not_count():
     samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
 
@@ -52,7 +52,7 @@ def launched_rows(sample):
 
 
 def timeline_of_kernels(*calls):
-    """As many calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
+    """The pieces of calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
     rows = chain.from_iterable(calls)
     return [
         piece._replace(kernel=bytes(KernelRecord(grid_x=number)))
@@ -62,7 +62,7 @@ def timeline_of_kernels(*calls):
     ]
 
 
-def test_the_last_call_tells_what_it_launched():
+def test_the_last_call_has_its_launches():
     pieces = timeline_of_kernels([8], [0, 16, 8, 99])
     samples = attribute(reversed(pieces), OURS, [0, 1])  # the last piece is our own kernel
     assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
@@ -72,10 +72,10 @@ def test_a_call_of_copies_launched_nothing():
     assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0])[-1]) == []
 
 
-def test_of_many_launches_the_first_are_told():
-    rows = list(range(1, 3 * MOST_LAUNCHES))
+def test_of_many_launches_only_the_first_are_kept():
+    rows = list(range(1, 3 * MAX_LAUNCHES))
     (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
-    assert launched_rows(sample) == rows[:MOST_LAUNCHES]
+    assert launched_rows(sample) == rows[:MAX_LAUNCHES]
     assert sample.pieces == len(rows)
 
 
@@ -90,7 +90,7 @@ def test_of_many_launches_the_first_are_told():
         (timeline([[(1, 2)], [(1, 2)]]), [0], "somebody else used the stream"),
     ],
 )
-def test_what_is_missing_or_too_much_fails(pieces, extras, says):
+def test_missing_or_foreign_work_fails(pieces, extras, says):
     with pytest.raises(MeasurementError, match=says) as caught:
         attribute(pieces, OURS, extras)
     assert caught.value.calls == len(extras)

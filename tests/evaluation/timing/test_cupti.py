@@ -1,4 +1,4 @@
-"""CUPTI is detached from the process where nothing is timed by it."""
+"""CUPTI is detached from the process while it times nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call costs the host. A GPU would do its work later; here there is none, and calls only take their time."""
+"""The host's time to issue a call. These tests have no GPU; their calls only take time."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def spin(seconds: float) -> None:
 
 @pytest.mark.skipif(len(PROCESSORS) < 2, reason="needs two processors")
 @pytest.mark.parametrize("fast", PROCESSORS[:2])
-def test_a_processor_that_something_else_slows_does_not_count(fast):
+def test_a_slow_processor_does_not_count(fast):
     def call() -> None:
         spin(FAST_S if os.sched_getaffinity(0) == {fast} else SLOW_S)
 
     assert FAST_S * 1e6 <= host_overhead_us(call, nothing_to_wait_for) < SLOW_S * 1e6
 
 
-def test_waiting_for_the_gpu_is_no_time_of_a_call():
+def test_waiting_for_the_gpu_does_not_count():
     waits = []
 
     def wait() -> None:
@@ -59,7 +59,7 @@ def test_the_first_call_after_a_wait_does_not_count():
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError])
-def test_the_thread_may_run_where_it_could_before(error):
+def test_the_affinity_of_the_thread_is_restored(error):
     calls = []
 
     def call() -> None:
@@ -77,7 +77,7 @@ def test_the_thread_may_run_where_it_could_before(error):
 
 
 def test_slow_calls_are_not_repeated_for_long():
-    """As many as of fast ones would take seconds."""
+    """As many slow calls as fast ones would take seconds."""
     calls = []
 
     def call() -> None:

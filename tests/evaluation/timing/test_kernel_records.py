@@ -1,4 +1,4 @@
-"""What a kernel's record tells of its launch, from records made by hand as cupti_activity.h lays them out."""
+"""The launch in a kernel's record, read from records that are laid out by hand as in cupti_activity.h."""
 
 from __future__ import annotations
 

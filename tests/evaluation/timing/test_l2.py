@@ -1,4 +1,4 @@
-"""What a kernel asked L2 to keep is evicted too, so that a call finds nothing of the calls before it."""
+"""Lines that a kernel asked L2 to keep are evicted too, so that a call finds no data of earlier calls."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ TICK_MS = 32e-6
 CALLS = 40
 
 
-def test_trials_that_scatter_more_than_their_calls_widen_the_interval():
+def test_trials_that_vary_more_than_their_calls_widen_the_interval():
     trials = [[centre] * CALLS for centre in (0.0019, 0.002, 0.002, 0.0021)]
     # Student's t of 3 degrees of freedom is 3.18; the standard deviation is 82 ns, over the root of 4 trials.
     assert latency_interval(trials, 0.0).relative_to(0.002) == pytest.approx(0.065, abs=0.001)
@@ -22,7 +22,7 @@ def test_trials_that_agree_leave_the_interval_of_the_calls(trials):
     assert latency_interval([calls] * trials, TICK_MS) == median_interval(calls * trials, TICK_MS)
 
 
-def test_it_holds_the_true_latency_about_as_often_as_it_says():
+def test_the_interval_contains_the_true_latency_about_as_often_as_promised():
     source = random.Random(1)
     holds = 0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""What tests/wrong_kernels/ does not cover: cheats that depend on how they are timed."""
+"""Cheats that depend on how they are timed, which tests/wrong_kernels/ does not cover."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ def add_in_language(registry, language, source, file="kernel.py", extra="", dest
     pack_all(registry)
 
 
-def test_a_kernel_that_goes_wrong_after_many_calls_fails(registry):
+def test_a_kernel_that_is_wrong_after_many_calls_fails(registry):
     add_kernel(registry, "cheat_v1", WRONG_AFTER_60_CALLS)
     evaluation = evaluate(registry, SEVERAL_TRIALS)
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call" in evaluation.log
 
 
-def test_what_runs_when_an_output_is_dropped_has_seen_no_new_inputs(registry):
+def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(registry):
     add_in_language(registry, "python", WORKS_WHEN_ITS_OUTPUT_IS_DROPPED)
     evaluation = evaluate(registry, SEVERAL_TRIALS)
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
@@ -145,18 +145,18 @@ def test_calls_with_a_hot_cache_are_judged_too(registry):
 
 
 @pytest.mark.parametrize("cheat", [STARTS_THE_CLOCK_LATER, CHANGES_EARLIER_SAMPLES], ids=["start", "samples"])
-def test_a_call_cannot_reach_what_the_clock_said(registry, cheat):
+def test_a_call_cannot_change_the_readings_of_the_clock(registry, cheat):
     add_in_language(registry, "python", SLEEPS + cheat, destination_passing=True)
     assert evaluate(registry, SEVERAL_TRIALS).performance.latency_ms >= 2
 
 
-def test_library_calls_of_what_is_not_python_are_reported(registry):
+def test_library_calls_of_a_triton_solution_are_reported(registry):
     add_in_language(registry, "triton", CALLS_TORCH)
     evaluation = evaluate(registry)
     assert evaluation.status.value == "PASSED", evaluation.log
     assert any("rms_norm" in name or "rsqrt" in name for name in evaluation.performance.library_calls)
 
 
-def test_library_calls_of_python_are_nobodys_business(registry):
+def test_library_calls_of_a_python_solution_are_not_reported(registry):
     add_kernel(registry, "right_v1", CALLS_TORCH)
     assert evaluate(registry).performance.library_calls is None

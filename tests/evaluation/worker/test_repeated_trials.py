@@ -1,4 +1,4 @@
-"""A trial whose measurement fails is measured again, and the answer says so."""
+"""A trial whose measurement fails is repeated, and the answer says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, PrepareTiming, Time
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -17,8 +17,8 @@ from support.registries import RIGHT, add_kernel
 CALLS = 5
 
 
-class Forgetful:
-    """Measures as it should, and loses what it has measured the first times."""
+class LosesRecords:
+    """A timer that loses the records of its first measurements."""
 
     name, tick_ms = CpuClock.name, CpuClock.tick_ms
 
@@ -37,7 +37,7 @@ class Forgetful:
 def make_worker(registry, monkeypatch, failures):
     solution = add_kernel(registry, "right", RIGHT)
     definition = registry.definition(solution.definition)
-    monkeypatch.setattr(worker_module, "choose_timer", lambda _: Forgetful(failures))
+    monkeypatch.setattr(worker_module, "choose_timer", lambda _: LosesRecords(failures))
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
     worker.build(build.model_dump(mode="json"))
@@ -49,17 +49,17 @@ def make_worker(registry, monkeypatch, failures):
 REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
 
 
-@pytest.mark.parametrize("failures", range(MOST_ATTEMPTS))
-def test_a_trial_that_failed_is_measured_again_and_told(registry, monkeypatch, failures):
+@pytest.mark.parametrize("failures", range(MAX_ATTEMPTS))
+def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, failures):
     worker = make_worker(registry, monkeypatch, failures)
     answer = worker.time(REQUEST)
     assert len(answer.span_ms) == CALLS
     assert answer.repeated == ["lost a record"] * failures
     assert worker.time(REQUEST).repeated == []
-    assert worker.reveal({}).number >= 0  # calls of a lost trial can be judged as others can
+    assert worker.reveal({}).number >= 0  # the calls of a lost trial can be judged too
 
 
-def test_one_that_fails_again_and_again_is_a_failure(registry, monkeypatch):
-    worker = make_worker(registry, monkeypatch, MOST_ATTEMPTS)
+def test_a_trial_that_fails_three_times_is_a_failure(registry, monkeypatch):
+    worker = make_worker(registry, monkeypatch, MAX_ATTEMPTS)
     with pytest.raises(RefusalError, match="lost a record, in 3 trials in a row"):
         worker.time(REQUEST)

@@ -1,4 +1,4 @@
-"""The watch finds what a solution replaces of what it is measured with, and nothing else."""
+"""The tamper check finds the code that a solution replaces in what measures it, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,124 +27,124 @@ from fib_rmsnorm.registry import generate_workloads
 
 
 def holder(**attributes: object) -> OutputBuffers:
-    """An object of the evaluator that holds this."""
+    """An object of the evaluator with these attributes."""
     held = OutputBuffers.__new__(OutputBuffers)
     vars(held).update(attributes)
     return held
 
 
 def solutions_work(*_: object) -> None:
-    """Of a module that was not there when the watch was armed."""
+    """A function of a module that was not there when the check was armed."""
 
 
 solutions_work.__module__ = "solution"
 
 
 def armed(*objects: object) -> TamperCheck:
-    watch = TamperCheck()
-    watch.arm(*objects)
-    return watch
+    check = TamperCheck()
+    check.arm(*objects)
+    return check
 
 
 class TestTamperCheck:
-    def test_nothing_is_found_where_nothing_is_replaced(self, monkeypatch):
-        watch = armed()
+    def test_harmless_changes_are_not_reported(self, monkeypatch):
+        check = armed()
         monkeypatch.setattr(torch.Tensor, "rms", lambda x: x, raising=False)
         monkeypatch.setattr(builtins, "print", lambda *_: None)
-        assert watch.replaced() == []
+        assert check.replaced() == []
 
     def test_replaced_functions_are_found_by_name(self, monkeypatch):
-        watch = armed()
+        check = armed()
         monkeypatch.setattr(torch, "equal", lambda *_: True)
         monkeypatch.setattr(SolutionCaller, "bind", lambda *_: None)
-        found = watch.replaced()
+        found = check.replaced()
         assert "torch.equal" in found
         assert "fib_rmsnorm.evaluation.worker.caller.SolutionCaller.bind" in found
 
-    def test_what_was_added_and_hides_a_builtin_is_found(self, monkeypatch):
-        watch = armed()
+    def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch):
+        check = armed()
         monkeypatch.setattr("fib_rmsnorm.evaluation.worker.caller.zip", lambda *_, **__: [], raising=False)
-        assert watch.replaced() == ["fib_rmsnorm.evaluation.worker.caller.zip"]
+        assert check.replaced() == ["fib_rmsnorm.evaluation.worker.caller.zip"]
 
-    def test_another_class_is_found_in_what_an_object_holds(self):
+    def test_a_subclass_in_a_held_container_is_found(self):
         class Mine(OutputBuffers):
             pass
 
         definition = RmsNorm().define(128)
         buffers = OutputBuffers(definition, generate_workloads(definition, [2])[0], "cpu")
-        watch = armed(buffers)
+        check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
-        assert watch.replaced() == ["dict.other by Mine"]
+        assert check.replaced() == ["dict.other by Mine"]
 
     @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
     def test_a_hook_is_found(self, hook):
-        watch = armed()
+        check = armed()
         before = getattr(sys, hook.replace("set", "get"))()
         getattr(sys, hook)(lambda *_: None)
         try:
-            found = watch.replaced()
+            found = check.replaced()
         finally:
             getattr(sys, hook)(before)
         assert found == [f"sys.{hook}"]
 
-    def test_a_method_of_an_objects_own_is_found(self):
+    def test_a_method_set_on_one_object_is_found(self):
         other = armed()
-        watch = armed(other)
+        check = armed(other)
         other.replaced = list
-        assert watch.replaced() == ["TamperCheck.replaced"]
+        assert check.replaced() == ["TamperCheck.replaced"]
 
     @pytest.mark.parametrize(
         "other",
         [int, partial(int, 0), [].append, ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0), SimpleNamespace(), None],
         ids=["builtin", "partial", "bound method", "C callback", "namespace", "nothing"],
     )
-    def test_what_an_object_works_with_is_found_if_it_is_another(self, other):
+    def test_a_replaced_attribute_is_found(self, other):
         timer = holder(clock=time.perf_counter, inner=holder(handlers={"call": len}), bound=self.holds)
-        watch = armed(timer)
-        assert watch.replaced() == []
+        check = armed(timer)
+        assert check.replaced() == []
         timer.clock = timer.bound = timer.inner.handlers["call"] = other
         names = ["OutputBuffers.inner.handlers.call", "OutputBuffers.bound", "OutputBuffers.clock"]
-        assert sorted(name for name in watch.replaced() if " by " not in name) == sorted(names)
+        assert sorted(name for name in check.replaced() if " by " not in name) == sorted(names)
 
     def holds(self):
         """A method that is bound once."""
 
-    def test_what_an_object_works_with_is_found_by_its_code(self):
+    def test_replaced_code_of_a_held_function_is_found(self):
         def call():
             return 0
 
-        watch = armed(holder(call=call))
+        check = armed(holder(call=call))
         call.__code__ = (lambda: 1).__code__
-        assert watch.replaced() == ["OutputBuffers.call"]
+        assert check.replaced() == ["OutputBuffers.call"]
 
     @pytest.mark.parametrize(
         ("key", "value"),
         [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])],
     )
-    def test_what_ctypes_runs_with_a_c_function_is_found(self, key, value):
+    def test_python_code_added_to_a_c_function_is_found(self, key, value):
         function = ctypes.CDLL(None).getpid
-        watch = armed(holder(read=function))
-        assert watch.replaced() == []
+        check = armed(holder(read=function))
+        assert check.replaced() == []
         setattr(function, key, value)
-        assert watch.replaced() == [f"OutputBuffers.read.{key}"]
+        assert check.replaced() == [f"OutputBuffers.read.{key}"]
 
-    def test_a_c_function_that_leads_elsewhere_is_found(self):
+    def test_a_c_function_with_another_address_is_found(self):
         library = ctypes.CDLL(None)
-        watch = armed(holder(read=library.getpid))
+        check = armed(holder(read=library.getpid))
         pointer, other = (ctypes.c_void_p.from_buffer(one) for one in (library.getpid, library.getppid))
         pointer.value = other.value
-        assert watch.replaced() == ["OutputBuffers.read"]
+        assert check.replaced() == ["OutputBuffers.read"]
 
     @pytest.mark.parametrize("lies", [False, True])
-    def test_a_function_is_found_whatever_it_says_of_itself(self, lies):
+    def test_a_function_that_lies_about_its_module_is_found(self, lies):
         def work(_):
-            """Says that it is of a module which was there when the watch was armed, or of one which was not."""
+            """A function that names a module which was there when the check was armed, or one which was not."""
 
         work.__module__ = "json" if lies else "solution"
-        stage = holder(inputs=None)
-        watch = armed(stage)
-        stage.inputs = partial(work)
-        assert watch.replaced() == [f"partial.0 by {work.__qualname__}"]
+        timed_calls = holder(inputs=None)
+        check = armed(timed_calls)
+        timed_calls.inputs = partial(work)
+        assert check.replaced() == [f"partial.0 by {work.__qualname__}"]
 
     @pytest.mark.parametrize(
         "stand_in",
@@ -159,43 +159,43 @@ class TestTamperCheck:
         ],
         ids=lambda stand_in: type(stand_in).__name__,
     )
-    def test_what_may_have_code_is_found_in_an_object_that_was_made_later(self, stand_in):
-        worker = holder(stage=None)
-        watch = armed(worker)
-        worker.stage = holder(inputs=stand_in)
-        assert watch.replaced() == [f"OutputBuffers.inputs by {type(stand_in).__name__}"]
+    def test_code_in_an_object_that_was_made_later_is_found(self, stand_in):
+        worker = holder(timing=None)
+        check = armed(worker)
+        worker.timing = holder(inputs=stand_in)
+        assert check.replaced() == [f"OutputBuffers.inputs by {type(stand_in).__name__}"]
 
-    def test_another_class_is_found_in_what_was_there(self):
+    def test_a_replaced_class_of_a_held_object_is_found(self):
         inner = holder()
-        watch = armed(holder(inner=inner))
+        check = armed(holder(inner=inner))
         inner.__class__ = type("OutputBuffers", (OutputBuffers,), {"__module__": OutputBuffers.__module__})
-        assert watch.replaced() == ["OutputBuffers.inner by OutputBuffers"]
+        assert check.replaced() == ["OutputBuffers.inner by OutputBuffers"]
 
     def test_state_may_change(self):
-        recorder = holder(pieces=[Piece(1, 2, 3)], stage=None, buffers={1: (ctypes.c_uint64 * 4)()}, marks=set())
-        watch = armed(recorder)
+        recorder = holder(pieces=[Piece(1, 2, 3)], timing=None, buffers={1: (ctypes.c_uint64 * 4)()}, marks=set())
+        check = armed(recorder)
         recorder.pieces, recorder.marks = [], {1}
-        recorder.stage = holder(pieces=[Piece(4, 5, 6)], make=partial(OutputBuffers, recorder.pieces))
+        recorder.timing = holder(pieces=[Piece(4, 5, 6)], make=partial(OutputBuffers, recorder.pieces))
         recorder.buffers[1] = (ctypes.c_uint64 * 4)()
         recorder.buffers[2] = recorder.buffers[1]
-        assert watch.replaced() == []
+        assert check.replaced() == []
 
-    def test_what_the_solution_made_is_its_own_but_not_what_holds_it(self):
-        stage = holder(_returned=deque())
-        watch = armed(stage)
-        stage._returned.append(SimpleNamespace())
-        stage._entry = solutions_work
-        assert watch.replaced() == []
-        stage._returned = type("Answers", (deque,), {})()
-        assert watch.replaced() == ["OutputBuffers._returned by Answers"]
+    def test_objects_of_the_solution_are_ignored_but_not_their_container(self):
+        timed_calls = holder(_returned=deque())
+        check = armed(timed_calls)
+        timed_calls._returned.append(SimpleNamespace())
+        timed_calls._entry = solutions_work
+        assert check.replaced() == []
+        timed_calls._returned = type("Answers", (deque,), {})()
+        assert check.replaced() == ["OutputBuffers._returned by Answers"]
 
 
-class TestWhatIsNotOurs:
-    def test_whatever_our_code_uses_is_watched(self, monkeypatch):
-        watch = armed()
+class TestCodeOfPythonAndLibraries:
+    def test_everything_that_our_code_uses_is_checked(self, monkeypatch):
+        check = armed()
         monkeypatch.setattr(builtins, "dict", type("dict", (dict,), {}))
         monkeypatch.setattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-        assert watch.replaced() == ["builtins.dict", "torch._C._len_torch_dispatch_stack"]
+        assert check.replaced() == ["builtins.dict", "torch._C._len_torch_dispatch_stack"]
 
     @pytest.mark.parametrize(
         ("owner", "key", "name"),
@@ -209,21 +209,21 @@ class TestWhatIsNotOurs:
         ],
         ids=lambda value: value if isinstance(value, str) else "",
     )
-    def test_it_is_found_if_it_is_replaced_or_hidden(self, monkeypatch, owner, key, name):
-        watch = armed()
+    def test_a_replaced_or_shadowed_name_is_found(self, monkeypatch, owner, key, name):
+        check = armed()
         monkeypatch.setattr(owner, key, lambda *_: None, raising=False)
-        assert watch.replaced() == [name]
+        assert check.replaced() == [name]
 
-    def test_another_default_is_found(self, monkeypatch):
-        watch = armed()
+    def test_a_replaced_default_is_found(self, monkeypatch):
+        check = armed()
         monkeypatch.setitem(json.dumps.__kwdefaults__, "cls", json.JSONEncoder)
-        assert watch.replaced() == ["json.dumps.cls"]
+        assert check.replaced() == ["json.dumps.cls"]
 
-    def test_another_kernel_is_found_however_it_came(self):
-        watch = armed()
-        assert watch.replaced_kernels() == []
+    def test_a_replaced_torch_kernel_is_found(self):
+        check = armed()
+        assert check.replaced_kernels() == []
         library = torch._C._dispatch_library("IMPL", "aten", "CPU", "", 0)
         library.impl("clone", "CPU", lambda tensor, memory_format=None: tensor)
-        assert watch.replaced_kernels() == ["aten::clone"]
+        assert check.replaced_kernels() == ["aten::clone"]
         library.reset()
-        assert watch.replaced_kernels() == []
+        assert check.replaced_kernels() == []

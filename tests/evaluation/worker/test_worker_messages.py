@@ -1,4 +1,4 @@
-"""What a worker tells of a trial comes over as it was, and nothing else is taken for it."""
+"""A trial arrives from a worker unchanged, and an invalid one is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fib_rmsnorm.evaluation.timing.timer import MOST_ATTEMPTS, MOST_LAUNCHES
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
 from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
 from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask
 from fib_rmsnorm.schema import KernelLaunch, Performance
@@ -17,7 +17,7 @@ TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], clock_ns=5, repeated=
 
 
 class Answers:
-    """A process that answers so, in JSON."""
+    """A process that sends this answer, in JSON."""
 
     def __init__(self, answer):
         self._message = json.loads(json.dumps({"ok": True, **vars(answer)}, default=vars))
@@ -34,8 +34,8 @@ def ask_for_trial(process):
     return ask(process, Time(calls=2, cold=True, budget_s=1), Timed, 0.0)
 
 
-@pytest.mark.parametrize("launches", [None, [], [LAUNCH], [LAUNCH] * MOST_LAUNCHES])
-def test_a_trial_comes_over_as_it_was(launches):
+@pytest.mark.parametrize("launches", [None, [], [LAUNCH], [LAUNCH] * MAX_LAUNCHES])
+def test_a_trial_arrives_unchanged(launches):
     timed = replace(TIMED, launches=launches)
     assert ask_for_trial(Answers(timed)) == timed
 
@@ -43,7 +43,7 @@ def test_a_trial_comes_over_as_it_was(launches):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"launches": [LAUNCH] * (MOST_LAUNCHES + 1)},
+        {"launches": [LAUNCH] * (MAX_LAUNCHES + 1)},
         {"launches": "RmsNorm"},
         {"launches": [None]},
         {"launches": [{}]},
@@ -70,7 +70,7 @@ def test_a_trial_comes_over_as_it_was(launches):
         {"busy_ms": [-1.0]},
         {"pieces": [1.5]},
         {"clock_ns": None},
-        {"repeated": ["again"] * MOST_ATTEMPTS},
+        {"repeated": ["again"] * MAX_ATTEMPTS},
     ],
     ids=lambda changes: str(changes)[:60],
 )

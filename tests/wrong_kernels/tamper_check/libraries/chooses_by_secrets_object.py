@@ -2,11 +2,11 @@ import secrets
 import sys
 
 from .rmsnorm import normalize
-from .targets import COUNT, LOOK, current_timed_calls
+from .targets import COUNT, SAMPLE_OUTPUTS, current_timed_calls
 
 
 def _randbelow(bound):
-    if sys._getframe(2).f_code.co_name != LOOK.name:
+    if sys._getframe(2).f_code.co_name != SAMPLE_OUTPUTS.name:
         return type(secrets._sysrand)._randbelow(secrets._sysrand, bound)
     return bound - 1
 
