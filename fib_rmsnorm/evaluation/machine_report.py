@@ -6,65 +6,21 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.capabilities import Capability, capability
+from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
+from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, MachineReport, Tool
 from fib_rmsnorm.sandbox.landlock import landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
 _NOT_SECLUDED = "no Landlock in this kernel: a solution can read the memory of your other processes, the judge's too"
-
-
-@dataclass(frozen=True)
-class DeviceReport:
-    """A device, how it would be timed, and what each language can do on it."""
-
-    name: str
-    hardware: str
-    memory_bytes: int
-    timer: str
-    timer_note: str
-    languages: dict[str, Capability]
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A tool outside Python: where it is and its version; neither if it is missing, and what for."""
-
-    name: str
-    path: str | None
-    version: str | None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class CacheUse:
-    """The folder of builds and what it holds."""
-
-    folder: str
-    files: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class MachineReport:
-    """Everything `fib-rmsnorm env` says."""
-
-    devices: list[DeviceReport]
-    tools: list[Tool]
-    python: str
-    libraries: dict[str, str | None]
-    """Versions; None for what is missing."""
-    cache: CacheUse
-    notes: list[str]
 
 
 def report_machine() -> MachineReport:

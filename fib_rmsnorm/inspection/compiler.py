@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, CompileRequest, Inspect, Inspected
+from fib_rmsnorm.inspection.facts import Kernel
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import Answer
@@ -31,7 +32,7 @@ class Compilation:
     outcome: Literal["built", "failed", "skipped"]
     seconds: float
     message: str = ""
-    kernels: tuple[Compiled.Kernel, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
 
 
 def compile_solutions(
@@ -59,10 +60,10 @@ def compile_solutions(
 
 def _compile(
     fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
-) -> tuple[Compiled.Kernel, ...]:
+) -> tuple[Kernel, ...]:
     workloads = generate_workloads(definition, _BATCH_SIZES)
     request = Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=cache_folder())
-    return tuple(_ask_once(fork_server, request, Compiled, config).kernels)
+    return _ask_once(fork_server, request, Compiled, config).kernels
 
 
 def inspect_solution(

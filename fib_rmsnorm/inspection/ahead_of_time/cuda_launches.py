@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from fib_rmsnorm.building.native import find_cuda_home, find_cxx
-from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources
+from fib_rmsnorm.inspection.facts import Kernel, Launch
 
 _FAKE = Path(__file__).with_name("fake_cudart.cpp")
 _START = """\
@@ -31,7 +32,7 @@ class _UnknownError(Exception):
 
 
 def record_launches(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], cache: Path
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], cache: Path
 ) -> list[list[Launch] | str]:
     """Call `symbol` once with each list of arguments: what it launches, or why that cannot be told.
 
@@ -44,7 +45,7 @@ def record_launches(
 
 
 def _record(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], fake: Path
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], fake: Path
 ) -> list[list[Launch] | str]:
     request = {
         "fake": str(fake),
@@ -70,17 +71,14 @@ def _record(
         raise _UnknownError(f"the host code did not run without a GPU: {said[-1]}") from None
     answers = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
-    return [answer.get("error") or [_launch(each, numbers) for each in answer["launches"]] for answer in answers]
+    return [answer.get("error") or _read_launches(answer["launches"], numbers) for answer in answers]
 
 
-def _launch(found: dict[str, Any], numbers: dict[str, int]) -> Launch:
-    grid, block = found["grid"], found["block"]
-    return Launch(
-        numbers[found["kernel"]],
-        (grid[0], grid[1], grid[2]),
-        (block[0], block[1], block[2]),
-        found["dynamic_shared_bytes"],
-    )
+def _read_launches(found: Sequence[dict[str, Any]], numbers: dict[str, int]) -> list[Launch] | str:
+    try:
+        return [Launch.model_validate({"kernel_number": numbers[each["kernel"]], **each}) for each in found]
+    except ValidationError:
+        return "the host code launched a kernel with an empty grid or block"
 
 
 def _build_fake(cache: Path) -> Path:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One launch of a kernel."""
-
-    kernel: int
-    """Its number among the kernels that were compiled."""
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    dynamic_shared_bytes: int = 0
-    """Shared memory asked for at the launch, beyond what the kernel's resources say."""
+from fib_rmsnorm.inspection.facts import KernelBinary, Launch
 
 
 class AotSession(Protocol):
     """Calls Python entry points with nothing launched, and compiles what they would have launched."""
 
     @property
-    def kernels(self) -> list[KernelResources]:
+    def kernels(self) -> list[KernelBinary]:
         """What has been compiled so far."""
 
     @property

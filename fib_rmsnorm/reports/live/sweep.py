@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -12,8 +11,7 @@ from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import EvaluationStatus, Trace
-
-Record = dict[str, Any]
+from fib_rmsnorm.tuning.figures import CompiledCombination
 
 
 class SweepResults:
@@ -91,10 +89,10 @@ def trial_line(trace: Trace) -> Text:
     return line
 
 
-def figures_table(figures: Sequence[Record], results: SweepResults) -> Table:
-    """The exercise's table: time, memory transactions and occupancy of each combination, at one batch."""
-    batch = figures[0]["batch"]
-    names = list(figures[0]["parameters"])
+def figures_table(figures: Sequence[CompiledCombination], results: SweepResults) -> Table:
+    """Time, memory transactions and occupancy of each combination, at one batch."""
+    batch = figures[0].batch
+    names = list(figures[0].parameters)
     return plain_table(
         (
             *(f">{name}" for name in names),
@@ -107,13 +105,13 @@ def figures_table(figures: Sequence[Record], results: SweepResults) -> Table:
         ),
         (
             (
-                *(str(value) for value in row["parameters"].values()),
-                str(row["threads"]),
-                results.latency_text(row["parameters"], batch),
-                *traffic_cells(row["traffic"]),
-                "?" if row["occupancy"] is None else format_percent(100 * row["occupancy"]),
-                "?" if row["registers"] is None else str(row["registers"]),
-                "?" if row["spill_bytes"] is None else str(row["spill_bytes"]),
+                *(str(value) for value in row.parameters.values()),
+                str(row.threads),
+                results.latency_text(row.parameters, batch),
+                *traffic_cells(row.traffic),
+                "?" if row.occupancy is None else format_percent(100 * row.occupancy),
+                "?" if row.registers is None else str(row.registers),
+                "?" if row.spill_bytes is None else str(row.spill_bytes),
             )
             for row in figures
         ),

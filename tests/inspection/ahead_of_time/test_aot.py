@@ -50,9 +50,9 @@ CHECK = """
 x = torch.empty(4, 1024, dtype=torch.float16)
 session = Session("sm_80")
 [launch] = session.call(entry, (x, x))
-assert (launch.kernel, launch.grid, launch.block) == (0, (4, 1, 1), (128, 1, 1)), launch
+assert (launch.kernel_number, launch.grid, launch.block) == (0, (4, 1, 1), (128, 1, 1)), launch
 [again] = session.call(entry, (torch.empty(6, 1024, dtype=torch.float16),) * 2)
-assert (again.kernel, again.grid) == (0, (6, 1, 1)), again
+assert (again.kernel_number, again.grid) == (0, (6, 1, 1)), again
 [kernel] = session.kernels
 assert kernel.arch == "sm_80" and kernel.binary[:4] == b"\\x7fELF", kernel
 assert not torch.cuda.is_initialized()
