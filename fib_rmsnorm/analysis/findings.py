@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.roofline import Roofline, make_roofline
 from fib_rmsnorm.analysis.scaling import Fit, fit
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -34,7 +34,7 @@ def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definitio
 
 
 def _fit_all(section: SectionResults) -> tuple[Fit, ...]:
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[TraceRecord]] = {}
     for result in section.results:
         groups.setdefault(result.label, []).append(result.record)
     found = [each for records in groups.values() if (each := fit(records)) is not None]

@@ -11,7 +11,7 @@ import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import find_root, is_registry
@@ -23,7 +23,7 @@ _SUFFIXES = (".json", ".jsonl")
 class TraceSet:
     """The Traces that were asked for, and the Solutions of the registries they lie in."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[TraceRecord] = field(default_factory=list)
     solutions: dict[str, SolutionFacts] = field(default_factory=dict)
     roots: list[Path] = field(default_factory=list)
     """The registries, where Definitions can be found."""
@@ -31,7 +31,7 @@ class TraceSet:
     """A line for each file that could not be read whole."""
 
 
-def load(*sources: str | Path, root: Path | None = None) -> list[Record]:
+def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     """Every evaluation in trace files or folders (default: the registry at hand), a record for each.
 
     What cannot be read is passed over with a warning that says what and where, one for each file.
@@ -101,9 +101,9 @@ def _dataset_around(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
 
 
-def _read_file(path: Path, warn: Callable[[str], None]) -> list[Record]:
+def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
     """The records of a file. One warning tells of all that could not be read in it."""
-    records: list[Record] = []
+    records: list[TraceRecord] = []
     faults: list[str] = []
     author = _author_by_path(path)
     try:

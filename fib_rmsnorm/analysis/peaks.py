@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
 
 
@@ -16,7 +16,7 @@ class Peak:
     source: str
 
 
-def peak_of(record: Record) -> Peak | None:
+def peak_of(record: TraceRecord) -> Peak | None:
     """What the Trace recorded of its device, else the datasheet."""
     if record.peak_bandwidth_gb_per_s:
         return Peak(record.peak_bandwidth_gb_per_s, "memory clock times bus width, as the device reports them")

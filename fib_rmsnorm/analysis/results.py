@@ -9,7 +9,7 @@ from typing import Any
 from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.sections import Conditions, Section, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 
 BASELINE_AUTHOR = "baseline"
@@ -28,7 +28,7 @@ class Speedup:
 class Result:
     """A Solution on a Workload. What is not known, or would mislead, is None."""
 
-    record: Record
+    record: TraceRecord
     label: str
     """The Solution's name, with a piece of its digest if it is not the newest content of that name."""
     bandwidth_gb_per_s: float | None
@@ -117,9 +117,9 @@ def _section_results(section: Section, baseline: str | None) -> SectionResults:
     )
 
 
-def _label(records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
+def _label(records: Sequence[TraceRecord]) -> dict[tuple[str, str | None], str]:
     """A name for each content of each Solution: the newest has the Solution's, earlier ones tell their digest."""
-    newest: dict[str, Record] = {}
+    newest: dict[str, TraceRecord] = {}
     for record in records:
         if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
             newest[record.solution] = record
@@ -141,22 +141,22 @@ def _title(section: Section) -> dict[str, str]:
     return titles
 
 
-def _by_axes(record: Record) -> str:
+def _by_axes(record: TraceRecord) -> str:
     return record.axes_text or record.workload
 
 
-def _by_axes_and_scalars(record: Record) -> str:
+def _by_axes_and_scalars(record: TraceRecord) -> str:
     return ", ".join([record.axes_text, *(f"{name}={value:g}" for name, value in record.scalars.items())])
 
 
-def _by_everything(record: Record) -> str:
+def _by_everything(record: TraceRecord) -> str:
     return f"{_by_axes_and_scalars(record)}, {record.workload[:8]}"
 
 
 def _workload_results(
     title: str,
     workload: str,
-    records: Sequence[Record],
+    records: Sequence[TraceRecord],
     labels: dict[tuple[str, str | None], str],
     baseline: str | None,
 ) -> WorkloadResults:
@@ -175,7 +175,7 @@ def _workload_results(
     )
 
 
-def _result(record: Record, label: str, rival: Record | None) -> Result:
+def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
     if not record.is_native:
         return Result(record, label, None, None, None, None)
     bandwidth = record.bandwidth_gb_per_s
@@ -190,13 +190,13 @@ def _result(record: Record, label: str, rival: Record | None) -> Result:
     )
 
 
-def _over_reference(record: Record) -> Speedup | None:
+def _over_reference(record: TraceRecord) -> Speedup | None:
     if not record.speedup_factor:
         return None
     return Speedup(record.speedup_factor, record.speedup_low, record.speedup_high)
 
 
-def _over_baseline(record: Record, rival: Record) -> Speedup | None:
+def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Speedup | None:
     """The ratio of the medians; its range is that of the two intervals, so it holds if both do."""
     if not record.latency_ms or not rival.latency_ms or record is rival:
         return None

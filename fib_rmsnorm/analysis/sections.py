@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
 _CPU_CLOCK_GAP = 0.10
 
 
-class Settings(NamedTuple):
+class SectionSettings(NamedTuple):
     """How it was asked to judge and time; tolerances of None are those of the dtype."""
 
     warmup_runs: int | None = None
@@ -33,7 +33,7 @@ class Conditions:
     clock: tuple[float, float] | None
     """The lowest and the highest clock in MHz."""
     cold_l2: bool | None
-    settings: Settings
+    settings: SectionSettings
 
     @property
     def text(self) -> str:
@@ -54,12 +54,12 @@ class Section:
 
     definition: str
     conditions: Conditions
-    records: tuple[Record, ...]
+    records: tuple[TraceRecord, ...]
 
     @property
-    def workloads(self) -> dict[str, list[Record]]:
+    def workloads(self) -> dict[str, list[TraceRecord]]:
         """The records of each Workload, the smallest axes first."""
-        groups: dict[str, list[Record]] = {}
+        groups: dict[str, list[TraceRecord]] = {}
         for record in sorted(self.records, key=lambda record: tuple(record.axes.values())):
             groups.setdefault(record.workload, []).append(record)
         return groups
@@ -79,19 +79,19 @@ class ClockClusters:
 
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
-    def find(self, record: Record) -> tuple[float, float] | None:
+    def find(self, record: TraceRecord) -> tuple[float, float] | None:
         """The range that a record's clock lies in; None if it tells no clock."""
         clock = record.during_mhz
         if clock is None:
             return None
         return next(each for each in self.ranges[record.hardware, record.timer] if each[0] <= clock <= each[1])
 
-    def text(self, record: Record) -> str:
+    def text(self, record: TraceRecord) -> str:
         """`1980 MHz`, `1530 to 1545 MHz`."""
         return _clock_text(self.find(record))
 
 
-def clock_clusters(records: Iterable[Record]) -> ClockClusters:
+def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     """Gather the clocks of records."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
     for record in records:
@@ -127,11 +127,11 @@ Home = tuple[str, Conditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(records: Iterable[Record]) -> Sections:
+def split(records: Iterable[TraceRecord]) -> Sections:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
     listed = list(records)
     clusters = clock_clusters(listed)
-    newest: dict[Home, dict[tuple[str, ...], Record]] = {}
+    newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for record in listed:
         if record.latency_ms is None:
@@ -152,22 +152,24 @@ def split(records: Iterable[Record]) -> Sections:
     return Sections(tuple(sections), len(listed) - kept)
 
 
-def _keep_newest(kept: dict[tuple[str, ...], Record], record: Record) -> None:
+def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) -> None:
     key = (record.workload, record.solution, record.solution_sha256 or "")
     other = kept.get(key)
     if other is None or other.timestamp <= record.timestamp:
         kept[key] = record
 
 
-def _settings(record: Record) -> Settings:
-    return Settings(record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol)
+def _settings(record: TraceRecord) -> SectionSettings:
+    return SectionSettings(
+        record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol
+    )
 
 
-def _conditions(record: Record, clusters: ClockClusters) -> Conditions:
+def _conditions(record: TraceRecord, clusters: ClockClusters) -> Conditions:
     return Conditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
 
 
-def _home_of_failure(record: Record, homes: Iterable[Home]) -> Home:
+def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
     """A failure has no timer and no clock: it is told beside what was measured by the same settings, if any was."""
     settings = _settings(record)
     for definition, conditions in homes:

@@ -85,7 +85,7 @@ class Timing:
 
 
 @dataclass
-class Ceiling:
+class RecordedCeiling:
     """What bounds every Solution of the Workload."""
 
     empty_ms: Amount | None = None
@@ -99,7 +99,7 @@ class Ceiling:
 
 
 @dataclass
-class Clocks:
+class RecordedClocks:
     """The device during the trials."""
 
     during_mhz: Amount | None = None
@@ -107,7 +107,7 @@ class Clocks:
 
 
 @dataclass
-class Settings:
+class RecordedSettings:
     """How it was asked to judge and time."""
 
     warmup_runs: int | None = None
@@ -119,7 +119,7 @@ class Settings:
 
 
 @dataclass
-class Record(Settings, Clocks, Ceiling, Timing, Errors, Origin):
+class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Errors, Origin):
     """One evaluation, flat; the fields of `Origin` come first."""
 
     @property

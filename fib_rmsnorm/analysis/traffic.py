@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def count_tensor_bytes(definition: Definition, axes: dict[str, int]) -> dict[str
     return tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))
 
 
-def count_bytes(records: Iterable[Record], roots: Iterable[Path]) -> None:
+def count_bytes(records: Iterable[TraceRecord], roots: Iterable[Path]) -> None:
     """Fill in the bytes moved and the bandwidth of Traces that lack them, where their Definition is at hand."""
     lacking = [record for record in records if record.latency_ms and record.bytes_moved is None and record.axes]
     if not lacking:

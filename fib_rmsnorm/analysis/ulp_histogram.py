@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fib_rmsnorm.analysis.loading import read_items
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class UlpHistogram:
         return max(1, sum(self.counts.values()))
 
 
-def read_ulps(records: Iterable[Record]) -> list[UlpHistogram]:
+def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
     """A histogram for each Solution, and one for the reference; records that tell no distances are passed over."""
     names: dict[str, dict[int, str]] = {}
     for record in records:

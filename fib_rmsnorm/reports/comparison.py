@@ -9,9 +9,9 @@ from dataclasses import asdict
 from statistics import geometric_mean
 from typing import Any
 
-from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
+from fib_rmsnorm.analysis.comparison import Comparisons, SolutionComparison, Verdict
 from fib_rmsnorm.analysis.difference import session_deviation
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count, format_latency
@@ -21,7 +21,7 @@ _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no d
 
 def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
     """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
-    groups: dict[str, list[Comparison]] = {}
+    groups: dict[str, list[SolutionComparison]] = {}
     for each in found.comparisons:
         groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
     for title, members in groups.items():
@@ -54,7 +54,7 @@ def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Par
         yield f"No regression: nothing is slower{limit}, or failing now{besides}."
 
 
-def _whose(each: Comparison) -> str:
+def _whose(each: SolutionComparison) -> str:
     old, new = each.old[-1], each.new[-1]
     sides = dict.fromkeys(
         f"{run.hardware}, {run.timer or 'timer not recorded'}" for run in (old, new) if run.latency_ms
@@ -62,7 +62,7 @@ def _whose(each: Comparison) -> str:
     return " against ".join(sides)
 
 
-def _row(each: Comparison) -> Sequence[str]:
+def _row(each: SolutionComparison) -> Sequence[str]:
     return (
         each.record.solution,
         each.record.axes_text,
@@ -106,7 +106,7 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
         yield "Two benches or more a side tell smaller differences."
 
 
-def _drift_text(found: Comparisons, apart: Sequence[Comparison]) -> str:
+def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
     """How large the drifts are, and where that comes from."""
     source = "as assumed, for want of repeated runs"
     if found.drift.repeats:
@@ -121,14 +121,14 @@ def _drift_text(found: Comparisons, apart: Sequence[Comparison]) -> str:
     )
 
 
-def _range(deviation: Callable[[Record], float], comparisons: Sequence[Comparison]) -> str:
+def _range(deviation: Callable[[TraceRecord], float], comparisons: Sequence[SolutionComparison]) -> str:
     """Of a standard deviation, over all runs that have a latency."""
     timed = [run for each in comparisons for run in (*each.old, *each.new) if run.latency_ms]
     low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
-def _knows_sessions(each: Comparison) -> bool:
+def _knows_sessions(each: SolutionComparison) -> bool:
     return all(run.device_session for run in (*each.old, *each.new))
 
 

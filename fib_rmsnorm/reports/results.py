@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.tables import Grid
@@ -107,7 +107,7 @@ def _row(result: Result) -> Sequence[str]:
     )
 
 
-def either_side(record: Record) -> str:
+def either_side(record: TraceRecord) -> str:
     """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
     interval, latency = record.interval_ms, record.latency_ms
     if interval is None or not latency or not record.is_native:

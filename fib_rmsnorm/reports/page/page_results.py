@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import either_side
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.units import (
@@ -86,7 +86,7 @@ def _maybe(form: Callable[[float], str], value: float | None) -> Cell:
     return (form(value), value) if value is not None else ("", None)
 
 
-def trust_line(record: Record) -> str:
+def trust_line(record: TraceRecord) -> str:
     """All that says how far to trust a number, in one line; of a failure its first line."""
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
