@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.analysis.peaks import peak_of
-from fib_rmsnorm.analysis.sections import Conditions, Section, Sections
+from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -70,7 +70,7 @@ class SectionResults:
     """The results of a section."""
 
     definition: str
-    conditions: Conditions
+    conditions: SectionConditions
     baseline: str | None
     workloads: tuple[WorkloadResults, ...]
 

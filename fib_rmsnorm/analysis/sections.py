@@ -25,7 +25,7 @@ class SectionSettings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conditions:
+class SectionConditions:
     """Under which a number was measured: numbers compare only if all of this agrees."""
 
     hardware: str
@@ -53,7 +53,7 @@ class Section:
     """What was measured under the same conditions; of each Solution on each Workload the newest Trace."""
 
     definition: str
-    conditions: Conditions
+    conditions: SectionConditions
     records: tuple[TraceRecord, ...]
 
     @property
@@ -123,7 +123,7 @@ def _clock_text(clock: tuple[float, float] | None) -> str:
     return f"{low} MHz" if low == high else f"{low} to {high} MHz"
 
 
-Home = tuple[str, Conditions]
+Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
@@ -165,8 +165,8 @@ def _settings(record: TraceRecord) -> SectionSettings:
     )
 
 
-def _conditions(record: TraceRecord, clusters: ClockClusters) -> Conditions:
-    return Conditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
+def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditions:
+    return SectionConditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
 
 
 def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
@@ -175,4 +175,4 @@ def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
     for definition, conditions in homes:
         if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings):
             return definition, conditions
-    return record.definition, Conditions(record.hardware, None, None, None, settings)
+    return record.definition, SectionConditions(record.hardware, None, None, None, settings)

@@ -15,7 +15,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
-from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, MachineReport, Tool
+from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
 from fib_rmsnorm.sandbox.landlock import landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -50,7 +50,7 @@ def _check_device(device: Device) -> DeviceReport:
     )
 
 
-def _check_tools() -> list[Tool]:
+def _check_tools() -> list[FoundTool]:
     cuda_home = find_cuda_home()
     nvcc = str(cuda_home / "bin" / "nvcc") if cuda_home else None
     driver = _driver_version()
@@ -64,15 +64,15 @@ def _check_tools() -> list[Tool]:
             r"V([\d.]+)",
         ),
         _tool("ninja", find_ninja(), "for cpp and cuda: pip install ninja"),
-        Tool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
+        FoundTool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
     ]
 
 
-def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> Tool:
+def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
     if path is None:
-        return Tool(name, None, None, purpose)
+        return FoundTool(name, None, None, purpose)
     found = re.search(pattern, _output_of([path, "--version"]))
-    return Tool(name, path, found[1] if found else None)
+    return FoundTool(name, path, found[1] if found else None)
 
 
 def _driver_version() -> str | None:

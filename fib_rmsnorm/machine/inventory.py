@@ -20,7 +20,7 @@ class DeviceReport:
 
 
 @dataclass(frozen=True)
-class Tool:
+class FoundTool:
     """A tool outside Python: where it is and its version; neither if it is missing, and what for."""
 
     name: str
@@ -43,7 +43,7 @@ class MachineReport:
     """Everything `fib-rmsnorm env` says."""
 
     devices: list[DeviceReport]
-    tools: list[Tool]
+    tools: list[FoundTool]
     python: str
     libraries: dict[str, str | None]
     """Versions; None for what is missing."""

@@ -14,7 +14,7 @@ from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
 
 if TYPE_CHECKING:  # its package imports torch, which a report does without
-    from fib_rmsnorm.machine.inventory import DeviceReport, MachineReport, Tool
+    from fib_rmsnorm.machine.inventory import DeviceReport, FoundTool, MachineReport
 
 
 def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
@@ -62,7 +62,7 @@ def _group(devices: Sequence[DeviceReport]) -> Iterator[tuple[str, DeviceReport]
         yield first if len(members) == 1 else f"{first}-{last.rpartition(':')[2]}", members[0]
 
 
-def _tool_row(tool: Tool) -> tuple[str, str, str]:
+def _tool_row(tool: FoundTool) -> tuple[str, str, str]:
     if tool.path is None and tool.version is None:
         return (tool.name, "missing", tool.note)
     return (tool.name, tool.version or "unknown", tool.path or "")

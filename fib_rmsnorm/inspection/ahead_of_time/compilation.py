@@ -16,8 +16,8 @@ from fib_rmsnorm.building.native import build_native
 from fib_rmsnorm.building.python_source import load_python
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
+from fib_rmsnorm.inspection.ahead_of_time.aot_session import AotSession
 from fib_rmsnorm.inspection.ahead_of_time.cuda_launches import record_launches
-from fib_rmsnorm.inspection.ahead_of_time.launches import AotSession
 from fib_rmsnorm.inspection.facts import Code, Kernel, KernelBinary, Launch
 from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
 from fib_rmsnorm.inspection.machine_code.resources import parse_ptxas_report, read_code
