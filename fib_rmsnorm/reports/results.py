@@ -17,6 +17,7 @@ from fib_rmsnorm.reports.text.units import (
     assignments,
     count,
     format_bandwidth,
+    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -108,12 +109,11 @@ def _row(result: Result) -> Sequence[str]:
 
 
 def either_side(record: TraceRecord) -> str:
-    """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
+    """The `±` of a result that has an interval: `0.8%`."""
     interval, latency = record.interval_ms, record.latency_ms
     if interval is None or not latency or not record.is_native:
         return ""
-    low, high = interval
-    return f"{50 * (max(high, latency) - min(low, latency)) / latency:.1f}%"
+    return format_half_width(*interval, latency)
 
 
 def _ratio(speedup: Speedup | None) -> str:

@@ -14,6 +14,7 @@ from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
     format_bytes,
+    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -51,7 +52,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
     p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
     told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
     if low_ms is not None and high_ms is not None:
-        either_side = f", ±{50 * (high_ms - low_ms) / latency_ms:.1f}%" if latency_ms else ""
+        either_side = f", ±{format_half_width(low_ms, high_ms, latency_ms)}" if latency_ms else ""
         told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
     if performance.interpreted:
         told.append("interpreted: no measure of the kernel")
