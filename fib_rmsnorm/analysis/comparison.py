@@ -125,9 +125,9 @@ class _Conditions:
         clusters = clock_clusters(record for runs in groups for record in runs)
         read = {
             "device": lambda record: record.hardware,
-            "timer": lambda record: record.timer or "a timer not recorded",
+            "timer": lambda record: record.timer or "an unrecorded timer",
             "clock": clusters.text,
-            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an L2 not recorded"}[record.cold_l2],
+            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
         }
         return _Conditions({name: each for name, each in read.items() if name not in allow})
 
@@ -139,7 +139,7 @@ class _Conditions:
             return old, failed
         if not old or not new:
             where = "either" if not old and not new else "OLD" if new else "NEW"
-            return f"no latency in {where} (failed, or interpreted)"
+            return f"no latency in {where}: the evaluations failed or were interpreted"
         for latest in reversed(new):
             if matching := self._equal_to(latest, old):
                 return matching, self._equal_to(latest, new)
@@ -153,7 +153,7 @@ class _Conditions:
         sides = {name: (read(old), read(new)) for name, read in self.read.items()}
         differing = {name: pair for name, pair in sides.items() if pair[0] != pair[1]}
         told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
-        return f"they differ in {told}; to compare all the same: --allow {','.join(differing)}"
+        return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
 
 
 def _is_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:

@@ -121,7 +121,7 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
         faults.append(f"{path}: not a JSON array: {error}")
     if faults:
         more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-        warn(f"{faults[0]} (passed over{more})")
+        warn(f"{faults[0]} (skipped{more})")
     return records
 
 

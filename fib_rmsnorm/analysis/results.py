@@ -88,7 +88,7 @@ def find_results(
         names = sorted({record.solution for section in sections.sections for record in section.records})
         if baseline not in names:
             raise InputError(
-                f"no Trace of a Solution {baseline!r} to be the baseline (there: {', '.join(names) or 'none'})"
+                f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
     return [_section_results(section, baseline or _find_baseline(section, solutions)) for section in sections.sections]
 

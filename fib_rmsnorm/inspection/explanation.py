@@ -74,11 +74,11 @@ def _check(solution: Solution) -> None:
 
     language = solution.spec.language
     if language is SupportedLanguages.PYTHON:
-        raise InputError(f"{solution.name} is Python: there is no compiled code of it to explain")
+        raise InputError(f"{solution.name} is Python: it has no compiled code to explain")
     if language is not SupportedLanguages.CPP and all(
         "cpu" in target.lower() for target in solution.spec.target_hardware
     ):
-        raise InputError(f"{solution.name} is made for the CPU: explain reads kernels of GPUs, and C++")
+        raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels and C++")
     needs: dict[SupportedLanguages, list[tuple[str, object, str]]] = {
         SupportedLanguages.TRITON: [("triton", find_spec("triton"), "pip install triton")],
         SupportedLanguages.TILELANG: [

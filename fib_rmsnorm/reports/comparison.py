@@ -47,11 +47,11 @@ def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Par
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     if regressions:
         names = ", ".join(each.record.name for each in regressions)
-        yield Doubt(f"Regression: slower{limit}, or failing now: {names}")
+        yield Doubt(f"Regression: slower{limit}, or now failing: {names}")
     elif max_slowdown is not None:
         unjudged = sum(each.verdict == "suspect" for each in found.comparisons)
-        besides = f"; {unjudged} not judged" if unjudged else ""
-        yield f"No regression: nothing is slower{limit}, or failing now{besides}."
+        besides = f"; {unjudged} could not be judged" if unjudged else ""
+        yield f"No regression: nothing is slower{limit} or now fails{besides}."
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -92,32 +92,39 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
     )
     if resolutions:
         low, high = f"{resolutions[0]:.1%}", f"{resolutions[-1]:.1%}"
-        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be told from none."
+        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be detected."
     number = len(resolutions)
     if number > 1:
-        yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
+        yield (
+            f"All {number} intervals together have a confidence of 95%"
+            f" (each has {found.confidence:.2%}, by Sidak's correction)."
+        )
     elif number:
-        yield f"The interval holds with {found.confidence:.0%}."
+        yield f"The interval is a {found.confidence:.0%} interval."
     apart = [each for each in found.comparisons if each.ratio and not each.is_of_one_session]
     yield _drift_text(found, apart)
     if apart:
-        yield "For smaller differences bench both sides on one device without a restart between, or use --measure."
+        yield "To detect smaller differences, bench both sides on one device without a restart, or use --measure."
     elif any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
-        yield "Two benches or more a side tell smaller differences."
+        yield "Two or more benches of each side detect smaller differences."
 
 
 def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
     """How large the drifts are, and where that comes from."""
-    source = "as assumed, for want of repeated runs"
+    source = "assumed, since there are no repeated runs"
     if found.drift.repeats:
-        source = f"by {count(found.drift.repeats, 'repeated run')}, and what is usual"
-    text = f"From run to run a median drifts by {_range(found.drift.deviation, found.comparisons)} ({source})"
+        source = f"from {count(found.drift.repeats, 'repeated run')} and the usual drift"
+    text = f"A median drifts from run to run by {_range(found.drift.deviation, found.comparisons)} ({source})"
     if not apart:
-        return f"{text}, which is part of the intervals."
-    kind = "of different sessions" if all(_knows_sessions(each) for each in apart) else "not known to be of one session"
+        return f"{text}; the intervals include this."
+    kind = (
+        "of different sessions"
+        if all(_knows_sessions(each) for each in apart)
+        else "not known to be of the same session"
+    )
     return (
-        f"{text}, and by {_range(session_deviation, apart)} from session to session (another device, or its machine"
-        f" started anew); OLD and NEW are {kind}, so both are part of the intervals."
+        f"{text}, and by {_range(session_deviation, apart)} from session to session (another device, or a"
+        f" restarted machine). OLD and NEW are {kind}, so the intervals include both."
     )
 
 

@@ -15,7 +15,7 @@ _REASONS = {
     "long_scoreboard": "data from global memory, or from L2",
     "short_scoreboard": "shared memory or a special function",
     "barrier": "other warps at a barrier",
-    "wait": "a fixed latency of the instruction before",
+    "wait": "a fixed latency of the previous instruction",
     "lg_throttle": "the queue of global and local accesses",
     "mio_throttle": "the queue of shared memory and special functions",
     "tex_throttle": "the queue of the texture unit",
@@ -54,7 +54,9 @@ def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[R
 def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
     return {
         "Launch": f"grid {_size(kernel.grid)}, block {_size(kernel.block)}",
-        "Duration": _told(kernel.duration_us, lambda us: f"{format_latency(us / 1e3)} under ncu, cold clean caches"),
+        "Duration": _told(
+            kernel.duration_us, lambda us: f"{format_latency(us / 1e3)} under ncu, with cold, clean caches"
+        ),
         "Bandwidth": joined(
             _told(kernel.bandwidth_gb_per_s, format_bandwidth),
             _told(kernel.dram_percent_of_peak, lambda p: f"{format_percent(p)} of the memory's peak"),

@@ -51,13 +51,15 @@ def merge_line(merger: Merger, into: Path | None, *, written: bool) -> Text:
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
     same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
     told = counts_text(added) or "nothing"
-    already = f"; there already: {counts_text(same)}" if same else ""
+    already = f"; already there: {counts_text(same)}" if same else ""
     where = f"{into} all of {merger.ours.root}, and" if into else f"{merger.ours.root}:"
     if written:
         kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
         return Text(f"{'Wrote to' if into else 'Added to'} {where} {told}{already}{kept}")
     if merger.conflicts and merger.keep is None:
-        return Text(f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose with --keep ours or theirs")
+        return Text(
+            f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: --keep ours or --keep theirs"
+        )
     return Text(f"Would {'write' if into else 'add'} to {where} {told}{already}")
 
 

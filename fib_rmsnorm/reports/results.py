@@ -45,13 +45,13 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         yield from workload_grids(section)
         yield _legend(section)
         if any(result.record.interpreted for result in section.results):
-            yield "interpreted: the time of an interpreter, no measure of the kernel."
+            yield "interpreted: the time of an interpreter, which says nothing about the kernel."
         for result in section.results:
             if result.record.is_native and result.record.suspect:
                 yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
     if superseded:
         left_out = count(superseded, "older Trace")
-        yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
+        yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
 
 
 def _legend(section: SectionResults) -> str:
@@ -60,7 +60,7 @@ def _legend(section: SectionResults) -> str:
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
-    peak = " Of peak: over 100% where the memory was spared a part of the bytes, which L2 still held." if over else ""
+    peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
     return f"Latency: {latency}. Times as fast: {rivals}.{peak}"
 
 

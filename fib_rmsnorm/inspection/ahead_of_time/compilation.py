@@ -42,11 +42,11 @@ def check_arch(arch: str) -> str:
     """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError for what is no architecture."""
     match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)(a?)", arch.strip().lower())
     if not match:
-        raise InputError(f"{arch!r} is no GPU architecture: write it like sm_90")
+        raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90")
     capability = int(match[1]), int(match[2])
     if not OLDEST_COMPILED <= capability <= NEWEST_KNOWN:
         oldest, newest = ("sm_{}{}".format(*each) for each in (OLDEST_COMPILED, NEWEST_KNOWN))
-        raise InputError(f"{arch!r} is no GPU architecture known here: they go from {oldest} to {newest}")
+        raise InputError(f"{arch!r} is not a supported GPU architecture: choose one from {oldest} to {newest}")
     return f"sm_{match[1]}{match[2]}{match[3]}"
 
 
@@ -118,7 +118,7 @@ def _record_launches(
     found = record_launches(library, solution.get_entry_symbol(), calls, compiled.kernels, cache)
     compiled.launches = [[] if isinstance(each, str) else each for each in found]
     reasons = dict.fromkeys(each for each in found if isinstance(each, str))
-    compiled.notes += [f"launches not known: {reason}" for reason in reasons]
+    compiled.notes += [f"the launches are unknown: {reason}" for reason in reasons]
 
 
 def _describe(argument: object) -> Any:

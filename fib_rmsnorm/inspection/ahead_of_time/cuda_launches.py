@@ -85,7 +85,7 @@ def _build_fake(cache: Path) -> Path:
     """Compile the fake runtime against the toolkit's headers, or take it from `cache`."""
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
-        raise _UnknownError("to see what the host code launches takes a CUDA toolkit and a C++ compiler")
+        raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")
     key = hashlib.sha256(f"{home}\n{compiler}\n{_FAKE.read_text()}".encode()).hexdigest()[:32]
     library = cache / "fake_cudart" / f"{key}.so"
     if library.exists():

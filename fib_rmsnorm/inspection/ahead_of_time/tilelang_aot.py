@@ -97,7 +97,7 @@ class _Compiler:
         try:
             self.launches.append(_launch(number, extents, sizes))
         except Exception as error:
-            self.notes.append(f"launches not known: {extents} is not understood ({error})")
+            self.notes.append(f"the launches are unknown: cannot evaluate {extents} ({error})")
 
     def _describe(self, binary: bytes, kernel: Any) -> list[KernelBinary]:
         functions = [function.attrs for function in kernel.artifact.device_mod.functions.values()]

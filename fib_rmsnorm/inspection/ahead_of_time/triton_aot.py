@@ -51,7 +51,7 @@ class TritonSession:
         """What to know of the launches."""
         if not self._driver.autotuned:
             return []
-        return ["an autotuner chooses on the GPU by trying; the launches are those of its first configuration"]
+        return ["an autotuner times its configurations on the GPU; the launches shown are those of the first one"]
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
         """Call the entry point and return what it launches."""

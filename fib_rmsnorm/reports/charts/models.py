@@ -40,7 +40,7 @@ def scaling_chart(findings: SectionFindings) -> Chart | None:
         "latency / fit",
         tuple(series),
         y_scale="linear",
-        note="Above 1 a kernel takes longer than the line says, below it less.",
+        note="Above 1, a kernel takes longer than the fitted line predicts; below 1, it takes less.",
     )
 
 

@@ -66,5 +66,5 @@ def _summary(sections: Sequence[PageSection], superseded: int) -> str:
     newest = max((record.timestamp for record in records), default="")
     told = f"{count(len(records), 'result')} in {count(len(sections), 'section')}, the newest of {newest[:10]}."
     if superseded:
-        told += f" {count(superseded, 'older Trace')} left out: of equal evaluations the newest counts."
+        told += f" {count(superseded, 'older Trace')} left out: only the newest of equal evaluations counts."
     return f"{told} Numbers of other devices, timers or clocks cannot be compared and have sections of their own."

@@ -52,7 +52,7 @@ class ResultTable:
 
 def make_table(section: SectionResults) -> ResultTable:
     """A row for each result, in the order of the Workloads."""
-    baseline = f"Baseline: {section.baseline}." if section.baseline else "There is no Trace of a baseline."
+    baseline = f"Baseline: {section.baseline}." if section.baseline else "No baseline was evaluated."
     rows = [
         _row(result, workload, index) for index, workload in enumerate(section.workloads) for result in workload.results
     ]

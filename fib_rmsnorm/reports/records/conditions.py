@@ -16,7 +16,7 @@ def condition_fields(performance: Performance) -> dict[str, str]:
         "Timer": performance.timer or "not recorded",
         "L2": joined(_L2[performance.cold_l2], _cold_proof(ceiling) if ceiling and performance.cold_l2 else ""),
         **(_clock_fields(clocks) if clocks else {}),
-        "Session": f"{performance.device_session} (numbers of one compare closer)"
+        "Session": f"{performance.device_session} (numbers of the same session can be compared more closely)"
         if performance.device_session
         else "",
     }

@@ -52,7 +52,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
 def _bound_text(rtol: float | None, atol: float | None) -> str:
     """A Trace need not hold them; JSON has no infinite ones."""
     if rtol is None or atol is None:
-        return "not recorded, so anything may have passed"
+        return "not recorded: any result may have passed"
     return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 

@@ -23,8 +23,8 @@ from fib_rmsnorm.schema import KernelLaunch, Performance
 
 _STOPPED = {
     "interval": "until the median was known within 1%",
-    "budget": "until the time was spent",
-    "iterations": "as many as were asked for",
+    "budget": "until the time budget was spent",
+    "iterations": "as many as requested",
 }
 
 
