@@ -1,4 +1,4 @@
-"""Old Traces beside new ones: what became faster, what slower, and what cannot be told."""
+"""Old Traces beside new ones: what became faster, what became slower, and what cannot be decided."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class SolutionComparison:
-    """A Solution on a Workload, old and new. The runs of each side are of the newest content of that name."""
+    """A Solution on a Workload, old and new. Each side has the runs of the newest Solution of that name."""
 
     old: tuple[TraceRecord, ...]
     new: tuple[TraceRecord, ...]
@@ -46,18 +46,18 @@ class SolutionComparison:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All that could be compared, how sure, and what could not."""
+    """All comparisons, their confidence, and what could not be compared."""
 
     comparisons: tuple[SolutionComparison, ...]
     drift: Drift
     confidence: float
-    """Of each interval; all of them hold together at 95%."""
+    """The confidence of each interval; together they have 95%."""
     missing: int
-    """How many timings of the old are not among the new, or only under other conditions."""
+    """The number of old timings that NEW lacks, or has only under other conditions."""
     notes: tuple[str, ...]
 
     def regressions(self, max_slowdown: float) -> list[SolutionComparison]:
-        """Those that now fail, and those that are slower, beyond doubt, and by more than `max_slowdown`."""
+        """Those that now fail, and those that are certainly slower, by more than `max_slowdown`."""
         return [
             each
             for each in self.comparisons
@@ -69,7 +69,7 @@ class Comparisons:
 ASPECTS = ("device", "timer", "clock", "cache")
 """The conditions that must agree before two numbers can be compared."""
 MISSING = "missing"
-"""What else may be allowed: that NEW has less than OLD."""
+"""Another thing that may be allowed: NEW lacks timings that OLD has."""
 
 _Runs = list[TraceRecord]
 _Pair = tuple[_Runs, _Runs]

@@ -29,7 +29,7 @@ class Assumed:
     fixed_ms: float
 
     def deviation(self, run: TraceRecord) -> float:
-        """Of a run's logarithm."""
+        """The standard deviation of the logarithm of a run's median."""
         return math.hypot(self.relative, self.fixed_ms / run.latency_ms if run.latency_ms else 0.0)
 
 
@@ -59,10 +59,10 @@ class Drift:
     """How much a latency moves from run to run of a session."""
 
     scale: float = 1.0
-    """Times what is assumed."""
+    """A factor on the assumed deviations."""
     freedom: int = ASSUMED_FREEDOM
     repeats: int = 0
-    """Degrees of freedom that came from repeated runs, the others being assumed."""
+    """Degrees of freedom from repeated runs; the others are assumed."""
 
     def deviation(self, run: TraceRecord) -> float:
         """The standard deviation of a run's logarithm."""
@@ -115,14 +115,14 @@ def find_difference(
 
 @dataclass(frozen=True)
 class _Part:
-    """Of a difference's variance, and how many degrees of freedom it was estimated from."""
+    """A part of a difference's variance, and the degrees of freedom that it was estimated from."""
 
     variance: float
     freedom: int
 
 
 def _freedom(parts: Iterable[_Part]) -> int:
-    """Of their sum (Satterthwaite 1946): few where trials disagree, which are few themselves."""
+    """The degrees of freedom of the sum (Satterthwaite 1946): few if trials, which are few, disagree."""
     some = [part for part in parts if part.variance > 0]
     total = sum(part.variance for part in some)
     return max(1, int(total**2 / sum(part.variance**2 / part.freedom for part in some))) if some else 1

@@ -1,4 +1,4 @@
-"""All that is found of a section: results, roofs and scaling."""
+"""What the analysis of a section finds: results, roofs and scaling."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class SectionFindings:
     results: SectionResults
     roofline: Roofline
     fits: tuple[Fit, ...]
-    """Of each Solution to which a line could be fitted, the lowest floor first."""
+    """A fit for each Solution that has one, the lowest floor first."""
 
 
 def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
-    """Analyse each section; Definitions that are not at hand leave questions open."""
+    """Analyze each section; a missing Definition leaves some questions open."""
     return [
         SectionFindings(section, make_roofline(section, definitions.get(section.definition)), _fit_all(section))
         for section in sections

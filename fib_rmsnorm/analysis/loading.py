@@ -32,9 +32,9 @@ class TraceSet:
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
-    """Every evaluation in trace files or folders (default: the registry at hand), a record for each.
+    """Return a record for each evaluation in trace files or folders (default: the registry found from here).
 
-    What cannot be read is passed over with a warning that says what and where, one for each file.
+    What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
     return load_traces([Path(source) for source in sources], root, warn=_warn).records
@@ -85,7 +85,7 @@ def _trace_files(source: Path) -> list[Path]:
 
 
 def _roots_of(files: Iterable[Path], sources: list[Path], root: Path | None) -> list[Path]:
-    """The datasets around the files and folders, else the registry at hand if there is one."""
+    """The datasets around the files and folders, else the registry found from here, if any."""
     starts = {file.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
     roots = dict.fromkeys(filter(None, map(_dataset_around, sorted(starts))))
     if not roots or root is not None:
@@ -102,7 +102,7 @@ def _dataset_around(folder: Path) -> Path | None:
 
 
 def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
-    """The records of a file. One warning tells of all that could not be read in it."""
+    """The records of a file. One warning covers all that could not be read in it."""
     records: list[TraceRecord] = []
     faults: list[str] = []
     author = _author_by_path(path)

@@ -1,4 +1,4 @@
-"""The bandwidth that a device promises."""
+"""The peak bandwidth of a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fib_rmsnorm.machine.gpu_models import find_gpu_model
 
 @dataclass(frozen=True)
 class Peak:
-    """The bandwidth that a device promises, and who says so."""
+    """The peak bandwidth of a device, and its source."""
 
     gb_per_s: float
     source: str

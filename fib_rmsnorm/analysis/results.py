@@ -1,4 +1,4 @@
-"""What each Solution achieved on each Workload, beside what it is compared with."""
+"""The result of each Solution on each Workload, with the reference and the baseline."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Result:
-    """A Solution on a Workload. What is not known, or would mislead, is None."""
+    """A Solution on a Workload. A value that is unknown or would mislead is None."""
 
     record: TraceRecord
     label: str
-    """The Solution's name, with a piece of its digest if it is not the newest content of that name."""
+    """The Solution's name, with the start of its digest unless it is the newest of that name."""
     bandwidth_gb_per_s: float | None
     percent_of_peak: float | None
     over_reference: Speedup | None
@@ -51,7 +51,7 @@ class WorkloadResults:
     """All that was evaluated on a Workload under the same conditions, the fastest first."""
 
     title: str
-    """`batch=32`; with the scalars, and then the uuid, where that is not enough to tell it from another."""
+    """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
     reference_ms: float | None
     empty_ms: float | None
@@ -83,7 +83,7 @@ class SectionResults:
 def find_results(
     sections: Sections, solutions: dict[str, SolutionFacts], baseline: str | None = None
 ) -> list[SectionResults]:
-    """Sum up each section. Raises InputError for a `baseline` that no Trace is of."""
+    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
     if baseline is not None:
         names = sorted({record.solution for section in sections.sections for record in section.records})
         if baseline not in names:

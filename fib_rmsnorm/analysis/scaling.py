@@ -19,9 +19,9 @@ class Fit:
 
     solution: str
     floor_ms: Estimate
-    """What it would take with no bytes to move: launch, and the latency of a row."""
+    """The latency with no bytes to move: the launch and the latency of a row."""
     bandwidth_gb_per_s: Estimate
-    """What it tends to as the work grows."""
+    """The bandwidth that it approaches as the work grows."""
     crossover_bytes: Estimate
     """Where moving the bytes takes as long as the floor: below it the floor rules, above it the bandwidth."""
     crossover: Estimate | None

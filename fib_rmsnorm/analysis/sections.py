@@ -1,4 +1,4 @@
-"""Sort Traces into sections whose numbers compare: one Definition, device, timer, clock, cache and settings."""
+"""Sort Traces into sections whose numbers can be compared: one Definition, device, timer, clock, cache and settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SectionSettings(NamedTuple):
 
 @dataclass(frozen=True)
 class SectionConditions:
-    """Under which a number was measured: numbers compare only if all of this agrees."""
+    """The conditions of a measurement: numbers can be compared only if all of them agree."""
 
     hardware: str
     timer: str | None
@@ -80,7 +80,7 @@ class ClockClusters:
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
     def find(self, record: TraceRecord) -> tuple[float, float] | None:
-        """The range that a record's clock lies in; None if it tells no clock."""
+        """The range that a record's clock lies in; None if the clock is unknown."""
         clock = record.during_mhz
         if clock is None:
             return None
@@ -170,7 +170,7 @@ def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditio
 
 
 def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
-    """A failure has no timer and no clock: it is told beside what was measured by the same settings, if any was."""
+    """A failure has no timer or clock: it joins a section that was measured with the same settings, if there is one."""
     settings = _settings(record)
     for definition, conditions in homes:
         if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings):

@@ -26,7 +26,7 @@ _GPU_ONLY = (SupportedLanguages.CUDA, SupportedLanguages.TRITON, SupportedLangua
 
 @dataclass(frozen=True)
 class Compilation:
-    """How compiling one Solution went."""
+    """The outcome of compiling one Solution."""
 
     solution: Solution
     outcome: Literal["built", "failed", "skipped"]
@@ -41,7 +41,7 @@ def compile_solutions(
     arch: str | None,
     config: RunConfig,
 ) -> Generator[Compilation]:
-    """Build each Solution, its kernels for the GPU architecture `arch`; None is a machine without a GPU."""
+    """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
         if solution.spec.language in _GPU_ONLY and arch is None:
             yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")

@@ -1,4 +1,4 @@
-"""What a Solution's compiled code says of its speed: `explain`, with or without a GPU."""
+"""What a Solution's compiled code says about its speed: `explain`, with or without a GPU."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Explanation(_Fact):
     definition: str
     language: str
     arch: str | None
-    """None for code of the host, as the next two."""
+    """None for host code, like the next two."""
     chip: str | None
     multiprocessors: int | None
     kernels: tuple[InspectedKernel, ...]

@@ -1,4 +1,4 @@
-"""What a launch of a compiled kernel asks of a GPU."""
+"""What a launch of a compiled kernel means for a GPU: occupancy, waves and memory transactions."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iter
 
 
 def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
-    """A gate states its limit when it finds nothing too: 5 is 500%, and not what who wrote it may have meant."""
+    """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     if regressions:
@@ -129,7 +129,7 @@ def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
 
 
 def _range(deviation: Callable[[TraceRecord], float], comparisons: Sequence[SolutionComparison]) -> str:
-    """Of a standard deviation, over all runs that have a latency."""
+    """The range of a standard deviation over all runs that have a latency."""
     timed = [run for each in comparisons for run in (*each.old, *each.new) if run.latency_ms]
     low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
     return low if low == high else f"{low} to {high}"

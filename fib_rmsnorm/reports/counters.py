@@ -31,11 +31,11 @@ _REASONS = {
     "misc": "something else",
     "gmma": "the tensor cores",
 }
-"""What a warp waits for, by ncu's names."""
+"""What a warp waits for, by ncu's name of the reason."""
 
 
 def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[RenderableType]:
-    """The counters of each kernel, and why its warps waited; `rows` of the Workload share the transactions."""
+    """The counters of each kernel, and why its warps waited; transactions are divided by the Workload's `rows`."""
     for kernel in kernels:
         yield heading(kernel.kernel)
         yield from fields(_counters(kernel, rows))

@@ -70,7 +70,7 @@ def section_title(section: SectionResults) -> str:
 
 
 def empty_name(section: SectionResults) -> str:
-    """What the floor of any launch is called."""
+    """The name of what measures the floor of a launch."""
     return "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
 
 

@@ -1,4 +1,4 @@
-"""How an entry point launches its kernels: caught without a GPU, since the host's code chooses the shape."""
+"""How an entry point launches its kernels: recorded without a GPU, since host code chooses the shape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AotSession(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the launches."""
+        """Remarks on the launches."""
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
         """Call the entry point and return what it launches."""

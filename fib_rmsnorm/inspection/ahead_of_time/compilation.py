@@ -1,4 +1,4 @@
-"""Compile a Solution for a GPU that need not be here, and see what its kernels ask of one."""
+"""Compile a Solution for a GPU that need not be here, and record what its kernels need."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CompiledSolution:
 
 
 def check_arch(arch: str) -> str:
-    """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError for what is no architecture."""
+    """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError if it is not an architecture."""
     match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)(a?)", arch.strip().lower())
     if not match:
         raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90")

@@ -1,4 +1,4 @@
-"""What the host code of a CUDA Solution launches, found out by calling it in front of a fake CUDA runtime."""
+"""What the host code of a CUDA Solution launches, recorded by calling it with a fake CUDA runtime."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TIMEOUT_S = 60
 
 
 class _UnknownError(Exception):
-    """What the host code launches cannot be told here; the message says why."""
+    """What the host code launches cannot be recorded here; the message says why."""
 
 
 def record_launches(
     library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], cache: Path
 ) -> list[list[Launch] | str]:
-    """Call `symbol` once with each list of arguments: what it launches, or why that cannot be told.
+    """Call `symbol` once with each list of arguments: what it launches, or why that is unknown.
 
     A tensor is given as `{"shape": [...], "dtype": "float16"}`.
     """

@@ -44,7 +44,7 @@ class TileLangSession:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the launches."""
+        """Remarks on the launches."""
         return list(dict.fromkeys(self._compiler.notes))
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
@@ -58,7 +58,7 @@ class TileLangSession:
 
 
 class _Compiler:
-    """Stands behind tilelang.compile and @tilelang.jit: the target is given, caches are passed by."""
+    """Stands behind tilelang.compile and @tilelang.jit: the target is fixed, and caches are bypassed."""
 
     def __init__(self, arch: str) -> None:
         self.compiled: list[KernelBinary] = []

@@ -48,7 +48,7 @@ class TritonSession:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the launches."""
+        """Remarks on the launches."""
         if not self._driver.autotuned:
             return []
         return ["an autotuner times its configurations on the GPU; the launches shown are those of the first one"]

@@ -17,7 +17,7 @@ class Instruction:
 
     address: int
     kind: str | None
-    """None for what does nothing: padding, and the end."""
+    """None for an instruction that does nothing: padding, and the end."""
     access: tuple[Direction, int] | None = None
     """What it does to global memory, and the bytes of a thread."""
     target: int | None = None

@@ -1,4 +1,4 @@
-"""PTX of CUDA kernels -> instructions by kind, where no disassembler tells what became of it.
+"""PTX of CUDA kernels -> instructions by kind, for use where no disassembler is found.
 
 PTX is what a compiler hands to ptxas: accesses have the widths that they will have, but registers, spills and the
 scheduling are not decided yet, and what ptxas merges or removes still counts.

@@ -1,4 +1,4 @@
-"""What a compiled CUDA kernel asks of the GPU, read from its binary or from the compiler's report."""
+"""The resources of a compiled CUDA kernel, read from its binary or from the compiler's report."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
 
 
 def describe_peak(section: SectionFindings) -> Iterator[Part]:
-    """What the fastest reach of the peak and of the copy, and where that means nothing."""
+    """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     roofline = section.roofline
     rows = [
         (

@@ -56,7 +56,7 @@ def describe_scaling(section: SectionFindings) -> Iterator[Part]:
 
 
 def _describe_growth(section: SectionFindings) -> Iterator[str]:
-    """What the ends of the range show without any model."""
+    """How latency grows from one end of the range to the other."""
     roofs = [each for each in section.roofline.workloads if each.best is not None]
     for kind, chosen in (
         ("bound by launch", [each for each in roofs if each.bound == "launch"]),

@@ -1,4 +1,4 @@
-"""Evaluations as they come, a line each, and a table of them all."""
+"""A line for each evaluation as it arrives, and a table of all of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _details(evaluation: Evaluation) -> str:
 
 
 def suspicions(trace: Trace) -> list[str]:
-    """The reasons not to trust a Trace's latency."""
+    """Reasons not to trust a Trace's latency."""
     performance = trace.evaluation.performance if trace.evaluation else None
     return performance.suspect if performance else []
 

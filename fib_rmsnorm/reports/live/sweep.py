@@ -1,4 +1,4 @@
-"""A sweep as it goes, and what it shows."""
+"""Results of a sweep as they arrive, and its tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SweepResults:
 
     @property
     def doubts(self) -> int:
-        """Evaluations whose number is not to be trusted."""
+        """Evaluations that are SUSPECT."""
         performances = [trace.evaluation.performance for trace in self._traces.values() if trace.evaluation]
         return sum(bool(performance and performance.suspect) for performance in performances)
 

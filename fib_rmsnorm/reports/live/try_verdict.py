@@ -1,4 +1,4 @@
-"""The verdict on a draft: right or not, and how fast beside its rivals."""
+"""The verdict on a draft: whether it is correct, and its speed relative to its rivals."""
 
 from __future__ import annotations
 

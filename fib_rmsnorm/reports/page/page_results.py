@@ -25,7 +25,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell, and what its column is sorted by; the unknown, which is empty, comes last."""
+    """A cell, and the key that its column is sorted by; an empty key sorts last."""
 
     text: str
     sort_key: float | str = ""
@@ -87,7 +87,7 @@ def _maybe(form: Callable[[float], str], value: float | None) -> Cell:
 
 
 def trust_line(record: TraceRecord) -> str:
-    """All that says how far to trust a number, in one line; of a failure its first line."""
+    """In one line, why to trust a number; for a failure, the first line of its log."""
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
     calls = count(record.samples, "call") if record.samples else ""

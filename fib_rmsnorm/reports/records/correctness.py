@@ -1,4 +1,4 @@
-"""Whether a Solution was right, in words: errors, tolerances, the cases it was judged on, and distances in ULP."""
+"""Whether a Solution was correct, in words: errors, tolerances, the cases it was judged on, and distances in ULP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
 
 
 def _bound_text(rtol: float | None, atol: float | None) -> str:
-    """A Trace need not hold them; JSON has no infinite ones."""
+    """A Trace may lack them: JSON has no infinity."""
     if rtol is None or atol is None:
         return "not recorded: any result may have passed"
     return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
@@ -73,12 +73,12 @@ def _cases_table(groups: dict[str, list[_Case]]) -> Table:
 
 
 def _measured_outputs(cases: list[_Case]) -> list[str]:
-    """The outputs whose distances were counted: not those of dtypes without such a notion."""
+    """The outputs whose distances were counted: those with a dtype that has ULPs."""
     return list(dict.fromkeys(name for case in cases for name, ulp in case.get("ulp", {}).items() if ulp))
 
 
 def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
-    """How many elements of an output are how far from the exact answer, beside what the reference reaches."""
+    """The elements of an output by their distance from the exact answer, with the reference for comparison."""
     rows: dict[str, list[_Ulp]] = {}
     for name, cases in groups.items():
         rows[name] = [ulp for case in cases if (ulp := case.get("ulp", {}).get(output))]

@@ -22,7 +22,7 @@ _SHORT_UUID = 8
 
 
 def definitions_table(rows: Iterable[DefinitionRow]) -> Table:
-    """Definitions, and how much there is of each."""
+    """Definitions, with the number of records of each."""
     return plain_table(
         ("definition", "op_type", "axes", ">solutions", ">workloads", ">traces"),
         (
@@ -40,7 +40,7 @@ def definitions_table(rows: Iterable[DefinitionRow]) -> Table:
 
 
 def solutions_table(rows: Iterable[SolutionRow]) -> Table:
-    """Solutions, what can be done with them here, and what became of their evaluations."""
+    """Solutions, what they can do on this machine, and how many evaluations passed."""
     return plain_table(
         ("solution", "language", "author", "definition", ">traces", ">passed", "here"),
         (
@@ -117,7 +117,7 @@ def each_trace_table(rows: Iterable[TraceRow]) -> Table:
 
 
 def overview_table(catalogue: Catalogue) -> Table:
-    """A line for each Definition: what there is of everything."""
+    """A line for each Definition with the number of its records."""
     return plain_table(
         ("definition", "solutions", "workloads", "traces"),
         (_overview_row(catalogue, name) for name in catalogue.definitions),

@@ -14,7 +14,7 @@ from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
 @dataclass(frozen=True)
 class DefinitionRow:
-    """A Definition, and how much there is of it."""
+    """A Definition, with the number of its records."""
 
     name: str
     op_type: str
@@ -27,7 +27,7 @@ class DefinitionRow:
 
 @dataclass(frozen=True)
 class SolutionRow:
-    """A Solution, what can be done with it on this machine, and what became of its evaluations."""
+    """A Solution, what it can do on this machine, and how many evaluations passed."""
 
     name: str
     language: str
@@ -52,7 +52,7 @@ class WorkloadRow:
 
 @dataclass(frozen=True)
 class TracesRow:
-    """The Traces of a Solution on a device model, with what became of its evaluations."""
+    """The Traces of a Solution on a device model, with the number of each status."""
 
     definition: str
     solution: str
@@ -131,7 +131,7 @@ def workload_rows(catalogue: Catalogue) -> list[WorkloadRow]:
 
 
 def trace_rows(traces: Iterable[Trace]) -> list[TracesRow]:
-    """A row for each Solution on each device model, with what became of its evaluations."""
+    """A row for each Solution on each device model, with the number of each status."""
     groups: dict[tuple[str, str, str], list[Trace]] = {}
     for trace in traces:
         groups.setdefault((trace.definition, trace.solution or "", hardware_of(trace)), []).append(trace)

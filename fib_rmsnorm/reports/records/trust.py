@@ -1,4 +1,4 @@
-"""A Performance as a sceptic reads it: the number, what bounds it, how it was taken, and all that speaks against it."""
+"""A Performance for a skeptical reader: doubts, the number, what bounds it, and how it was measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STOPPED = {
 
 
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
-    """Doubts first, then a fact a line; what the record does not say is left out."""
+    """Doubts first, then one fact per line; unknown facts are left out."""
     for reason in performance.suspect:
         yield Text.assemble(("SUSPECT", "bold red"), (f": {harmless(reason)}", "red"))
     if performance.suspect:

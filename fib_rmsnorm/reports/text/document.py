@@ -1,4 +1,4 @@
-"""A text of headings, paragraphs and tables, in each form it is wanted in."""
+"""A text of headings, paragraphs and tables, as plain text, as Markdown or on a terminal."""
 
 from __future__ import annotations
 
