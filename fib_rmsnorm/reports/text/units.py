@@ -22,7 +22,7 @@ def _three_digits(value: float) -> str:
 def format_half_width(low: float, high: float, middle: float) -> str:
     """Half an interval's width relative to the value in it: `0.8%`.
 
-    The ends of a latency's interval are ticks of a clock, and the median may lie beyond both; then it extends the interval.
+    A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
     """
     return f"{50 * (max(high, middle) - min(low, middle)) / middle:.1f}%"
 
