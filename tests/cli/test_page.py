@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 
@@ -122,6 +124,11 @@ def test_what_strangers_write_is_shown_and_not_obeyed(fib, tmp_path):
     assert bad not in target.read_text()
 
 
+def test_jinja2_is_imported_only_to_make_the_page():
+    check = "import sys; from fib_rmsnorm.reports import page; assert 'jinja2' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
 def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
     pytest.importorskip("matplotlib")
     for folder in ("one", "two"):
@@ -134,8 +141,6 @@ def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
 
 
 def test_without_matplotlib_it_says_what_to_install(fib, tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = fib("report", ROOT / "traces", "--plots", tmp_path)
     assert outcome.code == 2 and "pip install 'fib-rmsnorm[plots]'" in outcome.err
