@@ -51,7 +51,7 @@ def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Par
     elif max_slowdown is not None:
         unjudged = sum(each.verdict == "suspect" for each in found.comparisons)
         besides = f"; {unjudged} could not be judged" if unjudged else ""
-        yield f"No regression: nothing is slower{limit} or now fails{besides}."
+        yield f"No regression: nothing is slower{limit}, and nothing now fails{besides}."
 
 
 def _whose(each: SolutionComparison) -> str:

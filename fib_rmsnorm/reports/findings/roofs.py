@@ -53,7 +53,7 @@ def describe_bounds(section: SectionFindings) -> Iterator[Part]:
     if ridge is None or device is None or roofline.flops_per_s is None:
         yield (
             f"The peak bandwidth is {format_bandwidth(peak.gb_per_s)} ({peak.source}), but this device's arithmetic"
-            " is not in the table of datasheets, so its ridge point is not known."
+            " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
         yield _ridge_text(roofline, device, ridge)
@@ -148,7 +148,7 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
             " of the time. There, the copy of the same bytes is the measure: same launch, same cache."
         )
     elif device is None and roofline.peak is not None:
-        yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."
+        yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
     if device is not None and any(map(_leaves_much_in_l2, roofline.workloads)):
         yield (
             "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"
