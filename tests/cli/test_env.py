@@ -54,7 +54,7 @@ def test_gpus_that_are_alike_are_one_line(fib, machine):
 @pytest.mark.parametrize(
     ("missing", "language", "said"),
     [
-        ("find_cuda_home", "cuda", "install one that has nvcc and set CUDA_HOME"),
+        ("find_cuda_home", "cuda", "install a CUDA toolkit and set CUDA_HOME"),
         ("find_cxx", "cpp", "apt-get install g++"),
         ("find_ninja", "cpp", "pip install ninja"),
     ],
