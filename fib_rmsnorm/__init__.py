@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import load
-    from fib_rmsnorm.analysis.trace_record import Record
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.errors import FibRmsnormError, InputError
     from fib_rmsnorm.evaluation.bench import BenchOptions, bench
     from fib_rmsnorm.evaluation.plan import Selection
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
 _HOMES = {
     "fib_rmsnorm.analysis.loading": ("load",),
-    "fib_rmsnorm.analysis.trace_record": ("Record",),
+    "fib_rmsnorm.analysis.trace_record": ("TraceRecord",),
     "fib_rmsnorm.errors": ("FibRmsnormError", "InputError"),
     "fib_rmsnorm.evaluation.bench": ("BenchOptions", "bench"),
     "fib_rmsnorm.evaluation.plan": ("Selection",),
@@ -73,7 +73,6 @@ __all__ = [
     "FibRmsnormError",
     "InputError",
     "Performance",
-    "Record",
     "Registry",
     "Resumed",
     "RmsNorm",
@@ -81,6 +80,7 @@ __all__ = [
     "Settings",
     "Solution",
     "Trace",
+    "TraceRecord",
     "Workload",
     "bench",
     "generate_workloads",

@@ -1,4 +1,4 @@
-"""Traces -> findings: what they say together, how fast, how near the limit, and what changed.
+"""Traces -> findings: results, limits, scaling, winners and differences.
 
-Nothing here imports torch or the schema, which imports it: a report must not take longer to start than to make.
+Nothing here imports torch or the schema, which imports it: a report must start faster than it is made.
 """

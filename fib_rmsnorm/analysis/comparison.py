@@ -1,14 +1,15 @@
-"""Old Traces beside new ones: what became faster, what slower, and what cannot be told."""
+"""Old Traces beside new ones: what became faster, what became slower, and what cannot be decided."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
 from fib_rmsnorm.analysis.sections import clock_clusters
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.student_t import Estimate
 
@@ -18,45 +19,45 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A Solution on a Workload, old and new. The runs of each side are of the newest content of that name."""
+class SolutionComparison:
+    """A Solution on a Workload, old and new. Each side has the runs of the newest Solution of that name."""
 
-    old: tuple[Record, ...]
-    new: tuple[Record, ...]
+    old: tuple[TraceRecord, ...]
+    new: tuple[TraceRecord, ...]
     ratio: Estimate | None
     """New latency over old; None if the new one failed."""
     verdict: Verdict
 
     @property
-    def record(self) -> Record:
+    def record(self) -> TraceRecord:
         """The newest of the new."""
         return self.new[-1]
 
     @property
     def resolution(self) -> float | None:
-        """The least relative difference that could be told from none."""
+        """The smallest relative difference that could be told from none."""
         return self.ratio.high / self.ratio.value - 1 if self.ratio else None
 
     @property
     def is_of_one_session(self) -> bool:
-        """Whether what sessions add to latencies is no part of the difference."""
+        """Whether both sides are of the same sessions, so that what a session adds cancels out."""
         return imbalance(self.old, self.new) == 0
 
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All that could be compared, how sure, and what could not."""
+    """All comparisons, their confidence, and what could not be compared."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[SolutionComparison, ...]
     drift: Drift
     confidence: float
-    """Of each interval; all of them hold together at 95%."""
+    """The confidence of each interval; together they have 95%."""
     missing: int
-    """How many timings of the old are not among the new, or only under other conditions."""
+    """The number of old timings that NEW lacks, or has only under other conditions."""
     notes: tuple[str, ...]
 
-    def regressions(self, max_slowdown: float) -> list[Comparison]:
-        """Those that now fail, and those that are slower, beyond doubt, and by more than `max_slowdown`."""
+    def regressions(self, max_slowdown: float) -> list[SolutionComparison]:
+        """Those that now fail, and those that are certainly slower, by more than `max_slowdown`."""
         return [
             each
             for each in self.comparisons
@@ -66,12 +67,15 @@ class Comparisons:
 
 
 ASPECTS = ("device", "timer", "clock", "cache")
-"""What must agree for two numbers to compare."""
+"""The conditions that must agree before two numbers can be compared."""
 MISSING = "missing"
-"""What else may be allowed: that NEW has less than OLD."""
+"""Another thing that may be allowed: NEW lacks timings that OLD has."""
+
+_Runs = list[TraceRecord]
+_Pair = tuple[_Runs, _Runs]
 
 
-def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str] = ()) -> Comparisons:
+def compare(old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Collection[str] = ()) -> Comparisons:
     """Compare every Solution and Workload that both sides have under the same conditions.
 
     Raises InputError if nothing can be compared: nothing in common, or only under conditions that differ in more
@@ -81,33 +85,27 @@ def compare(old: Iterable[Record], new: Iterable[Record], allow: Collection[str]
     shared = [key for key in old_runs if key in new_runs]
     if not shared:
         raise InputError("OLD and NEW have no Solution and Workload in common")
-    aspects = _aspects([record for runs in (old_runs, new_runs) for group in runs.values() for record in group])
-    pairs: list[tuple[list[Record], list[Record]]] = []
-    refused: dict[str, int] = {}
-    missing = len(old_runs.keys() - new_runs.keys())
-    for key in shared:
-        pair, differing = _match(old_runs[key], new_runs[key], aspects, allow)
-        if pair:
-            pairs.append(pair)
-        else:
-            refused[differing] = refused.get(differing, 0) + 1
-            missing += any(record.is_native for record in old_runs[key])
+    conditions = _Conditions.of([*old_runs.values(), *new_runs.values()], allow)
+    matches = {key: conditions.match(old_runs[key], new_runs[key]) for key in shared}
+    pairs = [match for match in matches.values() if not isinstance(match, str)]
+    refused = {key: match for key, match in matches.items() if isinstance(match, str)}
     if not pairs:
-        raise InputError(f"OLD and NEW do not compare: {'; '.join(refused)}")
+        raise InputError(f"OLD and NEW cannot be compared: {'; '.join(dict.fromkeys(refused.values()))}")
     drift = estimate_drift(side for pair in pairs for side in pair if all(run.is_trusted for run in side))
-    confidence = share_confidence(sum(_can_compare(*pair) for pair in pairs))
+    confidence = share_confidence(sum(_is_trusted(*pair) for pair in pairs))
+    lost = sum(any(record.is_native for record in old_runs[key]) for key in refused)
     return Comparisons(
         tuple(_judge(*pair, drift, confidence) for pair in pairs),
         drift,
         confidence,
-        missing,
+        len(old_runs.keys() - new_runs.keys()) + lost,
         tuple(_notes(old_runs, new_runs, refused)),
     )
 
 
-def _by_key(records: Iterable[Record]) -> dict[Key, list[Record]]:
+def _by_key(records: Iterable[TraceRecord]) -> dict[Key, _Runs]:
     """The runs of the newest content of each Solution on each Workload, the oldest first."""
-    groups: dict[Key, list[Record]] = {}
+    groups: dict[Key, _Runs] = {}
     for record in sorted(records, key=lambda record: record.timestamp):
         groups.setdefault((record.definition, record.workload, record.solution), []).append(record)
     return {
@@ -115,69 +113,72 @@ def _by_key(records: Iterable[Record]) -> dict[Key, list[Record]]:
     }
 
 
-def _aspects(records: Sequence[Record]) -> dict[str, Callable[[Record], object]]:
-    """How to see each aspect of a record's conditions; the name is what a refusal says."""
-    clusters = clock_clusters(records)
-    return {
-        "device": lambda record: record.hardware,
-        "timer": lambda record: record.timer or "a timer not recorded",
-        "clock": clusters.text,
-        "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an L2 not recorded"}[record.cold_l2],
-    }
+@dataclass(frozen=True)
+class _Conditions:
+    """The conditions of runs that must agree, by aspect, in words."""
+
+    read: dict[str, Callable[[TraceRecord], str]]
+
+    @staticmethod
+    def of(groups: Iterable[_Runs], allow: Collection[str]) -> _Conditions:
+        """All but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
+        clusters = clock_clusters(record for runs in groups for record in runs)
+        read = {
+            "device": lambda record: record.hardware,
+            "timer": lambda record: record.timer or "an unrecorded timer",
+            "clock": clusters.text,
+            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
+        }
+        return _Conditions({name: each for name, each in read.items() if name not in allow})
+
+    def match(self, old: _Runs, new: _Runs) -> _Pair | str:
+        """The runs to compare: those under the newest conditions that both sides have; else why there are none."""
+        failed = [record for record in new[-1:] if not record.passed]
+        old, new = ([record for record in runs if record.is_native] for runs in (old, new))
+        if failed and old:
+            return old, failed
+        if not old or not new:
+            where = "either" if not old and not new else "OLD" if new else "NEW"
+            return f"no latency in {where}: the evaluations failed or were interpreted"
+        for latest in reversed(new):
+            if matching := self._equal_to(latest, old):
+                return matching, self._equal_to(latest, new)
+        return self._tell_difference(old[-1], new[-1])
+
+    def _equal_to(self, run: TraceRecord, others: _Runs) -> _Runs:
+        wanted = [read(run) for read in self.read.values()]
+        return [other for other in others if [read(other) for read in self.read.values()] == wanted]
+
+    def _tell_difference(self, old: TraceRecord, new: TraceRecord) -> str:
+        sides = {name: (read(old), read(new)) for name, read in self.read.items()}
+        differing = {name: pair for name, pair in sides.items() if pair[0] != pair[1]}
+        told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
+        return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
 
 
-def _match(
-    old: list[Record], new: list[Record], aspects: dict[str, Callable[[Record], object]], allow: Collection[str]
-) -> tuple[tuple[list[Record], list[Record]] | None, str]:
-    """The runs of both sides under the newest conditions that they share; else what differs, in words."""
-    failed = [record for record in new[-1:] if not record.passed]
-    old = [record for record in old if record.is_native]
-    if failed and old:
-        return (old, failed), ""
-    new = [record for record in new if record.is_native]
-    if not old or not new:
-        where = "either" if not old and not new else "OLD" if new else "NEW"
-        return None, f"no latency in {where} (failed, or interpreted)"
-    wanted = [see for name, see in aspects.items() if name not in allow]
-
-    def conditions(record: Record) -> tuple[object, ...]:
-        return tuple(see(record) for see in wanted)
-
-    for latest in reversed(new):
-        matching = [record for record in old if conditions(record) == conditions(latest)]
-        if matching:
-            return (matching, [record for record in new if conditions(record) == conditions(latest)]), ""
-    before, after = old[-1], new[-1]
-    differing = [
-        f"{name} (OLD {see(before)}, NEW {see(after)})"
-        for name, see in aspects.items()
-        if name not in allow and see(before) != see(after)
-    ]
-    names = ",".join(part.split(" ")[0] for part in differing)
-    return None, f"they differ in {', '.join(differing)}; to compare all the same: --allow {names}"
-
-
-def _can_compare(old: Sequence[Record], new: Sequence[Record]) -> bool:
+def _is_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:
     return all(run.is_trusted for run in (*old, *new))
 
 
-def _judge(old: Sequence[Record], new: Sequence[Record], drift: Drift, confidence: float) -> Comparison:
+def _judge(
+    old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float
+) -> SolutionComparison:
     if not new[-1].passed:
-        return Comparison(tuple(old), tuple(new), None, "now fails")
+        return SolutionComparison(tuple(old), tuple(new), None, "now fails")
     ratio = find_difference(old, new, drift, confidence)
     verdict: Verdict = "no different"
-    if not _can_compare(old, new):
+    if not _is_trusted(old, new):
         verdict = "suspect"
     elif ratio.low > 1:
         verdict = "slower"
     elif ratio.high < 1:
         verdict = "faster"
-    return Comparison(tuple(old), tuple(new), ratio, verdict)
+    return SolutionComparison(tuple(old), tuple(new), ratio, verdict)
 
 
-def _notes(old: dict[Key, list[Record]], new: dict[Key, list[Record]], refused: dict[str, int]) -> Iterable[str]:
-    for reason, number in refused.items():
+def _notes(old: Collection[Key], new: Collection[Key], refused: Mapping[Key, str]) -> Iterable[str]:
+    for reason, number in Counter(refused.values()).items():
         yield f"{number} not compared: {reason}"
-    for name, missing in (("OLD", new.keys() - old.keys()), ("NEW", old.keys() - new.keys())):
+    for name, missing in (("OLD", set(new) - set(old)), ("NEW", set(old) - set(new))):
         if missing:
             yield f"{len(missing)} not compared: not in {name}"

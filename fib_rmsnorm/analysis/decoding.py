@@ -1,15 +1,26 @@
-"""The JSON of a Trace -> a Record, by a decoder that makes only what a Record keeps."""
+"""The JSON of a Trace -> a TraceRecord, by a decoder that skips what a TraceRecord does not keep.
+
+The classes mirror those of the schema, which imports torch and takes many times as long; a test compares their fields.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
-from fib_rmsnorm.analysis.trace_record import Ceiling, Clocks, Errors, Record, Settings, Timing
+from fib_rmsnorm.analysis.trace_record import (
+    Errors,
+    RecordedCeiling,
+    RecordedClocks,
+    RecordedSettings,
+    Timing,
+    TraceRecord,
+)
 
 
 @dataclass
@@ -38,8 +49,8 @@ class _Environment:
 
 @dataclass
 class _Performance(Timing):
-    ceiling: Ceiling | None = None
-    clocks: Clocks | None = None
+    ceiling: RecordedCeiling | None = None
+    clocks: RecordedClocks | None = None
 
 
 class _Evaluation(msgspec.Struct):
@@ -65,13 +76,13 @@ class NotATraceError(ValueError):
 
 
 _decode_trace = msgspec.json.Decoder(_Trace).decode
-# Few of these differ among thousands of Traces. Records share them, so nobody may change them.
+# Thousands of Traces have few different ones, which their records share: nobody may change them.
 _decode_workload = lru_cache(msgspec.json.Decoder(_Workload).decode)
 _decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
-_decode_settings = lru_cache(msgspec.json.Decoder(Settings | None).decode)
+_decode_settings = lru_cache(msgspec.json.Decoder(RecordedSettings | None).decode)
 
 
-def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) -> Record | None:
+def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) -> TraceRecord | None:
     """Decode a Trace that was read at `path` and `line`; None for a Workload's. Raises NotATraceError."""
     try:
         return _flatten(_decode_trace(data), path, line, author)
@@ -86,33 +97,43 @@ def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) 
 
 
 def _as_strict_json(data: bytes, error: Exception) -> bytes:
-    """NaN and Infinity are no JSON, but Python's json and flashinfer-bench write them: they become null."""
+    """Python's json and flashinfer-bench write NaN and Infinity, which are not JSON: they become null."""
     try:
         return msgspec.json.encode(json.loads(data))
     except (ValueError, RecursionError):
         raise NotATraceError(f"not JSON: {error}") from None
 
 
-# Decoding leaves out what has the value of the class.
-_UNKNOWN = {**vars(Errors()), **vars(Timing()), **vars(Ceiling()), **vars(Clocks()), **vars(Settings())}
+# What a Trace leaves out has the class's default, and so is not in the object's own variables.
+_UNKNOWN: dict[str, Any] = {
+    name: value
+    for part in (Errors(), Timing(), RecordedCeiling(), RecordedClocks(), RecordedSettings())
+    for name, value in vars(part).items()
+}
 
 
-def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> Record | None:
-    evaluation = trace.evaluation
-    workload = _decode_workload(bytes(trace.workload))
-    if evaluation is None:
+def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRecord | None:
+    workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
+    if trace.evaluation is None:
         return None
+    values = {**_origin(trace, trace.evaluation, workload), "path": path, "line": line, "author": author, **_UNKNOWN}
+    for part in _parts(trace.evaluation):
+        values.update(vars(part))
+    values.pop("ceiling", None)
+    values.pop("clocks", None)
+    record = TraceRecord.__new__(TraceRecord)
+    record.__dict__ = values  # to pass sixty arguments takes longer than to decode them
+    return record
+
+
+def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict[str, Any]:
     environment = _decode_environment(bytes(evaluation.environment))
-    performance = evaluation.performance
-    record = Record.__new__(Record)
-    # All at once: to pass sixty arguments takes longer than to decode them.
-    record.__dict__ = {
+    return {
         "definition": trace.definition,
         "workload": workload.uuid or str(workload.axes),  # early versions of flashinfer-bench gave none
         "axes": workload.axes,
         "scalars": workload.scalars,
         "solution": trace.solution or "",
-        "author": author,
         "language": None,
         "status": evaluation.status,
         "hardware": environment.hardware,
@@ -120,17 +141,12 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> Record 
         "log": evaluation.log,
         "libs": environment.libs,
         "solution_sha256": evaluation.solution_sha256,
-        "path": path,
-        "line": line,
-        **_UNKNOWN,
     }
+
+
+def _parts(evaluation: _Evaluation) -> Iterator[object]:
+    """The objects whose fields are the record's."""
+    performance = evaluation.performance
+    ceiling, clocks = (performance.ceiling, performance.clocks) if performance else (None, None)
     settings = _decode_settings(bytes(evaluation.settings))
-    parts: list[object] = [settings, evaluation.correctness, performance]
-    if performance:
-        parts += [performance.ceiling, performance.clocks]
-    for part in parts:
-        if part is not None:
-            record.__dict__.update(vars(part))
-    record.__dict__.pop("ceiling", None)
-    record.__dict__.pop("clocks", None)
-    return record
+    return filter(None, (settings, evaluation.correctness, performance, ceiling, clocks))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.student_t import Estimate, t_quantile
 
 CONFIDENCE = 0.95
@@ -28,8 +28,8 @@ class Assumed:
     relative: float
     fixed_ms: float
 
-    def deviation(self, run: Record) -> float:
-        """Of a run's logarithm."""
+    def deviation(self, run: TraceRecord) -> float:
+        """The standard deviation of the logarithm of a run's median."""
         return math.hypot(self.relative, self.fixed_ms / run.latency_ms if run.latency_ms else 0.0)
 
 
@@ -59,26 +59,26 @@ class Drift:
     """How much a latency moves from run to run of a session."""
 
     scale: float = 1.0
-    """Times what is assumed."""
+    """A factor on the assumed deviations."""
     freedom: int = ASSUMED_FREEDOM
     repeats: int = 0
-    """Degrees of freedom that came from repeated runs, the others being assumed."""
+    """Degrees of freedom from repeated runs; the others are assumed."""
 
-    def deviation(self, run: Record) -> float:
+    def deviation(self, run: TraceRecord) -> float:
         """The standard deviation of a run's logarithm."""
         return self.scale * _between_runs(run)
 
 
-def session_deviation(run: Record) -> float:
+def session_deviation(run: TraceRecord) -> float:
     """What another session adds to the standard deviation of a run's logarithm."""
     return (CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS).deviation(run)
 
 
-def _between_runs(run: Record) -> float:
+def _between_runs(run: TraceRecord) -> float:
     return (CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS).deviation(run)
 
 
-def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
+def estimate_drift(groups: Iterable[Sequence[TraceRecord]]) -> Drift:
     """Pool what repeated runs of equal evaluations show with what is assumed, each by its degrees of freedom.
 
     Where many show more than is assumed, they alone count.
@@ -101,7 +101,7 @@ def estimate_drift(groups: Iterable[Sequence[Record]]) -> Drift:
 
 
 def find_difference(
-    old: Sequence[Record], new: Sequence[Record], drift: Drift, confidence: float = CONFIDENCE
+    old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float = CONFIDENCE
 ) -> Estimate:
     """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t)."""
     change = fmean(map(_log_latency, new)) - fmean(map(_log_latency, old))
@@ -115,20 +115,20 @@ def find_difference(
 
 @dataclass(frozen=True)
 class _Part:
-    """Of a difference's variance, and how many degrees of freedom it was estimated from."""
+    """A part of a difference's variance, and the degrees of freedom that it was estimated from."""
 
     variance: float
     freedom: int
 
 
 def _freedom(parts: Iterable[_Part]) -> int:
-    """Of their sum (Satterthwaite 1946): few where trials disagree, which are few themselves."""
+    """The degrees of freedom of the sum (Satterthwaite 1946): few if trials, which are few, disagree."""
     some = [part for part in parts if part.variance > 0]
     total = sum(part.variance for part in some)
     return max(1, int(total**2 / sum(part.variance**2 / part.freedom for part in some))) if some else 1
 
 
-def imbalance(old: Sequence[Record], new: Sequence[Record]) -> float:
+def imbalance(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> float:
     """How much of the variance between sessions is in a difference: 0 in one session, 2 between one and another.
 
     Each session counts by the square of how much more of it there is on one side. Runs that do not tell their
@@ -138,7 +138,7 @@ def imbalance(old: Sequence[Record], new: Sequence[Record]) -> float:
     return sum((before.get(key, 0.0) - after.get(key, 0.0)) ** 2 for key in {**before, **after})
 
 
-def _shares(runs: Sequence[Record], side: str) -> Mapping[str, float]:
+def _shares(runs: Sequence[TraceRecord], side: str) -> Mapping[str, float]:
     sessions = Counter(run.device_session or side for run in runs)
     return {session: number / len(runs) for session, number in sessions.items()}
 
@@ -148,13 +148,13 @@ def share_confidence(comparisons: int) -> float:
     return float(CONFIDENCE ** (1 / max(1, comparisons)))
 
 
-def _log_latency(run: Record) -> float:
+def _log_latency(run: TraceRecord) -> float:
     if not run.latency_ms:
         raise ValueError(f"{run.name} has no latency")
     return math.log(run.latency_ms)
 
 
-def _variance_within(run: Record) -> float:
+def _variance_within(run: TraceRecord) -> float:
     """The variance of a run's log median by its own interval: how its calls scatter, and its trials."""
     if run.interval_ms is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""All that is found of a section: results, roofs and scaling."""
+"""What the analysis of a section finds: results, roofs and scaling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.roofline import Roofline, make_roofline
 from fib_rmsnorm.analysis.scaling import Fit, fit
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -22,11 +22,11 @@ class SectionFindings:
     results: SectionResults
     roofline: Roofline
     fits: tuple[Fit, ...]
-    """Of each Solution to which a line could be fitted, the lowest floor first."""
+    """A fit for each Solution that has one, the lowest floor first."""
 
 
 def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
-    """Analyse each section; Definitions that are not at hand leave questions open."""
+    """Analyze each section; a missing Definition leaves some questions open."""
     return [
         SectionFindings(section, make_roofline(section, definitions.get(section.definition)), _fit_all(section))
         for section in sections
@@ -34,7 +34,7 @@ def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definitio
 
 
 def _fit_all(section: SectionResults) -> tuple[Fit, ...]:
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[TraceRecord]] = {}
     for result in section.results:
         groups.setdefault(result.label, []).append(result.record)
     found = [each for records in groups.values() if (each := fit(records)) is not None]

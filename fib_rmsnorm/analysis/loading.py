@@ -11,7 +11,7 @@ import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import find_root, is_registry
@@ -23,7 +23,7 @@ _SUFFIXES = (".json", ".jsonl")
 class TraceSet:
     """The Traces that were asked for, and the Solutions of the registries they lie in."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[TraceRecord] = field(default_factory=list)
     solutions: dict[str, SolutionFacts] = field(default_factory=dict)
     roots: list[Path] = field(default_factory=list)
     """The registries, where Definitions can be found."""
@@ -31,10 +31,10 @@ class TraceSet:
     """A line for each file that could not be read whole."""
 
 
-def load(*sources: str | Path, root: Path | None = None) -> list[Record]:
-    """Every evaluation in trace files or folders (default: the registry at hand), a record for each.
+def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
+    """Return a record for each evaluation in trace files or folders (default: the registry found from here).
 
-    What cannot be read is passed over with a warning that says what and where, one for each file.
+    What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
     return load_traces([Path(source) for source in sources], root, warn=_warn).records
@@ -85,7 +85,7 @@ def _trace_files(source: Path) -> list[Path]:
 
 
 def _roots_of(files: Iterable[Path], sources: list[Path], root: Path | None) -> list[Path]:
-    """The datasets around the files and folders, else the registry at hand if there is one."""
+    """The datasets around the files and folders, else the registry found from here, if any."""
     starts = {file.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
     roots = dict.fromkeys(filter(None, map(_dataset_around, sorted(starts))))
     if not roots or root is not None:
@@ -101,9 +101,9 @@ def _dataset_around(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
 
 
-def _read_file(path: Path, warn: Callable[[str], None]) -> list[Record]:
-    """The records of a file. One warning tells of all that could not be read in it."""
-    records: list[Record] = []
+def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
+    """The records of a file. One warning covers all that could not be read in it."""
+    records: list[TraceRecord] = []
     faults: list[str] = []
     author = _author_by_path(path)
     try:
@@ -121,7 +121,7 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[Record]:
         faults.append(f"{path}: not a JSON array: {error}")
     if faults:
         more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-        warn(f"{faults[0]} (passed over{more})")
+        warn(f"{faults[0]} (skipped{more})")
     return records
 
 

@@ -1,22 +1,22 @@
-"""The bandwidth that a device promises."""
+"""The peak bandwidth of a device."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
 
 
 @dataclass(frozen=True)
 class Peak:
-    """The bandwidth that a device promises, and who says so."""
+    """The peak bandwidth of a device, and its source."""
 
     gb_per_s: float
     source: str
 
 
-def peak_of(record: Record) -> Peak | None:
+def peak_of(record: TraceRecord) -> Peak | None:
     """What the Trace recorded of its device, else the datasheet."""
     if record.peak_bandwidth_gb_per_s:
         return Peak(record.peak_bandwidth_gb_per_s, "memory clock times bus width, as the device reports them")

@@ -50,7 +50,7 @@ class Standing:
 
     label: str
     wins: int
-    """Workloads on which nobody is faster beyond doubt: won, or tied with the winner."""
+    """Workloads that it won, or on which it tied with the winner."""
     workloads: int
     mean_behind: float
     """Geometric mean of its latency over the fastest one's: 1 is the fastest everywhere."""
@@ -63,11 +63,11 @@ class Ranking:
     section: SectionResults
     contests: tuple[Contest, ...]
     standings: tuple[Standing, ...]
-    """Those on all Workloads first, the least behind first."""
+    """Solutions with all Workloads come first, then those closest to the winners."""
 
 
 def rank(section: SectionResults) -> Ranking:
-    """Rank the trusted results of a section: what is wrong, interpreted or SUSPECT wins nothing."""
+    """Rank the trusted results of a section: one that is wrong, interpreted or SUSPECT cannot win."""
     contests = [contest for each in section.workloads if (contest := _contest(each))]
     places: dict[str, list[Place]] = {}
     for contest in contests:

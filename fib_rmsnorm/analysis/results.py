@@ -1,4 +1,4 @@
-"""What each Solution achieved on each Workload, beside what it is compared with."""
+"""The result of each Solution on each Workload, with the reference and the baseline."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.analysis.peaks import peak_of
-from fib_rmsnorm.analysis.sections import Conditions, Section, Sections
+from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 
 BASELINE_AUTHOR = "baseline"
@@ -26,11 +26,11 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Result:
-    """A Solution on a Workload. What is not known, or would mislead, is None."""
+    """A Solution on a Workload. A value that is unknown or would mislead is None."""
 
-    record: Record
+    record: TraceRecord
     label: str
-    """The Solution's name, with a piece of its digest if it is not the newest content of that name."""
+    """The Solution's name, with the start of its digest unless it is the newest of that name."""
     bandwidth_gb_per_s: float | None
     percent_of_peak: float | None
     over_reference: Speedup | None
@@ -51,7 +51,7 @@ class WorkloadResults:
     """All that was evaluated on a Workload under the same conditions, the fastest first."""
 
     title: str
-    """`batch=32`; with the scalars, and then the uuid, where that is not enough to tell it from another."""
+    """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
     reference_ms: float | None
     empty_ms: float | None
@@ -70,7 +70,7 @@ class SectionResults:
     """The results of a section."""
 
     definition: str
-    conditions: Conditions
+    conditions: SectionConditions
     baseline: str | None
     workloads: tuple[WorkloadResults, ...]
 
@@ -83,12 +83,12 @@ class SectionResults:
 def find_results(
     sections: Sections, solutions: dict[str, SolutionFacts], baseline: str | None = None
 ) -> list[SectionResults]:
-    """Sum up each section. Raises InputError for a `baseline` that no Trace is of."""
+    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
     if baseline is not None:
         names = sorted({record.solution for section in sections.sections for record in section.records})
         if baseline not in names:
             raise InputError(
-                f"no Trace of a Solution {baseline!r} to be the baseline (there: {', '.join(names) or 'none'})"
+                f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
     return [_section_results(section, baseline or _find_baseline(section, solutions)) for section in sections.sections]
 
@@ -117,9 +117,9 @@ def _section_results(section: Section, baseline: str | None) -> SectionResults:
     )
 
 
-def _label(records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
+def _label(records: Sequence[TraceRecord]) -> dict[tuple[str, str | None], str]:
     """A name for each content of each Solution: the newest has the Solution's, earlier ones tell their digest."""
-    newest: dict[str, Record] = {}
+    newest: dict[str, TraceRecord] = {}
     for record in records:
         if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
             newest[record.solution] = record
@@ -141,22 +141,22 @@ def _title(section: Section) -> dict[str, str]:
     return titles
 
 
-def _by_axes(record: Record) -> str:
+def _by_axes(record: TraceRecord) -> str:
     return record.axes_text or record.workload
 
 
-def _by_axes_and_scalars(record: Record) -> str:
+def _by_axes_and_scalars(record: TraceRecord) -> str:
     return ", ".join([record.axes_text, *(f"{name}={value:g}" for name, value in record.scalars.items())])
 
 
-def _by_everything(record: Record) -> str:
+def _by_everything(record: TraceRecord) -> str:
     return f"{_by_axes_and_scalars(record)}, {record.workload[:8]}"
 
 
 def _workload_results(
     title: str,
     workload: str,
-    records: Sequence[Record],
+    records: Sequence[TraceRecord],
     labels: dict[tuple[str, str | None], str],
     baseline: str | None,
 ) -> WorkloadResults:
@@ -175,7 +175,7 @@ def _workload_results(
     )
 
 
-def _result(record: Record, label: str, rival: Record | None) -> Result:
+def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
     if not record.is_native:
         return Result(record, label, None, None, None, None)
     bandwidth = record.bandwidth_gb_per_s
@@ -190,13 +190,13 @@ def _result(record: Record, label: str, rival: Record | None) -> Result:
     )
 
 
-def _over_reference(record: Record) -> Speedup | None:
+def _over_reference(record: TraceRecord) -> Speedup | None:
     if not record.speedup_factor:
         return None
     return Speedup(record.speedup_factor, record.speedup_low, record.speedup_high)
 
 
-def _over_baseline(record: Record, rival: Record) -> Speedup | None:
+def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Speedup | None:
     """The ratio of the medians; its range is that of the two intervals, so it holds if both do."""
     if not record.latency_ms or not rival.latency_ms or record is rival:
         return None

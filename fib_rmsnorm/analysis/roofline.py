@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkloadRoof:
-    """The least time that each resource needs for a Workload; None where it is not known."""
+    """The least time that each resource needs for a Workload; None if unknown."""
 
     results: WorkloadResults
     bytes_moved: int | None
@@ -30,7 +30,7 @@ class WorkloadRoof:
     """An empty kernel, as measured."""
     fits_l2: bool | None
     left_in_l2: float | None
-    """The share of the bytes that may still lie in L2 when the kernel ends: they were written, and it holds so many."""
+    """The share of the bytes that were written and may still lie in L2 when the kernel ends."""
     best: Result | None
     """The fastest trusted Solution."""
 

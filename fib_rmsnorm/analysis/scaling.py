@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.student_t import Estimate, t_quantile
 
 _FEWEST_POINTS = 4
@@ -19,15 +19,15 @@ class Fit:
 
     solution: str
     floor_ms: Estimate
-    """What it would take with no bytes to move: launch, and the latency of a row."""
+    """The latency with no bytes to move: the launch and the latency of a row."""
     bandwidth_gb_per_s: Estimate
-    """What it tends to as the work grows."""
+    """The bandwidth that it approaches as the work grows."""
     crossover_bytes: Estimate
     """Where moving the bytes takes as long as the floor: below it the floor rules, above it the bandwidth."""
     crossover: Estimate | None
     """The same on the axis that varies, if only one does."""
     axis: str | None
-    worst: Record
+    worst: TraceRecord
     """The point farthest from the line, and how far: relative to the line, above it if positive."""
     worst_miss: float
     points: int
@@ -37,7 +37,7 @@ class Fit:
         return self.floor_ms.value + bytes_moved / self.bandwidth_gb_per_s.value / 1e6
 
 
-def fit(records: Sequence[Record]) -> Fit | None:
+def fit(records: Sequence[TraceRecord]) -> Fit | None:
     """Fit the trusted records of one Solution; None for fewer than four sizes, or where no such line fits.
 
     Weighted least squares with weights 1/t^2: both the noise of a latency and the fault of the model are
@@ -121,14 +121,14 @@ def _crossover(line: _Line, t: float) -> Estimate:
     return Estimate(value, value / factor, value * factor)
 
 
-def _only_axis(records: Sequence[Record]) -> str | None:
+def _only_axis(records: Sequence[TraceRecord]) -> str | None:
     """The axis in which the Workloads differ, if there is just one."""
     names = {name for record in records for name in record.axes}
     varying = [name for name in names if len({record.axes.get(name) for record in records}) > 1]
     return varying[0] if len(varying) == 1 else None
 
 
-def _on_axis(moved: Estimate, axis: str, records: Sequence[Record]) -> Estimate:
+def _on_axis(moved: Estimate, axis: str, records: Sequence[TraceRecord]) -> Estimate:
     """The size of the axis at which so many bytes move: bytes grow linearly with one axis."""
     ordered = sorted(records, key=lambda record: record.axes[axis])
     first, last = ordered[0], ordered[-1]

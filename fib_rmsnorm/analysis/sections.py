@@ -1,4 +1,4 @@
-"""Sort Traces into sections whose numbers compare: one Definition, device, timer, clock, cache and settings."""
+"""Sort Traces into sections whose numbers can be compared: one Definition, device, timer, clock, cache and settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
 _CPU_CLOCK_GAP = 0.10
 
 
-class Settings(NamedTuple):
+class SectionSettings(NamedTuple):
     """How it was asked to judge and time; tolerances of None are those of the dtype."""
 
     warmup_runs: int | None = None
@@ -25,15 +25,15 @@ class Settings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """Under which a number was measured: numbers compare only if all of this agrees."""
+class SectionConditions:
+    """The conditions of a measurement: numbers can be compared only if all of them agree."""
 
     hardware: str
     timer: str | None
     clock: tuple[float, float] | None
     """The lowest and the highest clock in MHz."""
     cold_l2: bool | None
-    settings: Settings
+    settings: SectionSettings
 
     @property
     def text(self) -> str:
@@ -53,13 +53,13 @@ class Section:
     """What was measured under the same conditions; of each Solution on each Workload the newest Trace."""
 
     definition: str
-    conditions: Conditions
-    records: tuple[Record, ...]
+    conditions: SectionConditions
+    records: tuple[TraceRecord, ...]
 
     @property
-    def workloads(self) -> dict[str, list[Record]]:
+    def workloads(self) -> dict[str, list[TraceRecord]]:
         """The records of each Workload, the smallest axes first."""
-        groups: dict[str, list[Record]] = {}
+        groups: dict[str, list[TraceRecord]] = {}
         for record in sorted(self.records, key=lambda record: tuple(record.axes.values())):
             groups.setdefault(record.workload, []).append(record)
         return groups
@@ -79,19 +79,19 @@ class ClockClusters:
 
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
-    def find(self, record: Record) -> tuple[float, float] | None:
-        """The range that a record's clock lies in; None if it tells no clock."""
+    def find(self, record: TraceRecord) -> tuple[float, float] | None:
+        """The range that a record's clock lies in; None if the clock is unknown."""
         clock = record.during_mhz
         if clock is None:
             return None
         return next(each for each in self.ranges[record.hardware, record.timer] if each[0] <= clock <= each[1])
 
-    def text(self, record: Record) -> str:
+    def text(self, record: TraceRecord) -> str:
         """`1980 MHz`, `1530 to 1545 MHz`."""
         return _clock_text(self.find(record))
 
 
-def clock_clusters(records: Iterable[Record]) -> ClockClusters:
+def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     """Gather the clocks of records."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
     for record in records:
@@ -123,15 +123,15 @@ def _clock_text(clock: tuple[float, float] | None) -> str:
     return f"{low} MHz" if low == high else f"{low} to {high} MHz"
 
 
-Home = tuple[str, Conditions]
+Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(records: Iterable[Record]) -> Sections:
+def split(records: Iterable[TraceRecord]) -> Sections:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
     listed = list(records)
     clusters = clock_clusters(listed)
-    newest: dict[Home, dict[tuple[str, ...], Record]] = {}
+    newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for record in listed:
         if record.latency_ms is None:
@@ -152,25 +152,27 @@ def split(records: Iterable[Record]) -> Sections:
     return Sections(tuple(sections), len(listed) - kept)
 
 
-def _keep_newest(kept: dict[tuple[str, ...], Record], record: Record) -> None:
+def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) -> None:
     key = (record.workload, record.solution, record.solution_sha256 or "")
     other = kept.get(key)
     if other is None or other.timestamp <= record.timestamp:
         kept[key] = record
 
 
-def _settings(record: Record) -> Settings:
-    return Settings(record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol)
+def _settings(record: TraceRecord) -> SectionSettings:
+    return SectionSettings(
+        record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol
+    )
 
 
-def _conditions(record: Record, clusters: ClockClusters) -> Conditions:
-    return Conditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
+def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditions:
+    return SectionConditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
 
 
-def _home_of_failure(record: Record, homes: Iterable[Home]) -> Home:
-    """A failure has no timer and no clock: it is told beside what was measured by the same settings, if any was."""
+def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
+    """A failure has no timer or clock: it joins a section that was measured with the same settings, if there is one."""
     settings = _settings(record)
     for definition, conditions in homes:
         if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings):
             return definition, conditions
-    return record.definition, Conditions(record.hardware, None, None, None, settings)
+    return record.definition, SectionConditions(record.hardware, None, None, None, settings)

@@ -1,4 +1,4 @@
-"""What is known of the Solutions behind the Traces: the registry may be anyone's, so all of it is optional."""
+"""What is known about the Solutions of Traces. Any registry may hold them, so all of it is optional."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SolutionFacts:
 
 
 def read_solutions(root: Path) -> dict[str, SolutionFacts]:
-    """The packed Solutions of a dataset by name; files that are none are passed over (`validate` reports them)."""
+    """The packed Solutions of a dataset by name; other files are skipped (`validate` reports them)."""
     found: dict[str, SolutionFacts] = {}
     decoder = msgspec.json.Decoder(SolutionFacts)
     for path in sorted((root / "solutions").rglob("*.json")):

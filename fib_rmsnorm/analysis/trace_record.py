@@ -1,6 +1,6 @@
 """What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
 
-The parts below are named as in the Trace's JSON, from which they are decoded; None is what a Trace does not say:
+The parts below are named as in the Trace's JSON, from which they are decoded; None means that the Trace does not say:
 flashinfer-bench writes fewer fields than this tool.
 """
 
@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
-"""In milliseconds; what is not between a picosecond and decades is no latency, and its Trace is mutilated."""
+"""In milliseconds; a value below a picosecond or above decades is not a latency, so its Trace is damaged."""
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
-"""Of time, speed or clock; 0 is as good as unknown."""
+"""A time, speed or clock; 0 means unknown."""
 Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
 
 
@@ -32,7 +32,7 @@ class Origin:
     solution: str
     author: str | None
     language: str | None
-    """The Solution's author and language, where its registry is at hand."""
+    """The Solution's author and language, if its registry was found."""
     status: str
     hardware: str
     timestamp: str
@@ -46,7 +46,7 @@ class Origin:
 
 @dataclass
 class Errors:
-    """How wrong it was."""
+    """The largest errors."""
 
     max_absolute_error: float | None = None
     max_relative_error: float | None = None
@@ -54,7 +54,7 @@ class Errors:
 
 @dataclass
 class Timing:
-    """How long it took, and how far to trust that."""
+    """The latency, and how far to trust it."""
 
     latency_ms: Latency | None = None
     reference_latency_ms: Amount | None = None
@@ -85,7 +85,7 @@ class Timing:
 
 
 @dataclass
-class Ceiling:
+class RecordedCeiling:
     """What bounds every Solution of the Workload."""
 
     empty_ms: Amount | None = None
@@ -99,7 +99,7 @@ class Ceiling:
 
 
 @dataclass
-class Clocks:
+class RecordedClocks:
     """The device during the trials."""
 
     during_mhz: Amount | None = None
@@ -107,7 +107,7 @@ class Clocks:
 
 
 @dataclass
-class Settings:
+class RecordedSettings:
     """How it was asked to judge and time."""
 
     warmup_runs: int | None = None
@@ -119,22 +119,22 @@ class Settings:
 
 
 @dataclass
-class Record(Settings, Clocks, Ceiling, Timing, Errors, Origin):
+class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Errors, Origin):
     """One evaluation, flat; the fields of `Origin` come first."""
 
     @property
     def passed(self) -> bool:
-        """Whether it was right."""
+        """Whether the outputs were correct."""
         return self.status == "PASSED"
 
     @property
     def is_native(self) -> bool:
-        """Whether its latency is one of the kernel: it passed, and no interpreter ran it."""
+        """Whether the latency is the kernel's: it passed, and no interpreter ran it."""
         return bool(self.latency_ms) and self.passed and not self.interpreted
 
     @property
     def is_trusted(self) -> bool:
-        """Whether its latency is one of the kernel, and nothing speaks against it."""
+        """Whether the latency is the kernel's and no reason for doubt was found."""
         return self.is_native and not self.suspect
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, Definition]:
-    """The Definitions of these names that the registries hold; one that cannot be read is as good as none."""
+    """The Definitions of these names that the registries hold; one that cannot be read counts as missing."""
     from fib_rmsnorm.registry.store import read_json
     from fib_rmsnorm.schema import Definition
 
@@ -32,7 +32,7 @@ def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, D
 
 
 def count_tensor_bytes(definition: Definition, axes: dict[str, int]) -> dict[str, int] | None:
-    """Bytes of each input and output, by name; None if the axes leave one of the Definition's open."""
+    """Bytes of each input and output, by name; None if an axis of the Definition has no size."""
     if not set(definition.var_axes) <= axes.keys():
         return None
     from fib_rmsnorm.registry.workload_generation import tensor_bytes
@@ -41,8 +41,8 @@ def count_tensor_bytes(definition: Definition, axes: dict[str, int]) -> dict[str
     return tensor_bytes(definition, Workload(axes=axes, inputs={}, uuid="unknown"))
 
 
-def count_bytes(records: Iterable[Record], roots: Iterable[Path]) -> None:
-    """Fill in the bytes moved and the bandwidth of Traces that lack them, where their Definition is at hand."""
+def count_bytes(records: Iterable[TraceRecord], roots: Iterable[Path]) -> None:
+    """Fill in the bytes moved and the bandwidth of Traces that lack them, if their Definition was found."""
     lacking = [record for record in records if record.latency_ms and record.bytes_moved is None and record.axes]
     if not lacking:
         return

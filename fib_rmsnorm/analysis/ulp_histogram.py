@@ -1,4 +1,4 @@
-"""How far from the exact answer the elements lay that were judged: read again from the Traces that a report shows."""
+"""Distances of the judged elements from the exact answer, read again from the Traces that a report shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from fib_rmsnorm.analysis.loading import read_items
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class UlpHistogram:
 
     @property
     def elements(self) -> int:
-        """How many were judged."""
+        """The number of judged elements."""
         return max(1, sum(self.counts.values()))
 
 
-def read_ulps(records: Iterable[Record]) -> list[UlpHistogram]:
-    """A histogram for each Solution, and one for the reference; records that tell no distances are passed over."""
+def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
+    """A histogram for each Solution, and one for the reference; records without distances are skipped."""
     names: dict[str, dict[int, str]] = {}
     for record in records:
         if record.status in ("PASSED", "INCORRECT_NUMERICAL"):
@@ -47,7 +47,7 @@ def read_ulps(records: Iterable[Record]) -> list[UlpHistogram]:
 
 
 def _cases(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The judged cases of each Trace; what others write there, and files that are gone, are passed over."""
+    """The judged cases of each Trace; missing files, and what other tools write there, are skipped."""
     with suppress(OSError, msgspec.DecodeError):
         for number, data in read_items(path, numbers):
             try:

@@ -22,10 +22,10 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparison import Comparisons
-    from fib_rmsnorm.analysis.trace_record import Record
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.cli.progress import ProgressBar
 
-_Sides = tuple["list[Record]", "list[Record]"]
+_Sides = tuple["list[TraceRecord]", "list[TraceRecord]"]
 
 
 def command(

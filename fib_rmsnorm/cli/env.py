@@ -13,14 +13,14 @@ def command(json: Json = False) -> None:
 
     from fib_rmsnorm.evaluation.machine_report import report_machine
 
-    record = asdict(report_machine())
+    machine = report_machine()
     if json:
         from json import dumps
 
-        typer.echo(dumps(record, indent=2))
+        typer.echo(dumps(asdict(machine), indent=2))
         return
-    from fib_rmsnorm.reports.machine_report import describe_environment
+    from fib_rmsnorm.reports.machine_report import describe_machine
     from fib_rmsnorm.reports.text.console import stdout
 
-    for part in describe_environment(record):
+    for part in describe_machine(machine):
         stdout().print(part)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, Json, Root, split_batch_sizes
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.inspection.facts import Explanation
 
 
 def command(
@@ -48,19 +51,17 @@ def command(
         target = target or gpu_arch(here) or DEFAULT_ARCH
         device = here if gpu_arch(here) == target else None
         bar.tell(f"compiling for {target}")
-        record = explain(fork_server, wanted, found, workloads, target, RunConfig(Settings(), timeout), device)
-    _print(record, as_json=json)
+        explanation = explain(fork_server, wanted, found, workloads, target, RunConfig(Settings(), timeout), device)
+    _print(explanation, as_json=json)
 
 
-def _print(record: dict[str, object], *, as_json: bool) -> None:
-    from json import dumps
-
+def _print(explanation: Explanation, *, as_json: bool) -> None:
     from fib_rmsnorm.reports.explanation import describe_explanation
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.folding import Folded
 
     if as_json:
-        typer.echo(dumps(record, indent=2))
+        typer.echo(explanation.model_dump_json(indent=2))
         return
-    for part in describe_explanation(record):
+    for part in describe_explanation(explanation):
         stdout().print(Folded(part) if isinstance(part, str) else part)

@@ -12,6 +12,10 @@ from fib_rmsnorm.cli.reading import read_catalogue
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
     from fib_rmsnorm.registry.catalogue import Catalogue
 
 _KINDS = {"definitions": "define", "solutions": "solve", "workloads": "workload", "traces": "bench"}
@@ -39,9 +43,11 @@ def command(
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
     rows = _make_rows(catalogue, kind, each=each)
     if json:
+        from dataclasses import asdict
         from json import dumps
 
-        typer.echo(dumps(rows[kind] if kind else {"root": str(registry.root), **rows}, indent=2))
+        plain = {name: [asdict(row) for row in mine] for name, mine in rows.items()}
+        typer.echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
     elif kind:
         _print_kind(kind, rows[kind], each=each)
     else:
@@ -57,34 +63,34 @@ def _check(kind: str | None, *, each: bool, by_solution: bool) -> None:
         raise InputError(f"--solutions, --languages and --authors do not filter {kind}; use --definitions")
 
 
-def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[dict[str, Any]]]:
+def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[Any]]:
     """Return the rows of one kind, or of all kinds."""
-    from fib_rmsnorm.machine.capabilities import describe_readiness
+    from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
     from fib_rmsnorm.reports.records import rows as make
 
-    rows = {}
+    rows: dict[str, list[Any]] = {}
     if kind in (None, "definitions"):
         rows["definitions"] = make.definition_rows(catalogue)
     if kind in (None, "solutions"):
         devices = all_devices()
-        here = {name: describe_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
+        here = {name: find_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
         rows["solutions"] = make.solution_rows(catalogue, here)
     if kind in (None, "workloads"):
         rows["workloads"] = make.workload_rows(catalogue)
     if kind in (None, "traces"):
-        rows["traces"] = (make.each_trace_rows if each else make.trace_rows)(catalogue.traces)
+        rows["traces"] = make.each_trace_rows(catalogue.traces) if each else make.trace_rows(catalogue.traces)
     return rows
 
 
-def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
+def _print_kind(kind: str, rows: list[Any], *, each: bool) -> None:
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
         stderr().print(f"No {kind}; create them with: fib-rmsnorm {_KINDS[kind]}")
         return
-    tables = {
+    tables: dict[str, Callable[[list[Any]], Table]] = {
         "definitions": listing.definitions_table,
         "solutions": listing.solutions_table,
         "workloads": listing.workloads_table,
@@ -93,7 +99,7 @@ def _print_kind(kind: str, rows: list[dict[str, Any]], *, each: bool) -> None:
     stdout().print(tables[kind](rows))
 
 
-def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[dict[str, Any]]]) -> None:
+def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stdout
 

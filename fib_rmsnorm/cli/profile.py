@@ -45,28 +45,23 @@ def command(
         raise InputError(f"--output {output}: the name must end in .ncu-rep")
     place = choose_devices(device)[0]
     counters = profile(wanted, found, workload, place, report, timeout, registry.root)
-    kernels = [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in counters]
-    record: dict[str, object] = {
-        "solution": found.name,
-        "definition": wanted.name,
-        "axes": workload.axes,
-        "hardware": place.hardware,
-        "report": str(report),
-        "kernels": kernels,
-    }
-    _print(record, kernels, batch, as_json=json)
+    if json:
+        from json import dumps
 
-
-def _print(record: dict[str, object], kernels: list[dict[str, object]], batch: int, *, as_json: bool) -> None:
-    from json import dumps
-
+        record = {
+            "solution": found.name,
+            "definition": wanted.name,
+            "axes": workload.axes,
+            "hardware": place.hardware,
+            "report": str(report),
+            "kernels": [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in counters],
+        }
+        typer.echo(dumps(record, indent=2))
+        return
     from fib_rmsnorm.reports.counters import describe_profile
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
-    if as_json:
-        typer.echo(dumps(record, indent=2))
-        return
-    stdout().print(f"{record['solution']} for {record['definition']} at batch={batch} on {record['hardware']}")
-    for part in describe_profile(kernels, batch):
+    stdout().print(f"{found.name} for {wanted.name} at batch={batch} on {place.hardware}")
+    for part in describe_profile(counters, batch):
         stdout().print(part)
-    stderr().print(f"\nWrote {record['report']}; open it with: ncu-ui")
+    stderr().print(f"\nWrote {report}; open it with: ncu-ui")

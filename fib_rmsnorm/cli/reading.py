@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.analysis.trace_record import Record
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
@@ -53,7 +53,7 @@ def read_traces(
     return found
 
 
-def _choose_batches(records: list[Record], sizes: tuple[int, ...]) -> list[Record]:
+def _choose_batches(records: list[TraceRecord], sizes: tuple[int, ...]) -> list[TraceRecord]:
     """Keep the records of these batch sizes; no sizes keep all. Raises InputError for a size without records."""
     if not sizes:
         return records

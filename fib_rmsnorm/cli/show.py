@@ -57,10 +57,10 @@ def _describe(
     if isinstance(record, Definition):
         return describe_definition(record, catalogue, console)
     if isinstance(record, Solution):
-        from fib_rmsnorm.machine.capabilities import describe_readiness
+        from fib_rmsnorm.machine.capabilities import find_readiness
         from fib_rmsnorm.machine.devices import all_devices
 
-        return describe_solution(record, catalogue, describe_readiness(record, all_devices()), console)
+        return describe_solution(record, catalogue, find_readiness(record, all_devices()), console)
     if record.evaluation is None:
         return describe_workload(record, catalogue)
     return describe_trace(record, catalogue)

@@ -170,12 +170,13 @@ def _print_results(
     with ProgressBar(doing="inspecting the compiled code"):
         figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, config)
     if as_json:
-        stdout().print(dumps({"definition": tunable.definition.name, "figures": figures}))
+        rows = [row.model_dump(mode="json") for row in figures]
+        stdout().print(dumps({"definition": tunable.definition.name, "figures": rows}))
         return
     stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
     stdout().print(results.table())
     if figures:
-        stdout().print(f"\nCompiled code at batch={results.batches[-1]}, for {figures[0]['arch']}")
+        stdout().print(f"\nCompiled code at batch={results.batches[-1]}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
     if results.failures or results.doubts:
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")

@@ -6,65 +6,21 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.capabilities import Capability, capability
+from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
+from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
 from fib_rmsnorm.sandbox.landlock import landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
 _NOT_CONFINED = "no Landlock in this kernel: a solution can read the memory of your other processes and of the judge"
-
-
-@dataclass(frozen=True)
-class DeviceReport:
-    """A device, how it would be timed, and what each language can do on it."""
-
-    name: str
-    hardware: str
-    memory_bytes: int
-    timer: str
-    timer_note: str
-    languages: dict[str, Capability]
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A tool outside Python: where it is and its version; neither if it is missing, and what for."""
-
-    name: str
-    path: str | None
-    version: str | None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class CacheUse:
-    """The folder of builds and what it holds."""
-
-    folder: str
-    files: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class MachineReport:
-    """Everything `fib-rmsnorm env` says."""
-
-    devices: list[DeviceReport]
-    tools: list[Tool]
-    python: str
-    libraries: dict[str, str | None]
-    """Versions; None for what is missing."""
-    cache: CacheUse
-    notes: list[str]
 
 
 def report_machine() -> MachineReport:
@@ -94,7 +50,7 @@ def _check_device(device: Device) -> DeviceReport:
     )
 
 
-def _check_tools() -> list[Tool]:
+def _check_tools() -> list[FoundTool]:
     cuda_home = find_cuda_home()
     nvcc = str(cuda_home / "bin" / "nvcc") if cuda_home else None
     driver = _driver_version()
@@ -108,15 +64,15 @@ def _check_tools() -> list[Tool]:
             r"V([\d.]+)",
         ),
         _tool("ninja", find_ninja(), "for cpp and cuda: pip install ninja"),
-        Tool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
+        FoundTool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
     ]
 
 
-def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> Tool:
+def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
     if path is None:
-        return Tool(name, None, None, purpose)
+        return FoundTool(name, None, None, purpose)
     found = re.search(pattern, _output_of([path, "--version"]))
-    return Tool(name, path, found[1] if found else None)
+    return FoundTool(name, path, found[1] if found else None)
 
 
 def _driver_version() -> str | None:

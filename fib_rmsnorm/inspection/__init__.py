@@ -5,4 +5,4 @@ from __future__ import annotations
 from fib_rmsnorm.sandbox.role import Role
 
 COMPILER = Role("fib_rmsnorm.inspection.compile_process", runs_untrusted_code=True)
-"""Compiles and inspects Solutions, one process for each: some compilers run what they compile."""
+"""Compiles and inspects Solutions, a process for each: some compilers run code that they compile."""

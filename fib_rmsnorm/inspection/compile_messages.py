@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, Field, PositiveInt
+from pydantic import BaseModel
 
+from fib_rmsnorm.inspection.facts import HostFunction, InspectedKernel, Kernel, Launch
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -37,59 +38,14 @@ class Inspect(CompileRequest):
 class Compiled(BaseModel):
     """The solution is compiled; these are its GPU kernels."""
 
-    class Kernel(BaseModel):
-        """What one kernel asks of the GPU."""
-
-        kernel: str
-        arch: str
-        registers: int | None
-        spill_bytes: int | None
-        shared_bytes: int | None
-
-    kernels: list[Kernel]
+    kernels: tuple[Kernel, ...]
 
 
 class Inspected(BaseModel):
-    """The solution is compiled and disassembled: its GPU kernels or its functions on the host, and its launches."""
+    """The solution is compiled and disassembled."""
 
-    class Access(BaseModel):
-        """Equal instructions that read or write global memory."""
-
-        does: Literal["load", "store"]
-        bytes: int
-        count: int
-        in_loop: bool
-
-    class Code(BaseModel):
-        """One kernel's instructions, by kind."""
-
-        instructions: dict[str, int]
-        accesses: list[Inspected.Access]
-        loops: int
-        source: Literal["SASS", "PTX"]
-
-    class Kernel(Compiled.Kernel):
-        """A kernel with its code, where a disassembler was found."""
-
-        code: Inspected.Code | None
-
-    class Launch(BaseModel):
-        """One launch of a kernel, by its number."""
-
-        kernel: int = Field(ge=0)
-        grid: tuple[PositiveInt, PositiveInt, PositiveInt]
-        block: tuple[PositiveInt, PositiveInt, PositiveInt]
-        dynamic_shared_bytes: int = Field(ge=0)
-
-    class Function(BaseModel):
-        """A function of the host that works on vectors."""
-
-        name: str
-        isa: str
-        vector_bytes: int
-        instructions: dict[str, int]
-
-    kernels: list[Kernel]
-    launches: list[list[Launch]]
-    functions: list[Function]
-    notes: list[str]
+    kernels: tuple[InspectedKernel, ...]
+    launches: tuple[tuple[Launch, ...], ...]
+    """For each Workload, in their order."""
+    functions: tuple[HostFunction, ...]
+    notes: tuple[str, ...]

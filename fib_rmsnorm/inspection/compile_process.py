@@ -5,7 +5,7 @@ from __future__ import annotations
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_kernels
 from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, Inspect, Inspected
-from fib_rmsnorm.inspection.compiled_facts import inspect_solution
+from fib_rmsnorm.inspection.compiled_facts import collect_facts
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 
 
@@ -16,17 +16,16 @@ def compile_solution(message: Message) -> Compiled:
         kernels = compile_kernels(asked.solution, asked.definition, asked.workloads, asked.arch, asked.cache)
     except BuildError as error:
         raise RefusalError("COMPILE_ERROR", str(error)) from None
-    return Compiled(kernels=[Compiled.Kernel.model_validate(kernel, from_attributes=True) for kernel in kernels])
+    return Compiled(kernels=tuple(kernels))
 
 
 def inspect(message: Message) -> Inspected:
     """Compile the solution's kernels for a named GPU architecture, disassemble them, and see how it launches."""
     asked = Inspect.model_validate(message)
     try:
-        found = inspect_solution(asked.solution, asked.definition, asked.workloads, asked.arch, asked.cache)
+        return collect_facts(asked.solution, asked.definition, asked.workloads, asked.arch, asked.cache)
     except BuildError as error:
         raise RefusalError("COMPILE_ERROR", str(error)) from None
-    return Inspected.model_validate(found)
 
 
 def main(channel: Channel, _: int) -> None:

@@ -1,50 +1,54 @@
-"""What can be read off a Solution's compiled code, in the form that a worker answers."""
+"""What can be read off a Solution's compiled code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_launches, plain_names, read_codes
+from fib_rmsnorm.inspection.ahead_of_time.compilation import (
+    CompiledSolution,
+    compile_launches,
+    plain_names,
+    read_codes,
+)
+from fib_rmsnorm.inspection.compile_messages import Inspected
+from fib_rmsnorm.inspection.facts import Code, HostFunction, InspectedKernel
 from fib_rmsnorm.inspection.machine_code.host_code import read_functions
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
 
-_NO_DISASSEMBLER = "there is no cuobjdump, which comes with the CUDA toolkit and with Triton"
+_NO_CUOBJDUMP = "cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
 
 
-def inspect_solution(
+def collect_facts(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
-) -> dict[str, Any]:
+) -> Inspected:
     """Compile, disassemble and call a Solution with nothing launched. Raises what `compile_launches` raises."""
     compiled = compile_launches(solution, definition, workloads, arch, cache)
     codes = read_codes(compiled)
-    notes = list(compiled.notes)
-    if compiled.kernels and not any(codes):
-        notes.append(f"no code: {_NO_DISASSEMBLER}")
-    if any(code and code.source == "PTX" for code in codes):
-        notes.append(f"read from PTX, before registers are allocated: {_NO_DISASSEMBLER}")
-    if not compiled.kernels and solution.spec.language is not SupportedLanguages.CPP:
-        notes.append("the binary holds no kernels")
-    functions = None
+    functions: list[HostFunction] | None = []
     if solution.spec.language is SupportedLanguages.CPP and compiled.binary is not None:
         functions = read_functions(compiled.binary)
-        if functions is None:
-            notes.append("no objdump to read the machine code with: apt-get install binutils")
-    return {
-        "kernels": [
-            {
-                "kernel": name,
-                "arch": kernel.arch,
-                "registers": kernel.registers,
-                "spill_bytes": kernel.spill_bytes,
-                "shared_bytes": kernel.shared_bytes,
-                "code": asdict(code) if code else None,
-            }
-            for kernel, name, code in zip(compiled.kernels, plain_names(compiled.kernels), codes, strict=True)
-        ],
-        "launches": [[asdict(launch) for launch in launches] for launches in compiled.launches],
-        "functions": [asdict(function) for function in functions or []],
-        "notes": notes,
-    }
+    names = plain_names(compiled.kernels)
+    return Inspected(
+        kernels=tuple(
+            InspectedKernel(**{**kernel.model_dump(), "kernel": name}, code=code)
+            for kernel, name, code in zip(compiled.kernels, names, codes, strict=True)
+        ),
+        launches=tuple(map(tuple, compiled.launches)),
+        functions=tuple(functions or ()),
+        notes=tuple(_notes(solution, compiled, codes, functions)),
+    )
+
+
+def _notes(
+    solution: Solution, compiled: CompiledSolution, codes: Sequence[Code | None], functions: list[HostFunction] | None
+) -> Iterator[str]:
+    yield from compiled.notes
+    if compiled.kernels and not any(codes):
+        yield f"the instructions are unknown: {_NO_CUOBJDUMP}"
+    if any(code and code.source == "PTX" for code in codes):
+        yield f"the instructions are PTX, before registers are allocated: {_NO_CUOBJDUMP}"
+    if not compiled.kernels and solution.spec.language is not SupportedLanguages.CPP:
+        yield "the binary holds no kernels"
+    if functions is None:
+        yield "objdump, which reads the machine code, is missing: apt-get install binutils"

@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, CompileRequest, Inspect, Inspected
+from fib_rmsnorm.inspection.facts import Kernel
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import Answer
@@ -25,13 +26,13 @@ _GPU_ONLY = (SupportedLanguages.CUDA, SupportedLanguages.TRITON, SupportedLangua
 
 @dataclass(frozen=True)
 class Compilation:
-    """How compiling one Solution went."""
+    """The outcome of compiling one Solution."""
 
     solution: Solution
     outcome: Literal["built", "failed", "skipped"]
     seconds: float
     message: str = ""
-    kernels: tuple[Compiled.Kernel, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
 
 
 def compile_solutions(
@@ -40,7 +41,7 @@ def compile_solutions(
     arch: str | None,
     config: RunConfig,
 ) -> Generator[Compilation]:
-    """Build each Solution, its kernels for the GPU architecture `arch`; None is a machine without a GPU."""
+    """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
         if solution.spec.language in _GPU_ONLY and arch is None:
             yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
@@ -59,10 +60,10 @@ def compile_solutions(
 
 def _compile(
     fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
-) -> tuple[Compiled.Kernel, ...]:
+) -> tuple[Kernel, ...]:
     workloads = generate_workloads(definition, _BATCH_SIZES)
     request = Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=cache_folder())
-    return tuple(_ask_once(fork_server, request, Compiled, config).kernels)
+    return _ask_once(fork_server, request, Compiled, config).kernels
 
 
 def inspect_solution(

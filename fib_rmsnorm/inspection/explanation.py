@@ -1,24 +1,23 @@
-"""What a Solution's compiled code says of its speed: `explain`, with or without a GPU."""
+"""What a Solution's compiled code says about its speed: `explain`, with or without a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from fib_rmsnorm.building.native import find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.compiler import inspect_solution
-from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, describe_launch
-from fib_rmsnorm.machine.architectures import find_architecture
+from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Work
+from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
+from fib_rmsnorm.machine.architectures import Architecture, find_architecture
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
-
-Record = dict[str, Any]
 
 
 def explain(
@@ -29,8 +28,8 @@ def explain(
     arch: str,
     config: RunConfig,
     device: Device | None = None,
-) -> Record:
-    """Everything `fib-rmsnorm explain` says. `device` is a GPU here of that architecture, if there is one.
+) -> Explanation:
+    """Everything `fib-rmsnorm explain` says. `device` is a GPU of that architecture on this machine, if there is one.
 
     Raises InputError if the Solution cannot be compiled here.
     """
@@ -44,25 +43,29 @@ def explain(
     architecture = find_architecture(arch)
     multiprocessors = _count_multiprocessors(device) or architecture.model.multiprocessors
     on_host = solution.spec.language is SupportedLanguages.CPP
-    launches = zip(workloads, found.launches, strict=False)
-    return {
-        "solution": solution.name,
-        "definition": definition.name,
-        "language": solution.spec.language.value,
-        "arch": None if on_host else arch,
-        "chip": None if on_host else device.hardware if device else architecture.model.name,
-        "multiprocessors": None if on_host else multiprocessors,
-        "kernels": [kernel.model_dump() for kernel in found.kernels],
-        "launches": [
-            describe_launch(workload, launch, found.kernels[launch.kernel], architecture, multiprocessors)
-            for workload, each in launches
-            for launch in each
-            if launch.kernel < len(found.kernels)
-        ],
-        "functions": [function.model_dump() for function in found.functions],
-        "work": [_describe_work(definition, workload) for workload in workloads],
-        "notes": found.notes,
-    }
+    return Explanation(
+        solution=solution.name,
+        definition=definition.name,
+        language=solution.spec.language.value,
+        arch=None if on_host else arch,
+        chip=None if on_host else device.hardware if device else architecture.model.name,
+        multiprocessors=None if on_host else multiprocessors,
+        kernels=found.kernels,
+        launches=tuple(_explain_launches(found, workloads, architecture, multiprocessors)),
+        functions=found.functions,
+        work=tuple(_describe_work(definition, workload) for workload in workloads),
+        notes=found.notes,
+    )
+
+
+def _explain_launches(
+    found: Inspected, workloads: Sequence[Workload], architecture: Architecture, multiprocessors: int
+) -> Iterator[ExplainedLaunch]:
+    for workload, launches in zip(workloads, found.launches, strict=False):
+        for launch in launches:
+            if launch.kernel_number < len(found.kernels):
+                kernel = found.kernels[launch.kernel_number]
+                yield explain_launch(workload, launch, kernel, architecture, multiprocessors)
 
 
 def _check(solution: Solution) -> None:
@@ -71,11 +74,11 @@ def _check(solution: Solution) -> None:
 
     language = solution.spec.language
     if language is SupportedLanguages.PYTHON:
-        raise InputError(f"{solution.name} is Python: there is no compiled code of it to explain")
+        raise InputError(f"{solution.name} is Python: it has no compiled code to explain")
     if language is not SupportedLanguages.CPP and all(
         "cpu" in target.lower() for target in solution.spec.target_hardware
     ):
-        raise InputError(f"{solution.name} is made for the CPU: explain reads kernels of GPUs, and C++")
+        raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels and C++")
     needs: dict[SupportedLanguages, list[tuple[str, object, str]]] = {
         SupportedLanguages.TRITON: [("triton", find_spec("triton"), "pip install triton")],
         SupportedLanguages.TILELANG: [
@@ -111,18 +114,17 @@ def _count_multiprocessors(device: Device | None) -> int | None:
     return int(torch.cuda.get_device_properties(device.name).multi_processor_count)
 
 
-def _describe_work(definition: Definition, workload: Workload) -> Record:
-    """What the Definition asks for, whoever computes it."""
+def _describe_work(definition: Definition, workload: Workload) -> Work:
     operator = find_operator(definition)
     flops = operator.count_cost(definition, dict(workload.axes)).flops if operator else None
     moved = bytes_moved(definition, workload)
     rows = workload.axes.get("batch")
     sizes = tensor_bytes(definition, workload)
     sectors = sum(sizes.values()) / SECTOR_BYTES
-    return {
-        "axes": workload.axes,
-        "flops": flops,
-        "bytes_moved": moved,
-        "flops_per_byte": flops / moved if flops is not None else None,
-        "least_sectors_per_row": sectors / rows if rows else None,
-    }
+    return Work(
+        axes=workload.axes,
+        flops=flops,
+        bytes_moved=moved,
+        flops_per_byte=flops / moved if flops is not None else None,
+        least_sectors_per_row=sectors / rows if rows else None,
+    )

@@ -1,12 +1,10 @@
-"""What a launch of a compiled kernel asks of a GPU."""
+"""What a launch of a compiled kernel means for a GPU: occupancy, waves and memory transactions."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from math import ceil
-from typing import Any
+from math import ceil, prod
 
-from fib_rmsnorm.inspection.compile_messages import Inspected
+from fib_rmsnorm.inspection.facts import Code, Direction, ExplainedLaunch, InspectedKernel, Launch, Traffic
 from fib_rmsnorm.machine.architectures import WARP, Architecture
 from fib_rmsnorm.machine.occupancy import occupancy
 from fib_rmsnorm.schema import Workload
@@ -14,53 +12,46 @@ from fib_rmsnorm.schema import Workload
 SECTOR_BYTES = 32
 """What a GPU's memory system moves at a time."""
 
-Record = dict[str, Any]
 
-
-def describe_launch(
-    workload: Workload,
-    launch: Inspected.Launch,
-    kernel: Inspected.Kernel,
-    architecture: Architecture,
-    multiprocessors: int,
-) -> Record:
-    """The grid and block, how full the multiprocessors get, and the memory transactions."""
-    blocks, threads = _product(launch.grid), _product(launch.block)
+def explain_launch(
+    workload: Workload, launch: Launch, kernel: InspectedKernel, architecture: Architecture, multiprocessors: int
+) -> ExplainedLaunch:
+    """The launch with how full it makes the multiprocessors, and with its memory transactions."""
+    blocks, threads = prod(launch.grid), prod(launch.block)
     shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
     fits = occupancy(architecture, threads, kernel.registers, shared) if kernel.registers is not None else None
-    return {
-        "axes": workload.axes,
-        "kernel": kernel.kernel,
-        "kernel_number": launch.kernel,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
-        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
-        "occupancy": asdict(fits) if fits else None,
-        "waves": blocks / (fits.blocks * multiprocessors) if fits and fits.blocks else None,
-        "traffic": _describe_traffic(workload, kernel.code, blocks, threads),
-    }
+    return ExplainedLaunch(
+        **launch.model_dump(),
+        axes=workload.axes,
+        kernel=kernel.kernel,
+        occupancy=fits,
+        waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks else None,
+        traffic=_count_traffic(workload, kernel.code, blocks, threads),
+    )
 
 
-def _describe_traffic(workload: Workload, code: Inspected.Code | None, blocks: int, threads: int) -> Record | None:
-    """Memory transactions of a row: the requests of warps, and the sectors of 32 bytes that they ask for.
+def _count_traffic(workload: Workload, code: Code | None, blocks: int, threads: int) -> Traffic | None:
+    """Count in the code, for which each access must run once in each thread.
 
-    Counted in the code, for which each access must run once in each thread: none where one lies in a loop, or
-    where copies are made that say their size only at run time. Neighbouring threads are taken to access
-    neighbouring bytes; an access behind a condition counts as made.
+    None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
+    threads are taken to access neighbouring bytes; an access behind a condition counts as made.
     """
     rows = workload.axes.get("batch")
     if code is None or not rows or "asynchronous copies" in code.instructions:
         return None
     if any(access.in_loop for access in code.accesses):
         return None
-    told: Record = {}
-    for does in ("load", "store"):
+
+    def count(does: Direction) -> tuple[float, float]:
         mine = [access for access in code.accesses if access.does == does]
         requests = sum(access.count for access in mine) * blocks * ceil(threads / WARP) / rows
         sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / SECTOR_BYTES / rows
-        told |= {f"{does}_requests_per_row": requests, f"{does}_sectors_per_row": sectors}
-    return told
+        return requests, sectors
 
-
-def _product(sizes: tuple[int, int, int]) -> int:
-    return sizes[0] * sizes[1] * sizes[2]
+    (load_requests, load_sectors), (store_requests, store_sectors) = count("load"), count("store")
+    return Traffic(
+        load_requests_per_row=load_requests,
+        load_sectors_per_row=load_sectors,
+        store_requests_per_row=store_requests,
+        store_sectors_per_row=store_sectors,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.languages import LANGUAGES, Ability, Tool
@@ -72,7 +72,18 @@ def readiness(solution: Solution, device: Device) -> Capability:
     return Capability("no", missing) if missing else found
 
 
-def describe_readiness(solution: Solution, devices: Sequence[Device]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Readiness:
+    """The most that can be done with a Solution on this machine."""
+
+    ability: Ability
+    devices: list[str]
+    """The kinds of device that offer it."""
+    note: str
+    """What limits it."""
+
+
+def find_readiness(solution: Solution, devices: Sequence[Device]) -> Readiness:
     """The best ability of a Solution on any of `devices`, the kinds of device that offer it, and the limiting reason.
 
     If the Solution can do nothing, the reason is that of a device that it targets.
@@ -80,7 +91,7 @@ def describe_readiness(solution: Solution, devices: Sequence[Device]) -> dict[st
     found = [(readiness(solution, device), device) for device in devices]
     best, _ = min(found, key=lambda each: (_RANKS.index(each[0].ability), not _targets(solution, each[1])))
     kinds = dict.fromkeys(device.kind for each, device in found if each.ability == best.ability)
-    return {"ability": best.ability, "devices": list(kinds), "note": best.note}
+    return Readiness(best.ability, list(kinds), best.note)
 
 
 def _targets(solution: Solution, device: Device) -> bool:

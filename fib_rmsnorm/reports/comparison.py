@@ -9,9 +9,9 @@ from dataclasses import asdict
 from statistics import geometric_mean
 from typing import Any
 
-from fib_rmsnorm.analysis.comparison import Comparison, Comparisons, Verdict
+from fib_rmsnorm.analysis.comparison import Comparisons, SolutionComparison, Verdict
 from fib_rmsnorm.analysis.difference import session_deviation
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count, format_latency
@@ -21,7 +21,7 @@ _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no d
 
 def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
     """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
-    groups: dict[str, list[Comparison]] = {}
+    groups: dict[str, list[SolutionComparison]] = {}
     for each in found.comparisons:
         groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
     for title, members in groups.items():
@@ -42,19 +42,19 @@ def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iter
 
 
 def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
-    """A gate states its limit when it finds nothing too: 5 is 500%, and not what who wrote it may have meant."""
+    """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     if regressions:
         names = ", ".join(each.record.name for each in regressions)
-        yield Doubt(f"Regression: slower{limit}, or failing now: {names}")
+        yield Doubt(f"Regression: slower{limit}, or now failing: {names}")
     elif max_slowdown is not None:
         unjudged = sum(each.verdict == "suspect" for each in found.comparisons)
-        besides = f"; {unjudged} not judged" if unjudged else ""
-        yield f"No regression: nothing is slower{limit}, or failing now{besides}."
+        besides = f"; {unjudged} could not be judged" if unjudged else ""
+        yield f"No regression: nothing is slower{limit}, and nothing now fails{besides}."
 
 
-def _whose(each: Comparison) -> str:
+def _whose(each: SolutionComparison) -> str:
     old, new = each.old[-1], each.new[-1]
     sides = dict.fromkeys(
         f"{run.hardware}, {run.timer or 'timer not recorded'}" for run in (old, new) if run.latency_ms
@@ -62,7 +62,7 @@ def _whose(each: Comparison) -> str:
     return " against ".join(sides)
 
 
-def _row(each: Comparison) -> Sequence[str]:
+def _row(each: SolutionComparison) -> Sequence[str]:
     return (
         each.record.solution,
         each.record.axes_text,
@@ -92,43 +92,50 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
     )
     if resolutions:
         low, high = f"{resolutions[0]:.1%}", f"{resolutions[-1]:.1%}"
-        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be told from none."
+        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be detected."
     number = len(resolutions)
     if number > 1:
-        yield f"The {number} intervals hold all together with 95% (each with {found.confidence:.2%}, after Sidak)."
+        yield (
+            f"All {number} intervals together have a confidence of 95%"
+            f" (each has {found.confidence:.2%}, by Sidak's correction)."
+        )
     elif number:
-        yield f"The interval holds with {found.confidence:.0%}."
+        yield f"The interval is a {found.confidence:.0%} interval."
     apart = [each for each in found.comparisons if each.ratio and not each.is_of_one_session]
     yield _drift_text(found, apart)
     if apart:
-        yield "For smaller differences bench both sides on one device without a restart between, or use --measure."
+        yield "To detect smaller differences, bench both sides on one device without a restart, or use --measure."
     elif any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
-        yield "Two benches or more a side tell smaller differences."
+        yield "Two or more benches of each side detect smaller differences."
 
 
-def _drift_text(found: Comparisons, apart: Sequence[Comparison]) -> str:
+def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
     """How large the drifts are, and where that comes from."""
-    source = "as assumed, for want of repeated runs"
+    source = "assumed, since there are no repeated runs"
     if found.drift.repeats:
-        source = f"by {count(found.drift.repeats, 'repeated run')}, and what is usual"
-    text = f"From run to run a median drifts by {_range(found.drift.deviation, found.comparisons)} ({source})"
+        source = f"from {count(found.drift.repeats, 'repeated run')} and the usual drift"
+    text = f"A median drifts from run to run by {_range(found.drift.deviation, found.comparisons)} ({source})"
     if not apart:
-        return f"{text}, which is part of the intervals."
-    kind = "of different sessions" if all(_knows_sessions(each) for each in apart) else "not known to be of one session"
+        return f"{text}; the intervals include this."
+    kind = (
+        "of different sessions"
+        if all(_knows_sessions(each) for each in apart)
+        else "not known to be of the same session"
+    )
     return (
-        f"{text}, and by {_range(session_deviation, apart)} from session to session (another device, or its machine"
-        f" started anew); OLD and NEW are {kind}, so both are part of the intervals."
+        f"{text}, and by {_range(session_deviation, apart)} from session to session (another device, or a"
+        f" restarted machine). OLD and NEW are {kind}, so the intervals include both."
     )
 
 
-def _range(deviation: Callable[[Record], float], comparisons: Sequence[Comparison]) -> str:
-    """Of a standard deviation, over all runs that have a latency."""
+def _range(deviation: Callable[[TraceRecord], float], comparisons: Sequence[SolutionComparison]) -> str:
+    """The range of a standard deviation over all runs that have a latency."""
     timed = [run for each in comparisons for run in (*each.old, *each.new) if run.latency_ms]
     low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
     return low if low == high else f"{low} to {high}"
 
 
-def _knows_sessions(each: Comparison) -> bool:
+def _knows_sessions(each: SolutionComparison) -> bool:
     return all(run.device_session for run in (*each.old, *each.new))
 
 

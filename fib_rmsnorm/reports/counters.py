@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import RenderableType
 
+from fib_rmsnorm.profiling.counters import KernelCounters
 from fib_rmsnorm.reports.records.record import fields, heading, joined
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
-
-Record = dict[str, Any]
 
 _REASONS = {
     "long_scoreboard": "data from global memory, or from L2",
     "short_scoreboard": "shared memory or a special function",
     "barrier": "other warps at a barrier",
-    "wait": "a fixed latency of the instruction before",
+    "wait": "a fixed latency of the previous instruction",
     "lg_throttle": "the queue of global and local accesses",
     "mio_throttle": "the queue of shared memory and special functions",
     "tex_throttle": "the queue of the texture unit",
@@ -33,63 +31,65 @@ _REASONS = {
     "misc": "something else",
     "gmma": "the tensor cores",
 }
-"""What a warp waits for, by ncu's names."""
+"""What a warp waits for, by ncu's name of the reason."""
 
 
-def describe_profile(kernels: Sequence[Record], rows: int) -> Iterator[RenderableType]:
-    """The counters of each kernel, and why its warps waited; `rows` of the Workload share the transactions."""
+def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[RenderableType]:
+    """The counters of each kernel, and why its warps waited; transactions are divided by the Workload's `rows`."""
     for kernel in kernels:
-        yield heading(kernel["kernel"])
+        yield heading(kernel.kernel)
         yield from fields(_counters(kernel, rows))
-        if kernel["stalls"]:
+        if kernel.stalls:
             yield ""
             yield plain_table(
                 ("warps wait for", ">share", "ncu's name"),
                 (
                     (_REASONS.get(reason, reason), format_percent(100 * share), reason)
-                    for reason, share in kernel["stalls"].items()
+                    for reason, share in kernel.stalls.items()
                     if share >= 0.01
                 ),
             )
 
 
-def _counters(kernel: Record, rows: int) -> dict[str, str]:
+def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
     return {
-        "Launch": f"grid {_size(kernel['grid'])}, block {_size(kernel['block'])}",
-        "Duration": _told(kernel["duration_us"], lambda us: f"{format_latency(us / 1e3)} under ncu, cold clean caches"),
+        "Launch": f"grid {_size(kernel.grid)}, block {_size(kernel.block)}",
+        "Duration": _told(
+            kernel.duration_us, lambda us: f"{format_latency(us / 1e3)} under ncu, with cold, clean caches"
+        ),
         "Bandwidth": joined(
-            _told(kernel["bandwidth_gb_per_s"], format_bandwidth),
-            _told(kernel["dram_percent_of_peak"], lambda p: f"{format_percent(p)} of the memory's peak"),
+            _told(kernel.bandwidth_gb_per_s, format_bandwidth),
+            _told(kernel.dram_percent_of_peak, lambda p: f"{format_percent(p)} of the memory's peak"),
         ),
         "Memory": joined(
-            _told(kernel["dram_bytes_read"], lambda b: f"{format_bytes(b)} read"),
-            _told(kernel["dram_bytes_written"], lambda b: f"{format_bytes(b)} written"),
+            _told(kernel.dram_bytes_read, lambda b: f"{format_bytes(b)} read"),
+            _told(kernel.dram_bytes_written, lambda b: f"{format_bytes(b)} written"),
         ),
         "Hits": joined(
-            _told(kernel["l1_hit_percent"], lambda p: f"L1 {format_percent(p)}"),
-            _told(kernel["l2_hit_percent"], lambda p: f"L2 {format_percent(p)}"),
+            _told(kernel.l1_hit_percent, lambda p: f"L1 {format_percent(p)}"),
+            _told(kernel.l2_hit_percent, lambda p: f"L2 {format_percent(p)}"),
         ),
         "Occupancy": joined(
-            _told(kernel["achieved_occupancy_percent"], lambda p: f"{format_percent(p)} achieved"),
-            _told(kernel["theoretical_occupancy_percent"], lambda p: f"{format_percent(p)} theoretical"),
-            _told(kernel["waves"], lambda w: f"{w:.2f} waves"),
-            _told(kernel["registers"], lambda r: f"{r:.0f} registers"),
+            _told(kernel.achieved_occupancy_percent, lambda p: f"{format_percent(p)} achieved"),
+            _told(kernel.theoretical_occupancy_percent, lambda p: f"{format_percent(p)} theoretical"),
+            _told(kernel.waves, lambda w: f"{w:.2f} waves"),
+            _told(kernel.registers, lambda r: f"{r:.0f} registers"),
         ),
-        "Loads": _transactions(kernel, "load", rows),
-        "Stores": _transactions(kernel, "store", rows),
+        "Loads": _transactions(kernel.load_requests, kernel.load_sectors, rows),
+        "Stores": _transactions(kernel.store_requests, kernel.store_sectors, rows),
     }
 
 
-def _told(value: float | None, tell: Any) -> str:
-    return "" if value is None else str(tell(value))
+def _told(value: float | None, tell: Callable[[float], str]) -> str:
+    return "" if value is None else tell(value)
 
 
 def _size(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
 
 
-def _transactions(kernel: Record, does: str, rows: int) -> str:
+def _transactions(requests: float | None, sectors: float | None, rows: int) -> str:
     return joined(
-        _told(kernel[f"{does}_requests"], lambda n: f"{n / rows:.4g} requests/row"),
-        _told(kernel[f"{does}_sectors"], lambda n: f"{n / rows:.4g} sectors/row"),
+        _told(requests, lambda n: f"{n / rows:.4g} requests/row"),
+        _told(sectors, lambda n: f"{n / rows:.4g} sectors/row"),
     )

@@ -1,4 +1,4 @@
-"""What was exported, or joined, in words."""
+"""What an export wrote, or a merge added, in words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 
 def conflict_line(conflict: Conflict) -> Text:
-    """One conflict: what, where, and in what it differs."""
+    """One conflict: what differs, where, and in which fields."""
     differs = ", ".join(conflict.differs)
     return Text.assemble(
         ("conflict: ", "bold red"),
@@ -47,17 +47,19 @@ def conflict_line(conflict: Conflict) -> Text:
 
 
 def merge_line(merger: Merger, into: Path | None, *, written: bool) -> Text:
-    """What came of it all."""
+    """The outcome in one line."""
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
     same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
     told = counts_text(added) or "nothing"
-    already = f"; there already: {counts_text(same)}" if same else ""
+    already = f"; already there: {counts_text(same)}" if same else ""
     where = f"{into} all of {merger.ours.root}, and" if into else f"{merger.ours.root}:"
     if written:
         kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
         return Text(f"{'Wrote to' if into else 'Added to'} {where} {told}{already}{kept}")
     if merger.conflicts and merger.keep is None:
-        return Text(f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose with --keep ours or theirs")
+        return Text(
+            f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: --keep ours or --keep theirs"
+        )
     return Text(f"Would {'write' if into else 'add'} to {where} {told}{already}")
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 
+from fib_rmsnorm.inspection.facts import Code, Direction, Explanation, HostFunction, InspectedKernel, Work
 from fib_rmsnorm.reports.launches import explain_traffic, launches_table
 from fib_rmsnorm.reports.records.record import heading
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count
-
-Record = dict[str, Any]
 
 # Kinds of instructions in the order in which a row passes through them.
 _ORDER = (
@@ -42,80 +40,84 @@ _KERNEL_COLUMNS = (
 )
 
 
-def describe_explanation(record: Record) -> Iterator[RenderableType]:
+def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
     """Say what `fib-rmsnorm explain --json` prints: kernels, instructions, launches and the work asked for."""
-    yield _title(record)
-    launched = {launch["kernel_number"] for launch in record["launches"]}
-    kernels = {number: kernel for number, kernel in enumerate(record["kernels"]) if number in launched or not launched}
+    yield _title(explanation)
+    launched = {launch.kernel_number for launch in explanation.launches}
+    kernels = {
+        number: kernel for number, kernel in enumerate(explanation.kernels) if number in launched or not launched
+    }
     if kernels:
         yield heading("Kernels")
         yield _kernels_table(kernels)
-        if left_out := len(record["kernels"]) - len(kernels):
+        if left_out := len(explanation.kernels) - len(kernels):
             yield f"{count(left_out, 'kernel')} more in the binary, not launched at these batches"
-        if any(kernel["code"] for kernel in kernels.values()):
+        if any(kernel.code for kernel in kernels.values()):
             yield heading("Instructions of a thread, as compiled")
             yield _instructions_table(kernels)
-    if record["functions"]:
+    if explanation.functions:
         yield heading("Functions that work on vectors")
-        yield _functions_table(record["functions"])
-    if record["launches"]:
+        yield _functions_table(explanation.functions)
+    if explanation.launches:
         yield heading("Launches")
-        yield launches_table(record["launches"])
-        yield from explain_traffic(record["launches"])
+        yield launches_table(explanation.launches)
+        yield from explain_traffic(explanation.launches)
     yield heading("The work")
-    yield _work_table(record["work"])
-    if record["notes"]:
+    yield _work_table(explanation.work)
+    if explanation.notes:
         yield ""
-        yield from (f"Note: {note}" for note in record["notes"])
+        yield from (f"Note: {note}" for note in explanation.notes)
 
 
-def _title(record: Record) -> str:
-    title = f"{record['solution']} ({LANGUAGE_TITLES[record['language']]}) for {record['definition']}"
-    if record["arch"] is None:
+def _title(explanation: Explanation) -> str:
+    title = f"{explanation.solution} ({LANGUAGE_TITLES[explanation.language]}) for {explanation.definition}"
+    if explanation.arch is None:
         return f"{title}, compiled for this machine's CPU"
-    return f"{title}, compiled for {record['arch']} ({record['chip']}: {record['multiprocessors']} multiprocessors)"
+    return (
+        f"{title}, compiled for {explanation.arch} ({explanation.chip}: {explanation.multiprocessors} multiprocessors)"
+    )
 
 
 def _number(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _kernels_table(kernels: dict[int, Record]) -> Table:
+def _kernels_table(kernels: Mapping[int, InspectedKernel]) -> Table:
     return plain_table(
         _KERNEL_COLUMNS,
         (
             (
                 str(number),
-                kernel["kernel"],
-                _number(kernel["registers"]),
-                _number(kernel["spill_bytes"]),
-                _number(kernel["shared_bytes"]),
-                *_code_cells(kernel["code"]),
+                kernel.kernel,
+                _number(kernel.registers),
+                _number(kernel.spill_bytes),
+                _number(kernel.shared_bytes),
+                *_code_cells(kernel.code),
             )
             for number, kernel in kernels.items()
         ),
     )
 
 
-def _code_cells(code: Record | None) -> tuple[str, str, str, str]:
+def _code_cells(code: Code | None) -> tuple[str, str, str, str]:
     if code is None:
         return ("?", "?", "?", "?")
-    barriers = str(code["instructions"].get("barriers", 0))
-    return (barriers, _accesses(code, "load"), _accesses(code, "store"), str(code["loops"]))
+    barriers = str(code.instructions.get("barriers", 0))
+    return (barriers, _accesses(code, "load"), _accesses(code, "store"), str(code.loops))
 
 
-def _accesses(code: Record, does: str) -> str:
+def _accesses(code: Code, does: Direction) -> str:
     """How wide they are: `2 x 16 bytes`, `4 x 16 bytes in a loop`."""
-    mine = [access for access in code["accesses"] if access["does"] == does]
+    mine = [access for access in code.accesses if access.does == does]
     return ", ".join(
-        f"{access['count']} x {count(access['bytes'], 'byte')}{' in a loop' if access['in_loop'] else ''}"
-        for access in sorted(mine, key=lambda access: -access["bytes"])
+        f"{access.count} x {count(access.bytes, 'byte')}{' in a loop' if access.in_loop else ''}"
+        for access in sorted(mine, key=lambda access: -access.bytes)
     )
 
 
-def _instructions_table(kernels: dict[int, Record]) -> Table:
+def _instructions_table(kernels: Mapping[int, InspectedKernel]) -> Table:
     """Kinds of instructions by kernel."""
-    codes = {number: kernel["code"]["instructions"] for number, kernel in kernels.items() if kernel["code"]}
+    codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
     kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)
     ordered = [kind for kind in _ORDER if kind in kinds] + [kind for kind in kinds if kind not in _ORDER]
     return plain_table(
@@ -138,33 +140,33 @@ _HOST_ORDER = (
 )
 
 
-def _functions_table(functions: list[Record]) -> Table:
-    told = {kind for function in functions for kind in function["instructions"]}
+def _functions_table(functions: Sequence[HostFunction]) -> Table:
+    told = {kind for function in functions for kind in function.instructions}
     kinds = [kind for kind in _HOST_ORDER if kind in told]
     return plain_table(
         ("function", "instruction set", ">vector bytes", *(f">{kind}" for kind in kinds)),
         (
             (
-                function["name"],
-                function["isa"],
-                str(function["vector_bytes"]),
-                *(str(function["instructions"].get(kind, 0)) for kind in kinds),
+                function.name,
+                function.isa,
+                str(function.vector_bytes),
+                *(str(function.instructions.get(kind, 0)) for kind in kinds),
             )
             for function in functions
         ),
     )
 
 
-def _work_table(work: list[Record]) -> Table:
+def _work_table(work: Sequence[Work]) -> Table:
     return plain_table(
         ("axes", ">floating-point operations", ">bytes (each once)", ">FLOP per byte", ">sectors/row (each once)"),
         (
             (
-                assignments(each["axes"]),
-                _number(each["flops"]),
-                str(each["bytes_moved"]),
-                "?" if each["flops_per_byte"] is None else f"{each['flops_per_byte']:.3f}",
-                "?" if each["least_sectors_per_row"] is None else f"{each['least_sectors_per_row']:.4g}",
+                assignments(each.axes),
+                _number(each.flops),
+                str(each.bytes_moved),
+                "?" if each.flops_per_byte is None else f"{each.flops_per_byte:.3f}",
+                "?" if each.least_sectors_per_row is None else f"{each.least_sectors_per_row:.4g}",
             )
             for each in work
         ),

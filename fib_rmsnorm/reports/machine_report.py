@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
@@ -12,55 +13,56 @@ from fib_rmsnorm.reports.records.listing import ABILITIES
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
 
-Record = dict[str, Any]
+if TYPE_CHECKING:  # its package imports torch, which a report does without
+    from fib_rmsnorm.machine.inventory import DeviceReport, FoundTool, MachineReport
 
 
-def describe_environment(survey: Record) -> Iterator[RenderableType]:
-    """Say what `fib-rmsnorm env --json` prints: devices, languages, tools, libraries, cache."""
-    groups = list(_group(survey["devices"]))
+def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
+    """Show devices, languages, tools, libraries and the folder of builds."""
+    groups = list(_group(machine.devices))
     yield plain_table(
         ("name", "device", ">memory", "timer", ""),
         (
-            (name, each["hardware"], format_bytes(each["memory_bytes"]), each["timer"], each["timer_note"])
-            for name, each in groups
+            (name, device.hardware, format_bytes(device.memory_bytes), device.timer, device.timer_note)
+            for name, device in groups
         ),
         title="Devices",
     )
-    yield from survey["notes"]
+    yield from machine.notes
     yield ""
     yield plain_table(
         ("language", "on", "can", ""),
         (
-            (language, name, ABILITIES[found["ability"]], found["note"])
-            for language in groups[0][1]["languages"]
-            for name, each in groups
-            for found in [each["languages"][language]]
+            (language, name, ABILITIES[found.ability], found.note)
+            for language in groups[0][1].languages
+            for name, device in groups
+            for found in [device.languages[language]]
         ),
         title="Languages",
     )
     yield ""
-    yield plain_table(("tool", "version", ""), map(_tool_row, survey["tools"]), title="Tools")
+    yield plain_table(("tool", "version", ""), map(_tool_row, machine.tools), title="Tools")
     yield ""
     yield plain_table(
         ("library", "version"),
-        ((name, version or "missing") for name, version in survey["libraries"].items()),
+        ((name, version or "missing") for name, version in machine.libraries.items()),
         title="Libraries",
     )
     yield ""
-    cache = survey["cache"]
-    yield f"Python: {survey['python']}"
-    yield f"Builds: {cache['folder']} ({count(cache['files'], 'file')}, {format_bytes(cache['size_bytes'])})"
+    cache = machine.cache
+    yield f"Python: {machine.python}"
+    yield f"Builds: {cache.folder} ({count(cache.files, 'file')}, {format_bytes(cache.size_bytes)})"
 
 
-def _group(devices: list[Record]) -> Iterator[tuple[str, Record]]:
+def _group(devices: Sequence[DeviceReport]) -> Iterator[tuple[str, DeviceReport]]:
     """Equal devices as one: `cuda:0-7`."""
-    for _, equal in groupby(devices, key=lambda device: {**device, "name": None}):
+    for _, equal in groupby(devices, key=lambda device: replace(device, name="")):
         members = list(equal)
-        first, last = members[0]["name"], members[-1]["name"]
+        first, last = members[0].name, members[-1].name
         yield first if len(members) == 1 else f"{first}-{last.rpartition(':')[2]}", members[0]
 
 
-def _tool_row(tool: Record) -> tuple[str, str, str]:
-    if tool["path"] is None and tool["version"] is None:
-        return (tool["name"], "missing", tool["note"])
-    return (tool["name"], tool["version"] or "unknown", tool["path"] or "")
+def _tool_row(tool: FoundTool) -> tuple[str, str, str]:
+    if tool.path is None and tool.version is None:
+        return (tool.name, "missing", tool.note)
+    return (tool.name, tool.version or "unknown", tool.path or "")

@@ -18,7 +18,7 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
     for ranking in rankings:
         yield Heading(section_title(ranking.section))
         if not ranking.contests:
-            yield "No winner: nothing here passed natively without a doubt."
+            yield "No winner: no Solution has a trusted latency here."
             continue
         yield Grid(
             ("workload", "winner", ">latency", ">of copy", ">baseline", "tied with"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.tables import Grid
@@ -17,6 +17,7 @@ from fib_rmsnorm.reports.text.units import (
     assignments,
     count,
     format_bandwidth,
+    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -44,13 +45,13 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         yield from workload_grids(section)
         yield _legend(section)
         if any(result.record.interpreted for result in section.results):
-            yield "interpreted: the time of an interpreter, no measure of the kernel."
+            yield "interpreted: the time of an interpreter, which says nothing about the kernel."
         for result in section.results:
             if result.record.is_native and result.record.suspect:
                 yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
     if superseded:
         left_out = count(superseded, "older Trace")
-        yield f"{left_out} left out: of equal Solution, Workload and conditions the newest counts."
+        yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
 
 
 def _legend(section: SectionResults) -> str:
@@ -59,7 +60,7 @@ def _legend(section: SectionResults) -> str:
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
-    peak = " Of peak: over 100% where the memory was spared a part of the bytes, which L2 still held." if over else ""
+    peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
     return f"Latency: {latency}. Times as fast: {rivals}.{peak}"
 
 
@@ -69,7 +70,7 @@ def section_title(section: SectionResults) -> str:
 
 
 def empty_name(section: SectionResults) -> str:
-    """What the floor of any launch is called."""
+    """The name of what measures the floor of a launch."""
     return "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
 
 
@@ -107,13 +108,12 @@ def _row(result: Result) -> Sequence[str]:
     )
 
 
-def either_side(record: Record) -> str:
-    """Half the interval's width, relative: `0.8%`. Its ends are ticks of the clock, the median lies between ticks."""
+def either_side(record: TraceRecord) -> str:
+    """The `±` of a result that has an interval: `0.8%`."""
     interval, latency = record.interval_ms, record.latency_ms
     if interval is None or not latency or not record.is_native:
         return ""
-    low, high = interval
-    return f"{50 * (max(high, latency) - min(low, latency)) / latency:.1f}%"
+    return format_half_width(*interval, latency)
 
 
 def _ratio(speedup: Speedup | None) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.explanation import explain
+from fib_rmsnorm.inspection.facts import Explanation, Traffic
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
 from fib_rmsnorm.machine.devices import Device, gpu_arch
@@ -16,12 +18,24 @@ from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
-Record = dict[str, Any]
+
+class CompiledCombination(BaseModel):
+    """What the compiled code says of one combination, launched at one batch."""
+
+    parameters: dict[str, int]
+    batch: int
+    arch: str | None
+    threads: int
+    registers: int | None
+    spill_bytes: int | None
+    occupancy: float | None
+    waves: float | None
+    traffic: Traffic | None
 
 
 def collect_figures(
     tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
-) -> list[Record]:
+) -> list[CompiledCombination]:
     """Make a row for each combination that launches exactly one kernel at this batch; none for CPU code."""
     if not _has_figures(tunable, device):
         return []
@@ -36,7 +50,7 @@ def collect_figures(
                 found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
             except InputError:
                 continue  # it does not compile, which its evaluation reports
-            rows += [_make_row(combination, batch, found)] if len(found["launches"]) == 1 else []
+            rows += [_describe(combination, batch, found)] if len(found.launches) == 1 else []
     return rows
 
 
@@ -46,17 +60,17 @@ def _has_figures(tunable: Tunable, device: Device) -> bool:
     return language.compiles_for_gpus and (device.kind == "cuda" or language.on["cpu"][0] == "interpret")
 
 
-def _make_row(combination: Parameters, batch: int, found: Record) -> Record:
-    (launch,) = found["launches"]
-    kernel = found["kernels"][launch["kernel_number"]]
-    return {
-        "parameters": dict(combination),
-        "batch": batch,
-        "arch": found["arch"],
-        "threads": launch["block"][0] * launch["block"][1] * launch["block"][2],
-        "registers": kernel["registers"],
-        "spill_bytes": kernel["spill_bytes"],
-        "occupancy": launch["occupancy"]["share"] if launch["occupancy"] else None,
-        "waves": launch["waves"],
-        "traffic": launch["traffic"],
-    }
+def _describe(combination: Parameters, batch: int, found: Explanation) -> CompiledCombination:
+    (launch,) = found.launches
+    kernel = found.kernels[launch.kernel_number]
+    return CompiledCombination(
+        parameters=dict(combination),
+        batch=batch,
+        arch=found.arch,
+        threads=launch.threads,
+        registers=kernel.registers,
+        spill_bytes=kernel.spill_bytes,
+        occupancy=launch.occupancy.share if launch.occupancy else None,
+        waves=launch.waves,
+        traffic=launch.traffic,
+    )

@@ -11,7 +11,7 @@ from support.trace_json import record
     ("change", "said"),
     [
         ({"hardware": "NVIDIA A100"}, "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100)"),
-        ({"timer": "cuda_events"}, "timer (OLD cupti, NEW cuda_events); to compare all the same: --allow timer"),
+        ({"timer": "cuda_events"}, "timer (OLD cupti, NEW cuda_events); to compare anyway: --allow timer"),
         ({"clock": 1530.0}, "clock (OLD 1980 MHz, NEW 1530 MHz)"),
         ({"cold_l2": False}, "cache (OLD cold L2, NEW warm L2)"),
     ],

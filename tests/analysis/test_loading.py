@@ -105,7 +105,7 @@ def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
     records, told = read(path)
     assert [record.axes["batch"] for record in records] == [1, 2]
     (line,) = told
-    assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(passed over; and 1 more in this file)")
+    assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(skipped; and 1 more in this file)")
 
 
 def test_a_torn_last_line_is_told(tmp_path):

@@ -110,7 +110,7 @@ def test_the_baseline_is_the_plainest_in_python():
 
 
 def test_an_unknown_baseline_names_those_there():
-    with pytest.raises(InputError, match=r"no Trace of a Solution 'other'.*there: fast_v1"):
+    with pytest.raises(InputError, match=r"no Trace of a Solution 'other'.*found: fast_v1"):
         find_results(split(records(trace())), {}, "other")
 
 

@@ -134,7 +134,7 @@ def test_merging_the_same_adds_nothing(fib, full_registry, other):
     outcome = fib("merge", full_registry.root, other.root)
     assert outcome.code == 0
     assert outcome.lines == [
-        f"Added to {full_registry.root}: nothing; there already: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"
+        f"Added to {full_registry.root}: nothing; already there: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"
     ]
     assert files_of(full_registry.root) == before
 
@@ -160,7 +160,7 @@ def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place)
     assert outcome.code == 0
     where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {full_registry.root}, and"
     assert outcome.lines[0].startswith(
-        f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; there already: 1 Definition, 2 Solutions,"
+        f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; already there: 1 Definition, 2 Solutions,"
     )
     merged = Registry(into)
     assert set(merged.definitions()) == {DEFINITION, "rmsnorm_d256"}
@@ -202,7 +202,7 @@ def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreei
     assert told[f"conflict: Solution {PYTHON}"] == "kernel.py"
     assert [differs for what, differs in told.items() if "Workload" in what] == ["workload.axes.batch"]
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation.performance.latency_ms"]
-    assert outcome.lines[-1] == "3 conflicts, nothing written; choose with --keep ours or theirs"
+    assert outcome.lines[-1] == "3 conflicts, nothing written; choose a side: --keep ours or --keep theirs"
     assert files_of(tmp_path) == before
     record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
     assert record["written"] is False

@@ -147,7 +147,7 @@ def test_a_profile_in_words(fib, solution, gpu, ncu):
     ncu()
     outcome = fib("profile", solution, "--batch", "4096")
     assert outcome.code == 0, outcome.err
-    assert "Duration:  16.6 us under ncu, cold clean caches" in outcome.lines
+    assert "Duration:  16.6 us under ncu, with cold, clean caches" in outcome.lines
     assert "Hits:      L1 12%, L2 51%" in outcome.lines
     assert "Occupancy: 44% achieved, 50% theoretical, 3.88 waves, 64 registers" in outcome.lines
     assert "Loads:     32 requests/row, 512 sectors/row" in outcome.lines

@@ -72,7 +72,7 @@ def test_devices_are_not_mixed(fib, file):
 
 def test_older_traces_are_left_out_and_counted(fib, file):
     outcome = fib("report", file(trace(), trace(timestamp="2026-03-01", latency_ms=0.001)))
-    assert "1 older Trace left out: of equal Solution, Workload and conditions the newest counts." in outcome.lines
+    assert "1 older Trace left out: for each Solution, Workload and conditions only the newest counts." in outcome.lines
 
 
 def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_registry):

@@ -86,7 +86,7 @@ def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
     trace.evaluation.log = f"{'a fault ' * 30}\nand more"
     line = result_line(trace, 0).plain
     assert line.endswith("a fault a fault…") and len(line) < 220
-    assert results_footnotes([trace]) == [f"Failures in full: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
+    assert results_footnotes([trace]) == [f"Full failure logs: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
     trace.evaluation.log = "short"
     assert result_line(trace, 0).plain.endswith("  short")
 

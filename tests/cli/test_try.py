@@ -50,13 +50,13 @@ def test_refuses_a_tolerance_that_tolerates_everything(try_, option, value):
 def test_nan_passes_by_no_tolerance(try_):
     outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2")
     assert outcome.code == 1
-    assert "nan.py FAILED: right on 0 of 1 workloads" in outcome.out
+    assert "nan.py FAILED: correct on 0 of 1 workloads" in outcome.out
 
 
 def test_names_the_batch_that_no_workload_has(try_):
     outcome = try_("odd.py", ODD)
     assert outcome.code == 1
-    assert "odd.py FAILED: right on 0 of 3 workloads" in outcome.out
+    assert "odd.py FAILED: correct on 0 of 3 workloads" in outcome.out
     for batch in (3, 31, 509):
         assert any(
             line.startswith(f"batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
@@ -126,7 +126,7 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     outcome = try_("right.py", RIGHT, "--batch-sizes", "2")
     assert outcome.code == 2
     assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
-    assert "right on" not in outcome.out
+    assert "correct on" not in outcome.out
     path = str(tmp_path / "right.py")
     measured = fib("compare", path, path, "--measure", "--root", registry.root)
     assert measured.code == 2

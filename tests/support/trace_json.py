@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from fib_rmsnorm.analysis.decoding import decode
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 GPU = "NVIDIA H200"
 
@@ -101,11 +101,11 @@ def lines(*traces: dict[str, Any]) -> str:
     return "".join(f"{json.dumps(each)}\n" for each in traces)
 
 
-def records(*traces: dict[str, Any]) -> list[Record]:
+def records(*traces: dict[str, Any]) -> list[TraceRecord]:
     """As the analysis reads them."""
     return [decode(json.dumps(each).encode(), "t.jsonl", line, None) for line, each in enumerate(traces, 1)]
 
 
-def record(*arguments: Any, **changes: Any) -> Record:
+def record(*arguments: Any, **changes: Any) -> TraceRecord:
     """A Trace of this tool as the analysis reads it."""
     return records(trace(*arguments, **changes))[0]

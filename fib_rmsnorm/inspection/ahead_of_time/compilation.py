@@ -1,4 +1,4 @@
-"""Compile a Solution for a GPU that need not be here, and see what its kernels ask of one."""
+"""Compile a Solution for a GPU that need not be here, and record what its kernels need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,20 @@ from fib_rmsnorm.building.native import build_native
 from fib_rmsnorm.building.python_source import load_python
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
+from fib_rmsnorm.inspection.ahead_of_time.aot_session import AotSession
 from fib_rmsnorm.inspection.ahead_of_time.cuda_launches import record_launches
-from fib_rmsnorm.inspection.ahead_of_time.launches import AotSession, Launch
-from fib_rmsnorm.inspection.machine_code.disassembly import Code
+from fib_rmsnorm.inspection.facts import Code, Kernel, KernelBinary, Launch
 from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources, parse_ptxas_report, read_code
+from fib_rmsnorm.inspection.machine_code.resources import parse_ptxas_report, read_code
 from fib_rmsnorm.machine.architectures import NEWEST_KNOWN, OLDEST_COMPILED
 from fib_rmsnorm.schema import Definition, ScalarInput, Solution, SupportedLanguages, Workload
 
 
 @dataclass
-class Compiled:
+class CompiledSolution:
     """The kernels of a Solution, by their names as mangled, and how it launches them."""
 
-    kernels: list[KernelResources]
+    kernels: list[KernelBinary]
     launches: list[list[Launch]]
     """For each Workload, in their order."""
     notes: list[str] = field(default_factory=list)
@@ -39,20 +39,20 @@ class Compiled:
 
 
 def check_arch(arch: str) -> str:
-    """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError for what is no architecture."""
+    """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError if it is not an architecture."""
     match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)(a?)", arch.strip().lower())
     if not match:
-        raise InputError(f"{arch!r} is no GPU architecture: write it like sm_90")
+        raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90")
     capability = int(match[1]), int(match[2])
     if not OLDEST_COMPILED <= capability <= NEWEST_KNOWN:
         oldest, newest = ("sm_{}{}".format(*each) for each in (OLDEST_COMPILED, NEWEST_KNOWN))
-        raise InputError(f"{arch!r} is no GPU architecture known here: they go from {oldest} to {newest}")
+        raise InputError(f"{arch!r} is not a supported GPU architecture: choose one from {oldest} to {newest}")
     return f"sm_{match[1]}{match[2]}{match[3]}"
 
 
 def compile_kernels(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
-) -> list[KernelResources]:
+) -> list[Kernel]:
     """Compile for `arch` what the entry point launches on these Workloads; nothing runs on a GPU.
 
     Call it in a process of its own, once: solutions keep what they have compiled. A C++ or Python Solution is
@@ -60,14 +60,14 @@ def compile_kernels(
     """
     if solution.spec.language in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
         kernels = _compile_native(solution, arch, cache).kernels
-        return [replace(kernel, kernel=name) for kernel, name in zip(kernels, plain_names(kernels), strict=True)]
+        return [kernel.without_binary(name) for kernel, name in zip(kernels, plain_names(kernels), strict=True)]
     found = _compile_python(solution, definition, workloads, arch, cache).kernels
-    return list({(k.kernel, k.registers, k.spill_bytes, k.shared_bytes): k for k in found}.values())
+    return list(dict.fromkeys(kernel.without_binary() for kernel in found))
 
 
 def compile_launches(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
-) -> Compiled:
+) -> CompiledSolution:
     """Like `compile_kernels`, with what the entry point launches on each Workload."""
     if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
         return _compile_python(solution, definition, workloads, arch, cache)
@@ -77,7 +77,7 @@ def compile_launches(
     return compiled
 
 
-def read_codes(compiled: Compiled) -> list[Code | None]:
+def read_codes(compiled: CompiledSolution) -> list[Code | None]:
     """The code of each kernel, in their order: machine code, else PTX; None where there is neither."""
     if compiled.binary is not None:
         codes = read_code(compiled.binary)
@@ -94,20 +94,20 @@ def _without_hashes(name: str) -> str:
     return re.sub(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}", r"_GLOBAL__N__\1", name)
 
 
-def _read_one(kernel: KernelResources, ptx: str) -> Code | None:
+def _read_one(kernel: KernelBinary, ptx: str) -> Code | None:
     codes = (read_code(kernel.binary) if kernel.binary else {}) or parse_ptx(ptx)
     return codes.get(kernel.kernel)
 
 
-def _compile_native(solution: Solution, arch: str, cache: Path) -> Compiled:
+def _compile_native(solution: Solution, arch: str, cache: Path) -> CompiledSolution:
     built = build_native(solution, cache, f"{arch[3:-1]}.{arch[-1]}")
     # The log has the files in the order in which their compilers, which run side by side, have ended.
     kernels = sorted(parse_ptxas_report(built.log), key=lambda kernel: _without_hashes(kernel.kernel))
-    return Compiled(kernels, [], binary=built.binary)
+    return CompiledSolution(kernels, [], binary=built.binary)
 
 
 def _record_launches(
-    compiled: Compiled,
+    compiled: CompiledSolution,
     library: Path,
     solution: Solution,
     definition: Definition,
@@ -118,7 +118,7 @@ def _record_launches(
     found = record_launches(library, solution.get_entry_symbol(), calls, compiled.kernels, cache)
     compiled.launches = [[] if isinstance(each, str) else each for each in found]
     reasons = dict.fromkeys(each for each in found if isinstance(each, str))
-    compiled.notes += [f"launches not known: {reason}" for reason in reasons]
+    compiled.notes += [f"the launches are unknown: {reason}" for reason in reasons]
 
 
 def _describe(argument: object) -> Any:
@@ -129,7 +129,7 @@ def _describe(argument: object) -> Any:
 
 def _compile_python(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
-) -> Compiled:
+) -> CompiledSolution:
     entry = load_python(solution, cache)
     language = solution.spec.language
     session: AotSession
@@ -142,10 +142,10 @@ def _compile_python(
 
         session = TileLangSession(arch)
     else:
-        return Compiled([], [])
+        return CompiledSolution([], [])
     calls = [_arguments(solution, definition, workload) for workload in workloads]
     launches = [session.call(entry, arguments) for arguments in calls]
-    return Compiled(session.kernels, launches, session.notes, ptx=session.ptx)
+    return CompiledSolution(session.kernels, launches, session.notes, ptx=session.ptx)
 
 
 def _arguments(solution: Solution, definition: Definition, workload: Workload) -> list[object]:
@@ -164,7 +164,7 @@ def _placeholder(definition: Definition, workload: Workload, name: str) -> objec
     return torch.empty(shape or [], dtype=torch_dtype(spec.dtype.value), device="meta")
 
 
-def plain_names(kernels: Sequence[KernelResources]) -> list[str]:
+def plain_names(kernels: Sequence[Kernel]) -> list[str]:
     """C++ names as people write them, where binutils is there to tell."""
     names = [kernel.kernel for kernel in kernels]
     if not names or not shutil.which("c++filt"):

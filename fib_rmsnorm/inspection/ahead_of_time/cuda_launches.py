@@ -1,4 +1,4 @@
-"""What the host code of a CUDA Solution launches, found out by calling it in front of a fake CUDA runtime."""
+"""What the host code of a CUDA Solution launches, recorded by calling it with a fake CUDA runtime."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from fib_rmsnorm.building.native import find_cuda_home, find_cxx
-from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources
+from fib_rmsnorm.inspection.facts import Kernel, Launch
 
 _FAKE = Path(__file__).with_name("fake_cudart.cpp")
 _START = """\
@@ -27,13 +28,13 @@ _TIMEOUT_S = 60
 
 
 class _UnknownError(Exception):
-    """What the host code launches cannot be told here; the message says why."""
+    """What the host code launches cannot be recorded here; the message says why."""
 
 
 def record_launches(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], cache: Path
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], cache: Path
 ) -> list[list[Launch] | str]:
-    """Call `symbol` once with each list of arguments: what it launches, or why that cannot be told.
+    """Call `symbol` once with each list of arguments: what it launches, or why that is unknown.
 
     A tensor is given as `{"shape": [...], "dtype": "float16"}`.
     """
@@ -44,7 +45,7 @@ def record_launches(
 
 
 def _record(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[KernelResources], fake: Path
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], fake: Path
 ) -> list[list[Launch] | str]:
     request = {
         "fake": str(fake),
@@ -70,24 +71,21 @@ def _record(
         raise _UnknownError(f"the host code did not run without a GPU: {said[-1]}") from None
     answers = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
     numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
-    return [answer.get("error") or [_launch(each, numbers) for each in answer["launches"]] for answer in answers]
+    return [answer.get("error") or _read_launches(answer["launches"], numbers) for answer in answers]
 
 
-def _launch(found: dict[str, Any], numbers: dict[str, int]) -> Launch:
-    grid, block = found["grid"], found["block"]
-    return Launch(
-        numbers[found["kernel"]],
-        (grid[0], grid[1], grid[2]),
-        (block[0], block[1], block[2]),
-        found["dynamic_shared_bytes"],
-    )
+def _read_launches(found: Sequence[dict[str, Any]], numbers: dict[str, int]) -> list[Launch] | str:
+    try:
+        return [Launch.model_validate({"kernel_number": numbers[each["kernel"]], **each}) for each in found]
+    except ValidationError:
+        return "the host code launched a kernel with an empty grid or block"
 
 
 def _build_fake(cache: Path) -> Path:
     """Compile the fake runtime against the toolkit's headers, or take it from `cache`."""
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
-        raise _UnknownError("to see what the host code launches takes a CUDA toolkit and a C++ compiler")
+        raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")
     key = hashlib.sha256(f"{home}\n{compiler}\n{_FAKE.read_text()}".encode()).hexdigest()[:32]
     library = cache / "fake_cudart" / f"{key}.so"
     if library.exists():

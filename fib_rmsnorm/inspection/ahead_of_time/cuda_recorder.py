@@ -1,6 +1,6 @@
-"""The process that calls a CUDA library's entry point in front of a fake runtime; see fake_cudart.cpp.
+"""The process that calls a CUDA library's entry point with a fake runtime; see fake_cudart.cpp.
 
-It never imports torch: a torch built for CUDA would bring the real runtime, and first come is first served.
+It never imports torch: a torch built for CUDA would load the real runtime, and the first one loaded is used.
 """
 
 from __future__ import annotations

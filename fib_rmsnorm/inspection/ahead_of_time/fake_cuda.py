@@ -1,4 +1,4 @@
-"""Let Python code believe that a GPU of a named architecture is there, so that it compiles for it.
+"""Make Python code find a GPU of a named architecture, so that it compiles for it.
 
 Kernels are chosen by a tensor's device and by what torch.cuda says of the GPU. FakeTensorMode
 gives tensors that are on `cuda` without memory behind them, even where torch is built without

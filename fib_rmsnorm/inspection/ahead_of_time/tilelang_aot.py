@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +14,8 @@ import tvm_ffi
 from tilelang.jit.kernel import JITKernel
 
 from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
-from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources, read_cubin_resources
+from fib_rmsnorm.inspection.facts import KernelBinary, Launch
+from fib_rmsnorm.inspection.machine_code.resources import read_cubin_resources
 
 CUDA_COMPILER = "tilelang_callback_cuda_compile"  # TileLang's hook from CUDA source to binary
 
@@ -34,7 +33,7 @@ class TileLangSession:
         self._compiler = _Compiler(arch)
 
     @property
-    def kernels(self) -> list[KernelResources]:
+    def kernels(self) -> list[KernelBinary]:
         """What has been compiled so far."""
         return self._compiler.compiled
 
@@ -45,7 +44,7 @@ class TileLangSession:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the launches."""
+        """Remarks on the launches."""
         return list(dict.fromkeys(self._compiler.notes))
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
@@ -59,10 +58,10 @@ class TileLangSession:
 
 
 class _Compiler:
-    """Stands behind tilelang.compile and @tilelang.jit: the target is given, caches are passed by."""
+    """Stands behind tilelang.compile and @tilelang.jit: the target is fixed, and caches are bypassed."""
 
     def __init__(self, arch: str) -> None:
-        self.compiled: list[KernelResources] = []
+        self.compiled: list[KernelBinary] = []
         self.launches: list[Launch] = []
         self.notes: list[str] = []
         self._arch = arch
@@ -98,16 +97,17 @@ class _Compiler:
         try:
             self.launches.append(_launch(number, extents, sizes))
         except Exception as error:
-            self.notes.append(f"launches not known: {extents} is not understood ({error})")
+            self.notes.append(f"the launches are unknown: cannot evaluate {extents} ({error})")
 
-    def _describe(self, binary: bytes, kernel: Any) -> list[KernelResources]:
+    def _describe(self, binary: bytes, kernel: Any) -> list[KernelBinary]:
         functions = [function.attrs for function in kernel.artifact.device_mod.functions.values()]
         dynamic = {str(attrs["global_symbol"]): int(attrs.get("dyn_shared_memory_buf", 0)) for attrs in functions}
         found = read_cubin_resources(binary, self._arch)
         if not found:
-            return [KernelResources(name, self._arch, None, None, None, binary) for name in dynamic]
+            return [KernelBinary(kernel=name, arch=self._arch, binary=binary) for name in dynamic]
         return [
-            dataclasses.replace(one, shared_bytes=(one.shared_bytes or 0) + dynamic.get(one.kernel, 0)) for one in found
+            one.model_copy(update={"shared_bytes": (one.shared_bytes or 0) + dynamic.get(one.kernel, 0)})
+            for one in found
         ]
 
 
@@ -169,4 +169,4 @@ def _launch(number: int, extents: Any, sizes: dict[str, int]) -> Launch:
     names = {"__builtins__": {}, "min": min, "max": max}  # TVM writes integer expressions as Python ones
     found = {str(name): int(eval(str(extent), names, dict(sizes))) for name, extent in extents.items()}
     grid, block = ([found.get(f"{prefix}.{axis}", 1) for axis in "xyz"] for prefix in ("blockIdx", "threadIdx"))
-    return Launch(number, (grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
+    return Launch(kernel_number=number, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]))

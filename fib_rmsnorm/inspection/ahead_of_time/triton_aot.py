@@ -16,8 +16,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import CompiledKernel
 
 from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
-from fib_rmsnorm.inspection.ahead_of_time.launches import Launch
-from fib_rmsnorm.inspection.machine_code.resources import KernelResources, read_cubin_resources
+from fib_rmsnorm.inspection.facts import KernelBinary, Launch
+from fib_rmsnorm.inspection.machine_code.resources import read_cubin_resources
 from fib_rmsnorm.machine.architectures import WARP, capability_of, find_architecture
 
 # Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
@@ -37,7 +37,7 @@ class TritonSession:
         self._driver = _CompileOnlyDriver(arch)
 
     @property
-    def kernels(self) -> list[KernelResources]:
+    def kernels(self) -> list[KernelBinary]:
         """What has been compiled so far."""
         return self._driver.loaded
 
@@ -48,10 +48,10 @@ class TritonSession:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the launches."""
+        """Remarks on the launches."""
         if not self._driver.autotuned:
             return []
-        return ["an autotuner chooses on the GPU by trying; the launches are those of its first configuration"]
+        return ["an autotuner times its configurations on the GPU; the launches shown are those of the first one"]
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
         """Call the entry point and return what it launches."""
@@ -82,7 +82,7 @@ class _CompileOnlyDriver:
     """What Triton asks of a GPU driver, answered for an architecture; binaries are kept, launches dropped."""
 
     def __init__(self, arch: str) -> None:
-        self.loaded: list[KernelResources] = []
+        self.loaded: list[KernelBinary] = []
         self.launches: list[Launch] = []
         self.ptx: list[str] = []
         self.autotuned = False
@@ -120,10 +120,10 @@ class _CompileOnlyDriver:
     def _load_binary(
         self, name: str, cubin: bytes, shared_bytes: int, device: int
     ) -> tuple[object, object, int, int, int]:
-        unknown = KernelResources(name, self._arch, None, None, None, cubin)
+        unknown = KernelBinary(kernel=name, arch=self._arch, binary=cubin)
         kernels = {kernel.kernel: kernel for kernel in read_cubin_resources(cubin, self._arch)}
         # Triton allocates all shared memory at launch, so its cubin does not tell.
-        kernel = dataclasses.replace(kernels.get(name, unknown), shared_bytes=shared_bytes)
+        kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.loaded.append(kernel)
         function = _Function(len(self.loaded) - 1)
         return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
@@ -135,7 +135,7 @@ class _CompileOnlyDriver:
         def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, function: object, *_: object) -> None:
             if isinstance(function, _Function):
                 grid = (grid_x * blocks_of_program, grid_y, grid_z)
-                self.launches.append(Launch(function.number, grid, (threads, 1, 1)))
+                self.launches.append(Launch(kernel_number=function.number, grid=grid, block=(threads, 1, 1)))
 
         return launch
 

@@ -8,28 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-
-@dataclass(frozen=True)
-class Access:
-    """Equal instructions that read or write global memory."""
-
-    does: Literal["load", "store"]
-    bytes: int
-    """Of a thread, by one instruction."""
-    count: int
-    in_loop: bool
-    """Whether they are executed again and again, nobody knows how often."""
-
-
-@dataclass(frozen=True)
-class Code:
-    """One kernel's instructions."""
-
-    instructions: dict[str, int]
-    """How many there are of each kind; kinds that do not occur are left out."""
-    accesses: tuple[Access, ...]
-    loops: int
-    source: Literal["SASS", "PTX"] = "SASS"
+from fib_rmsnorm.inspection.facts import Access, Code, Direction
 
 
 @dataclass(frozen=True)
@@ -38,8 +17,8 @@ class Instruction:
 
     address: int
     kind: str | None
-    """None for what does nothing: padding, and the end."""
-    access: tuple[Literal["load", "store"], int] | None = None
+    """None for an instruction that does nothing: padding, and the end."""
+    access: tuple[Direction, int] | None = None
     """What it does to global memory, and the bytes of a thread."""
     target: int | None = None
     """Where it branches to."""
@@ -85,14 +64,17 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
     """Count the kinds, the accesses and the loops: a branch back to an earlier instruction closes one."""
     loops = [(each.target, each.address) for each in code if each.target is not None and each.target < each.address]
     counts = Counter(each.kind for each in code if each.kind is not None)
-    accesses: Counter[tuple[Literal["load", "store"], int, bool]] = Counter()
+    accesses: Counter[tuple[Direction, int, bool]] = Counter()
     for each in code:
         if each.access is not None:
             in_loop = any(first <= each.address <= last for first, last in loops)
             accesses[(*each.access, in_loop)] += 1
     return Code(
         instructions={kind: counts[kind] for kind in KINDS if counts[kind]},
-        accesses=tuple(Access(does, width, number, loop) for (does, width, loop), number in sorted(accesses.items())),
+        accesses=tuple(
+            Access(does=does, bytes=width, count=number, in_loop=in_loop)
+            for (does, width, in_loop), number in sorted(accesses.items())
+        ),
         loops=len(loops),
         source=source,
     )
@@ -117,7 +99,7 @@ def _kind(address: int, opcode: str, operands: str, target: int | None) -> str |
     return _KIND_OF.get(name, OTHER)
 
 
-def _access(opcode: str) -> tuple[Literal["load", "store"], int] | None:
+def _access(opcode: str) -> tuple[Direction, int] | None:
     name, *modifiers = opcode.split(".")
     width = next((_BYTES[part] for part in modifiers if part in _BYTES), 4)
     if name in ("LDG", "LD", "LDGSTS"):

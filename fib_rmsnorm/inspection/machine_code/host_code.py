@@ -7,20 +7,9 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Function:
-    """A function that works on vectors."""
-
-    name: str
-    isa: str
-    vector_bytes: int
-    """Width of the widest registers it uses."""
-    instructions: dict[str, int]
-
+from fib_rmsnorm.inspection.facts import HostFunction
 
 _HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _LINE = re.compile(r"^\s+[0-9a-f]+:\s+([a-z][\w.]*)\s*(.*)$")
@@ -34,7 +23,7 @@ _ARITHMETIC = re.compile(
 )
 
 
-def read_functions(library: Path) -> list[Function] | None:
+def read_functions(library: Path) -> list[HostFunction] | None:
     """The functions of a library that compute with vectors, the widest first; None without objdump."""
     if shutil.which("objdump") is None:
         return None
@@ -56,7 +45,7 @@ def _functions(listing: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield name, lines
 
 
-def _summarize(name: str, lines: list[tuple[str, str]]) -> Function | None:
+def _summarize(name: str, lines: list[tuple[str, str]]) -> HostFunction | None:
     counts: Counter[str] = Counter()
     widest = 0
     is_avx = is_arithmetic = False
@@ -73,7 +62,7 @@ def _summarize(name: str, lines: list[tuple[str, str]]) -> Function | None:
     if not is_arithmetic:
         return None
     isa = _isa(widest, is_x86=any("%" in operands for _, operands in lines), is_avx=is_avx)
-    return Function(_shorten(name), isa, widest, dict(counts.most_common()))
+    return HostFunction(name=_shorten(name), isa=isa, vector_bytes=widest, instructions=dict(counts.most_common()))
 
 
 def _width(operands: str) -> int:

@@ -1,4 +1,4 @@
-"""PTX of CUDA kernels -> instructions by kind, where no disassembler tells what became of it.
+"""PTX of CUDA kernels -> instructions by kind, for use where no disassembler is found.
 
 PTX is what a compiler hands to ptxas: accesses have the widths that they will have, but registers, spills and the
 scheduling are not decided yet, and what ptxas merges or removes still counts.
@@ -10,10 +10,10 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.machine_code.disassembly import OTHER, Code, Instruction, summarize
+from fib_rmsnorm.inspection.facts import Code, Direction
+from fib_rmsnorm.inspection.machine_code.disassembly import OTHER, Instruction, summarize
 
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
 _INSTRUCTION = re.compile(r"^\s*\{?\s*(?:@!?%p\w+\s+)?([a-z][\w]*(?:[.:]+\w+)*)\s*(.*?);?\s*(?://.*)?$")
@@ -65,13 +65,13 @@ def _kind(opcode: str) -> str | None:
     return "fused multiply-adds" if name == "fma" else "other floating point"
 
 
-def _access(opcode: str) -> tuple[Literal["load", "store"], int] | None:
+def _access(opcode: str) -> tuple[Direction, int] | None:
     name, *modifiers = re.split(r"[.:]+", opcode)
     if name not in ("ld", "st") or "global" not in modifiers:
         return None
     bits = _WIDTH.search(opcode)
-    device_runners = next((int(part[1:]) for part in modifiers if re.fullmatch(r"v\d", part)), 1)
-    return "load" if name == "ld" else "store", device_runners * int(bits[1]) // 8 if bits else 4
+    elements = next((int(part[1:]) for part in modifiers if re.fullmatch(r"v\d", part)), 1)
+    return "load" if name == "ld" else "store", elements * int(bits[1]) // 8 if bits else 4
 
 
 def compile_ptx(sources: Path, arch: str) -> str:

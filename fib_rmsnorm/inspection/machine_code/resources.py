@@ -1,4 +1,4 @@
-"""What a compiled CUDA kernel asks of the GPU, read from its binary or from the compiler's report."""
+"""The resources of a compiled CUDA kernel, read from its binary or from the compiler's report."""
 
 from __future__ import annotations
 
@@ -8,32 +8,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.machine_code.disassembly import Code, parse_sass
+from fib_rmsnorm.inspection.facts import Code, KernelBinary
+from fib_rmsnorm.inspection.machine_code.disassembly import parse_sass
 
 RESERVED_SHARED_BYTES = 1024  # of every block from Hopper on; cubins count them, ptxas does not
 
 
-@dataclass(frozen=True)
-class KernelResources:
-    """The resources of one kernel, compiled for one architecture; None where they could not be read."""
-
-    kernel: str
-    arch: str
-    registers: int | None
-    """Of a thread."""
-    spill_bytes: int | None
-    """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
-    shared_bytes: int | None
-    """Of a block."""
-    binary: bytes | None = field(repr=False)
-    """The cubin, which other kernels may share."""
-
-
-def read_cubin_resources(cubin: bytes, arch: str) -> list[KernelResources]:
+def read_cubin_resources(cubin: bytes, arch: str) -> list[KernelBinary]:
     """Read the resources of each kernel in a cubin; shared memory is the static part.
 
     Empty where no cuobjdump is found: it comes with the CUDA toolkit, and with Triton.
@@ -43,7 +27,7 @@ def read_cubin_resources(cubin: bytes, arch: str) -> list[KernelResources]:
         path.write_bytes(cubin)
         report = _dump("-res-usage", path)
     return [
-        KernelResources(
+        KernelBinary(
             kernel=match["kernel"],
             arch=arch,
             registers=int(match["registers"]),
@@ -78,18 +62,17 @@ def _dump(what: str, path: Path) -> str:
     return run.stdout if run.returncode == 0 else ""
 
 
-def parse_ptxas_report(report: str) -> list[KernelResources]:
+def parse_ptxas_report(report: str) -> list[KernelBinary]:
     """Parse what `nvcc -Xptxas -v` prints: one entry for each kernel and architecture, names as mangled."""
     # Splitting at the headers leaves what precedes the first, then name, architecture and report in turn.
     parts = _PTXAS_KERNEL.split(report)[1:]
     return [
-        KernelResources(
+        KernelBinary(
             kernel=kernel,
             arch=arch,
             registers=_largest(_PTXAS_REGISTERS, text),
             spill_bytes=_largest(_PTXAS_LOCAL, text),
             shared_bytes=_largest(_PTXAS_SHARED, text) or 0,  # left out of the report when there is none
-            binary=None,
         )
         for kernel, arch, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Findings as charts that know nothing of how they are drawn: plots and the page draw the same."""
+"""Findings as charts, independent of how they are drawn: plots and the page draw the same ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Workloads of a section are laid out along."""
+"""The x axis of a section's charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fib_rmsnorm.analysis.results import Result, WorkloadResults
 
 @dataclass(frozen=True)
 class Axis:
-    """What the Workloads are laid out along: the axis that varies, or their bytes."""
+    """The x axis: the Definition's axis that varies, or the bytes."""
 
     label: str
     values: dict[str, float]
@@ -19,7 +19,7 @@ class Axis:
 
 
 def find_axis(findings: SectionFindings) -> Axis | None:
-    """The only axis that tells all Workloads apart, else their bytes; None if those are not known."""
+    """The only axis that differs between all Workloads, else their bytes; None if those are unknown."""
     workloads = findings.results.workloads
     axes = {each.workload: each.results[0].record.axes for each in workloads}
     shared = set.intersection(*(set(sizes) for sizes in axes.values()))
@@ -37,7 +37,7 @@ def _tells_apart(values: list[int]) -> bool:
 
 
 def bytes_of(workload: WorkloadResults) -> float:
-    """The bytes of a Workload, 0 if no Trace tells them."""
+    """The bytes of a Workload; 0 if no Trace has them."""
     return next((float(r.record.bytes_moved) for r in workload.results if r.record.bytes_moved), 0.0)
 
 

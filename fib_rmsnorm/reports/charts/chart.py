@@ -1,4 +1,4 @@
-"""What a chart is: it knows nothing of how it is drawn."""
+"""A chart's data, independent of how it is drawn."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def spread_chart(findings: SectionFindings) -> Chart | None:
         return None
     return Chart(
         "spread",
-        "Distribution of the calls: 5% to 95% of them, relative to the median",
+        "Distribution of calls: 5% to 95%, relative to the median",
         axis.label if axis else "",
         "latency / median",
         tuple(Series(label, tuple(points), "spread") for label, points in sorted(groups.items())),
@@ -65,7 +65,7 @@ def ulp_chart(ulps: Sequence[UlpHistogram]) -> Chart | None:
         "ulp",
         "Distance from the exact answer, over all Workloads and hard cases",
         "units in the last place",
-        "share of the elements",
+        "share of elements",
         tuple(series),
         x_scale="linear",
         categories=tuple(buckets),

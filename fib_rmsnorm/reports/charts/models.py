@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 
 
@@ -12,7 +12,7 @@ def scaling_chart(findings: SectionFindings) -> Chart | None:
     if not findings.fits:
         return None
     series = []
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[TraceRecord]] = {}
     for result in findings.results.results:
         if result.record.is_trusted and result.record.bytes_moved:
             groups.setdefault(result.record.solution, []).append(result.record)
@@ -40,7 +40,7 @@ def scaling_chart(findings: SectionFindings) -> Chart | None:
         "latency / fit",
         tuple(series),
         y_scale="linear",
-        note="Above 1 a kernel takes longer than the line says, below it less.",
+        note="Above 1, a kernel takes longer than the fitted line predicts; below 1, it takes less.",
     )
 
 

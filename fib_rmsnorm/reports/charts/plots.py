@@ -42,7 +42,7 @@ def draw(charts: Iterable[Chart], folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def file_name(text: str) -> str:
-    """What of a title can be in the name of a file."""
+    """A title without the characters that a file name should not have."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.results import WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, find_axis
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 
@@ -65,7 +65,7 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
     return Chart("bandwidth", f"Bandwidth by {axis.label}", axis.label, "bandwidth (GB/s)", tuple(series))
 
 
-def _latency_point(x: float, note: str, record: Record) -> Point:
+def _latency_point(x: float, note: str, record: TraceRecord) -> Point:
     low_ms, high_ms = record.interval_ms or (None, None)
     return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note)
 

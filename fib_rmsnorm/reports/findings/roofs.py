@@ -22,10 +22,10 @@ def describe_intensity(roofline: Roofline) -> Iterator[Part]:
     largest = roofline.workloads[-1]
     if roofline.cost is None or largest.intensity is None:
         missing = "bytes of this Workload are" if roofline.cost else "operations of this Definition are"
-        yield f"Not known: the {missing} not counted by anything at hand."
+        yield f"Unknown: the {missing} not counted."
         return
     yield (
-        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}; and the bytes of all"
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}, and the bytes of all"
         " inputs and outputs, each once, which is the least that any kernel moves."
     )
     yield Grid(
@@ -47,13 +47,13 @@ def describe_bounds(section: SectionFindings) -> Iterator[Part]:
     roofline = section.roofline
     peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
     if peak is None:
-        yield "The peak is not known: neither the Traces nor the table of datasheets tell this device's bandwidth."
+        yield "The peak is unknown: neither the Traces nor the datasheet table give this device's bandwidth."
         yield from _describe_by_copy(roofline)
         return
     if ridge is None or device is None or roofline.flops_per_s is None:
         yield (
             f"The peak bandwidth is {format_bandwidth(peak.gb_per_s)} ({peak.source}), but this device's arithmetic"
-            " is not in the table of datasheets, so its ridge point is not known."
+            " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
         yield _ridge_text(roofline, device, ridge)
@@ -112,7 +112,7 @@ def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
 
 
 def describe_peak(section: SectionFindings) -> Iterator[Part]:
-    """What the fastest reach of the peak and of the copy, and where that means nothing."""
+    """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     roofline = section.roofline
     rows = [
         (
@@ -128,7 +128,7 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
         if each.best is not None
     ]
     if not rows:
-        yield "Not known: no Solution has a latency that can be trusted."
+        yield "Unknown: no Solution has a trusted latency."
         return
     columns = ("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
     yield Grid(columns, rows)
@@ -148,7 +148,7 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
             " of the time. There, the copy of the same bytes is the measure: same launch, same cache."
         )
     elif device is None and roofline.peak is not None:
-        yield "The size of this device's L2 is not known: for Workloads that fit in it % of peak means nothing."
+        yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
     if device is not None and any(map(_leaves_much_in_l2, roofline.workloads)):
         yield (
             "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"

@@ -16,7 +16,7 @@ from fib_rmsnorm.student_t import Estimate
 def describe_scaling(section: SectionFindings) -> Iterator[Part]:
     """Growth at both ends of the range, and the lines fitted over all of it."""
     if not section.fits:
-        yield "Not known: a line needs trusted latencies of one Solution at four sizes or more."
+        yield "Unknown: a line needs trusted latencies of one Solution at four or more sizes."
         return
     axis = next((fit.axis for fit in section.fits if fit.axis), None)
     if growth := " ".join(_describe_growth(section)):
@@ -56,7 +56,7 @@ def describe_scaling(section: SectionFindings) -> Iterator[Part]:
 
 
 def _describe_growth(section: SectionFindings) -> Iterator[str]:
-    """What the ends of the range show without any model."""
+    """How latency grows from one end of the range to the other."""
     roofs = [each for each in section.roofline.workloads if each.best is not None]
     for kind, chosen in (
         ("bound by launch", [each for each in roofs if each.bound == "launch"]),

@@ -1,1 +1,1 @@
-"""Evaluations as they come, and the verdict at their end."""
+"""Evaluations as they arrive, and the verdict at the end."""

@@ -1,4 +1,4 @@
-"""Evaluations as they come, a line each, and a table of them all."""
+"""A line for each evaluation as it arrives, and a table of all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def result_line(trace: Trace, name_width: int) -> Text:
     """One evaluation in one line."""
     evaluation = trace.evaluation
     if evaluation is None:
-        raise ValueError("a workload trace has no result")
+        raise ValueError("a Workload has no evaluation")
     passed = evaluation.status is EvaluationStatus.PASSED
     line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
     line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
@@ -61,7 +61,7 @@ def _details(evaluation: Evaluation) -> str:
 
 
 def suspicions(trace: Trace) -> list[str]:
-    """The reasons not to trust a Trace's latency."""
+    """Reasons not to trust a Trace's latency."""
     performance = trace.evaluation.performance if trace.evaluation else None
     return performance.suspect if performance else []
 
@@ -114,9 +114,9 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
     found = []
     if doubted:
-        found.append(f"* SUSPECT, a number not to trust; the reasons: {_show(doubted[0])}")
+        found.append(f"* SUSPECT: do not trust this number. Reasons: {_show(doubted[0])}")
     if failed:
-        found.append(f"Failures in full: {_show(failed[0])}")
+        found.append(f"Full failure logs: {_show(failed[0])}")
     return found
 
 

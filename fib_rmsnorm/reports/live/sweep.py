@@ -1,9 +1,8 @@
-"""A sweep as it goes, and what it shows."""
+"""Results of a sweep as they arrive, and its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -12,8 +11,7 @@ from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import EvaluationStatus, Trace
-
-Record = dict[str, Any]
+from fib_rmsnorm.tuning.figures import CompiledCombination
 
 
 class SweepResults:
@@ -69,7 +67,7 @@ class SweepResults:
 
     @property
     def doubts(self) -> int:
-        """Evaluations whose number is not to be trusted."""
+        """Evaluations that are SUSPECT."""
         performances = [trace.evaluation.performance for trace in self._traces.values() if trace.evaluation]
         return sum(bool(performance and performance.suspect) for performance in performances)
 
@@ -91,10 +89,10 @@ def trial_line(trace: Trace) -> Text:
     return line
 
 
-def figures_table(figures: Sequence[Record], results: SweepResults) -> Table:
-    """The exercise's table: time, memory transactions and occupancy of each combination, at one batch."""
-    batch = figures[0]["batch"]
-    names = list(figures[0]["parameters"])
+def figures_table(figures: Sequence[CompiledCombination], results: SweepResults) -> Table:
+    """Time, memory transactions and occupancy of each combination, at one batch."""
+    batch = figures[0].batch
+    names = list(figures[0].parameters)
     return plain_table(
         (
             *(f">{name}" for name in names),
@@ -107,13 +105,13 @@ def figures_table(figures: Sequence[Record], results: SweepResults) -> Table:
         ),
         (
             (
-                *(str(value) for value in row["parameters"].values()),
-                str(row["threads"]),
-                results.latency_text(row["parameters"], batch),
-                *traffic_cells(row["traffic"]),
-                "?" if row["occupancy"] is None else format_percent(100 * row["occupancy"]),
-                "?" if row["registers"] is None else str(row["registers"]),
-                "?" if row["spill_bytes"] is None else str(row["spill_bytes"]),
+                *(str(value) for value in row.parameters.values()),
+                str(row.threads),
+                results.latency_text(row.parameters, batch),
+                *traffic_cells(row.traffic),
+                "?" if row.occupancy is None else format_percent(100 * row.occupancy),
+                "?" if row.registers is None else str(row.registers),
+                "?" if row.spill_bytes is None else str(row.spill_bytes),
             )
             for row in figures
         ),

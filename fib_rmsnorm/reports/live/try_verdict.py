@@ -1,4 +1,4 @@
-"""The verdict on a draft: right or not, and how fast beside its rivals."""
+"""The verdict on a draft: whether it is correct, and its speed relative to its rivals."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
     """One paragraph: PASSED or FAILED, and the range of its speed against each rival."""
     good = sum(passed([trace]) for trace in drafts)
     if good < len(drafts) or not drafts:
-        return Text(f"{name} FAILED: right on {good} of {len(drafts)} workloads", style="bold red")
+        return Text(f"{name} FAILED: correct on {good} of {len(drafts)} workloads", style="bold red")
     text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
-    text.append(f": right on all {len(drafts)} workloads, and on hard inputs and an awkward size for each")
+    text.append(f": correct on all {len(drafts)} workloads, with hard inputs and an awkward size for each")
     for rival in dict.fromkeys(trace.solution for trace in rivals):
         if ratios := _ratios(drafts, [trace for trace in rivals if trace.solution == rival]):
             low, high = format_ratio(min(ratios)), format_ratio(max(ratios))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from html import escape
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Record
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import either_side
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.units import (
@@ -18,76 +18,76 @@ from fib_rmsnorm.reports.text.units import (
 )
 
 _COLUMNS = (
-    ("workload", "number"),
-    ("solution", ""),
-    ("language", ""),
-    ("latency", "number"),
-    ("bandwidth", "number"),
-    ("of copy", "number"),
-    ("of peak", "number"),
-    ("over reference", "number"),
-    ("over baseline", "number"),
-    ("host", "number"),
-    ("status", ""),
+    *(">workload", "solution", "language", ">latency", ">bandwidth", ">of copy", ">of peak"),
+    *(">over reference", ">over baseline", ">host", "status"),
 )
 
-Cell = tuple[str, float | str | None]
-"""What is shown, and what it is sorted by; None sorts last."""
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell, and the key that its column is sorted by; an empty key sorts last."""
+
+    text: str
+    sort_key: float | str = ""
 
 
-def results_table(section: SectionResults) -> str:
-    """A body of two rows for each result, its numbers and why to trust them; every column can be sorted by."""
-    head = "".join(
-        f'<th class="{kind}" aria-sort="none"><button type="button">{escape(name)}</button></th>'
-        for name, kind in _COLUMNS
-    )
+@dataclass(frozen=True)
+class ResultRow:
+    """A result's numbers, and why to trust them."""
+
+    kind: str
+    """`doubtful`, `failed` or nothing."""
+    cells: list[Cell]
+    trust: str
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """The results of a section; `>` before a column's name aligns it to the right."""
+
+    columns: Sequence[str]
+    rows: list[ResultRow]
+    baseline: str
+
+
+def make_table(section: SectionResults) -> ResultTable:
+    """A row for each result, in the order of the Workloads."""
+    baseline = f"Baseline: {section.baseline}." if section.baseline else "No baseline was evaluated."
     rows = [
         _row(result, workload, index) for index, workload in enumerate(section.workloads) for result in workload.results
     ]
-    baseline = f"Baseline: {section.baseline}." if section.baseline else "There is no Trace of a baseline."
-    return (
-        '<p class="tools"><label>Show only <input type="search" class="filter" placeholder="a name, batch=8, CUDA">'
-        f"</label> <span>{escape(baseline)}</span></p>"
-        f'<div class="wide tall"><table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"{''.join(rows)}</table></div>"
-    )
+    return ResultTable(_COLUMNS, rows, baseline)
 
 
-def _row(result: Result, workload: WorkloadResults, index: int) -> str:
-    cells = "".join(
-        f'<td class="{kind}" data-sort="{"" if value is None else escape(str(value))}">{text}</td>'
-        for (text, value), (_, kind) in zip(_cells(result, workload, index), _COLUMNS, strict=True)
-    )
+def _row(result: Result, workload: WorkloadResults, index: int) -> ResultRow:
     kind = "" if result.record.is_trusted else "doubtful" if result.record.passed else "failed"
-    trust = f'<td colspan="{len(_COLUMNS)}"><div>{escape(trust_line(result.record))}</div></td>'
-    return f'<tbody class="{kind}"><tr>{cells}</tr><tr class="trust">{trust}</tr></tbody>'
+    return ResultRow(kind, list(_cells(result, workload, index)), trust_line(result.record))
 
 
 def _cells(result: Result, workload: WorkloadResults, index: int) -> Iterator[Cell]:
     record = result.record
     language = LANGUAGE_TITLES.get(record.language or "", record.language or "")
-    host_us = record.host_overhead_us
     reference, baseline = result.over_reference, result.over_baseline
     percent = record.percent_of_copy if record.is_native else None
-    yield escape(workload.title), index
-    yield escape(result.label), result.label
-    yield escape(language), language
-    yield format_latency(record.latency_ms) if record.latency_ms and record.passed else "", record.latency_ms
+    yield Cell(workload.title, index)
+    yield Cell(result.label, result.label)
+    yield Cell(language, language)
+    yield _maybe(format_latency, record.latency_ms if record.passed else None)
     yield _maybe(format_bandwidth, result.bandwidth_gb_per_s)
     yield _maybe(format_percent, percent)
     yield _maybe(format_percent, result.percent_of_peak)
     yield _maybe(format_ratio, reference.factor if reference else None)
     yield _maybe(format_ratio, baseline.factor if baseline else None)
-    yield format_latency(host_us / 1e3) if host_us is not None else "", host_us
-    yield escape(result.mark or record.status), result.mark or record.status
+    yield _maybe(lambda us: format_latency(us / 1e3), record.host_overhead_us)
+    yield Cell(result.mark or record.status, result.mark or record.status)
 
 
 def _maybe(form: Callable[[float], str], value: float | None) -> Cell:
-    return (form(value), value) if value is not None else ("", None)
+    return Cell(form(value), value) if value is not None else Cell("")
 
 
-def trust_line(record: Record) -> str:
-    """All that says how far to trust a number, in one line; of a failure its first line."""
+def trust_line(record: TraceRecord) -> str:
+    """In one line, why to trust a number; for a failure, the first line of its log."""
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
     calls = count(record.samples, "call") if record.samples else ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -17,6 +16,25 @@ _LIGHT, _DARK = "default", "github-dark"
 _ALIASES = {".cuh": ".cu", ".h": ".cpp"}
 
 
+@dataclass(frozen=True)
+class HighlightedFile:
+    """A source file as HTML."""
+
+    path: str
+    highlighted: str
+
+
+@dataclass(frozen=True)
+class ShownSolution:
+    """What the page says of a Solution."""
+
+    name: str
+    language: str
+    author: str
+    description: str
+    files: list[HighlightedFile]
+
+
 def highlighting_css() -> str:
     """The colours of code, for light and for dark."""
     light = HtmlFormatter(style=_LIGHT).get_style_defs(".code")
@@ -24,25 +42,22 @@ def highlighting_css() -> str:
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 
 
-def sources_html(solutions: Sequence[SolutionFacts]) -> str:
-    """A folded part for each Solution."""
-    if not solutions:
-        return ""
-    parts = [
-        f"<details><summary><strong>{escape(each.name)}</strong>"
-        f" {escape(LANGUAGE_TITLES.get(each.language, each.language))}, by {escape(each.author)}</summary>"
-        f"<p>{escape(each.description or '')}</p>{''.join(map(_source_html, each.sources))}</details>"
-        for each in solutions
-    ]
-    return f'<section id="sources"><h2>Sources</h2>{"".join(parts)}</section>'
+def show_solution(solution: SolutionFacts) -> ShownSolution:
+    """The Solution with its files highlighted."""
+    return ShownSolution(
+        name=solution.name,
+        language=LANGUAGE_TITLES.get(solution.language, solution.language),
+        author=solution.author,
+        description=solution.description or "",
+        files=[HighlightedFile(source.path, _highlight(source)) for source in solution.sources],
+    )
 
 
-def _source_html(source: SourceText) -> str:
+def _highlight(source: SourceText) -> str:
     stem, dot, suffix = source.path.rpartition(".")
     name = stem + _ALIASES.get(f".{suffix}", f".{suffix}") if dot else source.path
     try:
         lexer = get_lexer_for_filename(name)
     except ClassNotFound:
         lexer = TextLexer()
-    code = highlight(source.content, lexer, HtmlFormatter(nowrap=True))
-    return f'<h4>{escape(source.path)}</h4><pre class="code wide"><code>{code}</code></pre>'
+    return str(highlight(source.content, lexer, HtmlFormatter(nowrap=True)))

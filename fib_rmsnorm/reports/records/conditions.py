@@ -1,4 +1,4 @@
-"""Under which conditions a latency was measured, in words."""
+"""The conditions of a measurement, in words."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _L2 = {True: "evicted before each call", False: "warm", None: ""}
 
 
 def condition_fields(performance: Performance) -> dict[str, str]:
-    """The timer, the cache and the device around and during the trials; what cannot be told is left out."""
+    """The timer, the cache and the device around and during the trials; what is unknown is left out."""
     ceiling, clocks = performance.ceiling, performance.clocks
     return {
         "Timer": performance.timer or "not recorded",
         "L2": joined(_L2[performance.cold_l2], _cold_proof(ceiling) if ceiling and performance.cold_l2 else ""),
         **(_clock_fields(clocks) if clocks else {}),
-        "Session": f"{performance.device_session} (numbers of one compare closer)"
+        "Session": f"{performance.device_session} (numbers of the same session can be compared more closely)"
         if performance.device_session
         else "",
     }
 
 
 def _cold_proof(ceiling: Ceiling) -> str:
-    """That an evicted copy takes longer than one in cache (if that holds its bytes) shows the eviction at work."""
+    """A copy that takes longer cold than hot shows that the eviction works (if the cache holds its bytes)."""
     if ceiling.copy_hot_ms is None:
         return ""
     return f"the copy takes {format_latency(ceiling.copy_ms)} cold, {format_latency(ceiling.copy_hot_ms)} hot"

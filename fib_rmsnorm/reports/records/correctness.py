@@ -1,4 +1,4 @@
-"""Whether a Solution was right, in words: errors, tolerances, the cases it was judged on, and distances in ULP."""
+"""Whether a Solution was correct, in words: errors, tolerances, the cases it was judged on, and distances in ULP."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel, TypeAdapter
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -14,8 +15,27 @@ from fib_rmsnorm.reports.records.record import fields
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.schema import Correctness
 
-_Case = dict[str, Any]
-_Ulp = dict[str, Any]
+
+class _Ulp(BaseModel):
+    """Distances of an output's elements from the exact answer."""
+
+    maximum: int
+    mean: float
+    histogram: dict[str, int]
+
+
+class _Case(BaseModel):
+    """A case that the Solution was judged on, as a Trace records it."""
+
+    case: str
+    max_absolute_error: float
+    mismatched: int
+    ulp: dict[str, _Ulp | None] = {}
+    """By output; None for a dtype without ULPs."""
+    reference_ulp: dict[str, _Ulp | None] = {}
+
+
+_read_cases = TypeAdapter(list[_Case]).validate_python
 
 
 def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
@@ -23,7 +43,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     extra: dict[str, Any] = dict(correctness.extra or {})
     # What others write under these names may have any form.
     tolerances = extra.pop("tolerance", {}) if is_ours else {}
-    cases: list[_Case] = extra.pop("cases", []) if is_ours else []
+    cases = _read_cases(extra.pop("cases", [])) if is_ours else []
     yield from fields(
         {
             "Largest errors": (
@@ -41,7 +61,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
         return
     groups: dict[str, list[_Case]] = {}
     for case in cases:
-        groups.setdefault(case["case"], []).append(case)
+        groups.setdefault(case.case, []).append(case)
     yield ""
     yield _cases_table(groups)
     for output in _measured_outputs(cases):
@@ -50,9 +70,9 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
 
 
 def _bound_text(rtol: float | None, atol: float | None) -> str:
-    """A Trace need not hold them; JSON has no infinite ones."""
+    """A Trace may lack them: JSON has no infinity."""
     if rtol is None or atol is None:
-        return "not recorded, so anything may have passed"
+        return "not recorded: any result may have passed"
     return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
@@ -64,8 +84,8 @@ def _cases_table(groups: dict[str, list[_Case]]) -> Table:
             (
                 name,
                 str(len(cases)),
-                f"{max(float(case['max_absolute_error']) for case in cases):.3g}",
-                str(sum(case["mismatched"] for case in cases)),
+                f"{max(case.max_absolute_error for case in cases):.3g}",
+                str(sum(case.mismatched for case in cases)),
             )
             for name, cases in groups.items()
         ),
@@ -73,18 +93,16 @@ def _cases_table(groups: dict[str, list[_Case]]) -> Table:
 
 
 def _measured_outputs(cases: list[_Case]) -> list[str]:
-    """The outputs whose distances were counted: not those of dtypes without such a notion."""
-    return list(dict.fromkeys(name for case in cases for name, ulp in case.get("ulp", {}).items() if ulp))
+    """The outputs whose distances were counted: those with a dtype that has ULPs."""
+    return list(dict.fromkeys(name for case in cases for name, ulp in case.ulp.items() if ulp))
 
 
 def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
-    """How many elements of an output are how far from the exact answer, beside what the reference reaches."""
+    """The elements of an output by their distance from the exact answer, with the reference for comparison."""
     rows: dict[str, list[_Ulp]] = {}
     for name, cases in groups.items():
-        rows[name] = [ulp for case in cases if (ulp := case.get("ulp", {}).get(output))]
-        rows[f"{name}, by the reference"] = [
-            ulp for case in cases if (ulp := case.get("reference_ulp", {}).get(output))
-        ]
+        rows[name] = [ulp for case in cases if (ulp := case.ulp.get(output))]
+        rows[f"{name}, by the reference"] = [ulp for case in cases if (ulp := case.reference_ulp.get(output))]
     rows = {name: found for name, found in rows.items() if found}
     histograms = {name: _add_up(found) for name, found in rows.items()}
     buckets = list(dict.fromkeys(bucket for histogram in histograms.values() for bucket in histogram))
@@ -95,7 +113,7 @@ def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
         (
             (
                 name,
-                str(max(ulp["maximum"] for ulp in found)),
+                str(max(ulp.maximum for ulp in found)),
                 f"{_mean(found):.3g}",
                 *(str(histograms[name][bucket]) for bucket in buckets),
             )
@@ -107,12 +125,12 @@ def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
 def _add_up(found: list[_Ulp]) -> Counter[str]:
     total: Counter[str] = Counter()
     for ulp in found:
-        total.update(ulp["histogram"])
+        total.update(ulp.histogram)
     return total
 
 
 def _mean(found: list[_Ulp]) -> float:
     """The mean over all elements, as each histogram counts them."""
-    elements = [sum(ulp["histogram"].values()) for ulp in found]
-    weighted = sum(ulp["mean"] * number for ulp, number in zip(found, elements, strict=True))
+    elements = [sum(ulp.histogram.values()) for ulp in found]
+    weighted = sum(ulp.mean * number for ulp, number in zip(found, elements, strict=True))
     return float(weighted / max(1, sum(elements)))

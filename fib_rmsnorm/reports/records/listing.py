@@ -7,102 +7,109 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from fib_rmsnorm.languages import Ability
+from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.records.rows import Row, status_of
+from fib_rmsnorm.reports.records.rows import DefinitionRow, SolutionRow, TraceRow, TracesRow, WorkloadRow, status_of
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency
 
-ABILITIES = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
+ABILITIES: dict[Ability, str] = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
 """What a language or Solution can do on a device, in words."""
 
 _SHORT_UUID = 8
 
 
-def definitions_table(rows: Iterable[Row]) -> Table:
-    """Definitions, and how much there is of each."""
+def definitions_table(rows: Iterable[DefinitionRow]) -> Table:
+    """Definitions, with the number of records of each."""
     return plain_table(
         ("definition", "op_type", "axes", ">solutions", ">workloads", ">traces"),
         (
             (
-                row["name"],
-                row["op_type"],
-                ", ".join(axis if value is None else f"{axis}={value}" for axis, value in row["axes"].items()),
-                *(str(row[kind]) for kind in ("solutions", "workloads", "traces")),
+                row.name,
+                row.op_type,
+                ", ".join(axis if value is None else f"{axis}={value}" for axis, value in row.axes.items()),
+                str(row.solutions),
+                str(row.workloads),
+                str(row.traces),
             )
             for row in rows
         ),
     )
 
 
-def solutions_table(rows: Iterable[Row]) -> Table:
-    """Solutions, what can be done with them here, and what became of their evaluations."""
+def solutions_table(rows: Iterable[SolutionRow]) -> Table:
+    """Solutions, what they can do on this machine, and how many evaluations passed."""
     return plain_table(
         ("solution", "language", "author", "definition", ">traces", ">passed", "here"),
         (
             (
-                *(row[key] for key in ("name", "language", "author", "definition")),
-                str(row["traces"]),
-                str(row["passed"]),
-                here_text(row["here"]),
+                row.name,
+                row.language,
+                row.author,
+                row.definition,
+                str(row.traces),
+                str(row.passed),
+                here_text(row.here),
             )
             for row in rows
         ),
     )
 
 
-def workloads_table(rows: Iterable[Row]) -> Table:
+def workloads_table(rows: Iterable[WorkloadRow]) -> Table:
     """Workloads, by the start of their uuids."""
     listed = list(rows)
-    length = _unique_length([row["uuid"] for row in listed])
+    length = _unique_length([row.uuid for row in listed])
     return plain_table(
         ("workload", "definition", "axes", "scalars", ">bytes moved", ">traces"),
         (
             (
-                row["uuid"][:length],
-                row["definition"],
-                assignments(row["axes"]),
-                assignments(row["scalars"]),
-                format_bytes(row["bytes_moved"]),
-                str(row["traces"]),
+                row.uuid[:length],
+                row.definition,
+                assignments(row.axes),
+                assignments(row.scalars),
+                format_bytes(row.bytes_moved),
+                str(row.traces),
             )
             for row in listed
         ),
     )
 
 
-def traces_table(rows: Iterable[Row]) -> Table:
+def traces_table(rows: Iterable[TracesRow]) -> Table:
     """Traces, summarised."""
     return plain_table(
         ("definition", "solution", "hardware", ">traces", ">workloads", "newest", "status"),
         (
             (
-                row["definition"],
-                row["solution"],
-                row["hardware"],
-                str(row["traces"]),
-                str(row["workloads"]),
-                row["newest"][:10],
-                ", ".join(f"{number} {status}" for status, number in row["statuses"].items()),
+                row.definition,
+                row.solution,
+                row.hardware,
+                str(row.traces),
+                str(row.workloads),
+                row.newest[:10],
+                ", ".join(f"{number} {status}" for status, number in row.statuses.items()),
             )
             for row in rows
         ),
     )
 
 
-def each_trace_table(rows: Iterable[Row]) -> Table:
+def each_trace_table(rows: Iterable[TraceRow]) -> Table:
     """Traces, one by one."""
     return plain_table(
         ("id", "solution", "axes", "hardware", "evaluated", "status", ">latency"),
         (
             (
-                row["id"],
-                row["solution"] or "",
-                assignments(row["axes"]),
-                row["hardware"],
-                row["timestamp"][:19].replace("T", " "),
-                row["status"],
-                "" if row["latency_ms"] is None else format_latency(row["latency_ms"]),
+                row.id,
+                row.solution or "",
+                assignments(row.axes),
+                row.hardware,
+                row.timestamp[:19].replace("T", " "),
+                row.status,
+                "" if row.latency_ms is None else format_latency(row.latency_ms),
             )
             for row in rows
         ),
@@ -110,7 +117,7 @@ def each_trace_table(rows: Iterable[Row]) -> Table:
 
 
 def overview_table(catalogue: Catalogue) -> Table:
-    """A line for each Definition: what there is of everything."""
+    """A line for each Definition with the number of its records."""
     return plain_table(
         ("definition", "solutions", "workloads", "traces"),
         (_overview_row(catalogue, name) for name in catalogue.definitions),
@@ -130,19 +137,19 @@ def _overview_row(catalogue: Catalogue, name: str) -> tuple[str, str, str, str]:
     )
 
 
-def here_line(rows: Iterable[Row]) -> str:
+def here_line(rows: Iterable[SolutionRow]) -> str:
     """How many Solutions can do what on this machine."""
-    abilities = Counter(row["here"]["ability"] for row in rows)
+    abilities = Counter(row.here.ability for row in rows)
     told = [f"{abilities[ability]} {word}" for ability, word in ABILITIES.items() if abilities[ability]]
     return f"Solutions on this machine: {', '.join(told) or 'none'}"
 
 
-def here_text(here: Row) -> str:
+def here_text(here: Readiness) -> str:
     """What can be done with a Solution on this machine: `run on cuda`, `no: triton is missing; ...`."""
-    word = ABILITIES[here["ability"]]
-    if here["ability"] in ("run", "interpret"):
-        return f"{word} on {', '.join(here['devices'])}"
-    return f"{word}: {here['note']}"
+    word = ABILITIES[here.ability]
+    if here.ability in ("run", "interpret"):
+        return f"{word} on {', '.join(here.devices)}"
+    return f"{word}: {here.note}"
 
 
 def _total(parts: Counter[str]) -> str:

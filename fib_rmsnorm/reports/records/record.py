@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table
-from fib_rmsnorm.reports.records.rows import Row, each_trace_rows, scalars_of, trace_rows
+from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.records.summaries import summarize_definition
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
@@ -63,7 +64,7 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
 
 
 def describe_solution(
-    solution: Solution, catalogue: Catalogue, here: Row, console: Console
+    solution: Solution, catalogue: Catalogue, here: Readiness, console: Console
 ) -> Iterator[RenderableType]:
     """What it is made for, how it is called, its Traces and its sources."""
     spec = solution.spec

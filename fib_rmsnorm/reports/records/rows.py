@@ -4,100 +4,165 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
+from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True)
+class DefinitionRow:
+    """A Definition, with the number of its records."""
+
+    name: str
+    op_type: str
+    axes: dict[str, int | None]
+    """Sizes; None for a variable axis."""
+    solutions: int
+    workloads: int
+    traces: int
 
 
-def definition_rows(catalogue: Catalogue) -> list[Row]:
+@dataclass(frozen=True)
+class SolutionRow:
+    """A Solution, what it can do on this machine, and how many evaluations passed."""
+
+    name: str
+    language: str
+    author: str
+    definition: str
+    here: Readiness
+    traces: int
+    passed: int
+
+
+@dataclass(frozen=True)
+class WorkloadRow:
+    """A Workload."""
+
+    uuid: str
+    definition: str
+    axes: dict[str, int]
+    scalars: dict[str, float]
+    bytes_moved: int
+    traces: int
+
+
+@dataclass(frozen=True)
+class TracesRow:
+    """The Traces of a Solution on a device model, with the number of each status."""
+
+    definition: str
+    solution: str
+    hardware: str
+    traces: int
+    statuses: dict[str, int]
+    workloads: int
+    newest: str
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """A Trace, with the id by which `show` finds it."""
+
+    id: str
+    definition: str
+    solution: str | None
+    workload: str
+    axes: dict[str, int]
+    hardware: str
+    status: str
+    latency_ms: float | None
+    timestamp: str
+
+
+def definition_rows(catalogue: Catalogue) -> list[DefinitionRow]:
     """A row for each Definition."""
     solutions = Counter(solution.definition for solution in catalogue.solutions.values())
     workloads = Counter(record.definition for record in catalogue.workloads)
     traces = Counter(trace.definition for trace in catalogue.traces)
     return [
-        {
-            "name": name,
-            "op_type": definition.op_type,
-            "axes": {axis: definition.const_axes.get(axis) for axis in definition.axes},
-            "solutions": solutions[name],
-            "workloads": workloads[name],
-            "traces": traces[name],
-        }
+        DefinitionRow(
+            name=name,
+            op_type=definition.op_type,
+            axes={axis: definition.const_axes.get(axis) for axis in definition.axes},
+            solutions=solutions[name],
+            workloads=workloads[name],
+            traces=traces[name],
+        )
         for name, definition in catalogue.definitions.items()
     ]
 
 
-def solution_rows(catalogue: Catalogue, here: Mapping[str, Row]) -> list[Row]:
+def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[SolutionRow]:
     """A row for each Solution; `here` says of each what can be done with it on this machine."""
     traces = Counter(trace.solution for trace in catalogue.traces)
     passes = Counter(trace.solution for trace in catalogue.traces if status_of(trace) == "PASSED")
     return [
-        {
-            "name": name,
-            "language": solution.spec.language.value,
-            "author": solution.author,
-            "definition": solution.definition,
-            "here": here[name],
-            "traces": traces[name],
-            "passed": passes[name],
-        }
+        SolutionRow(
+            name=name,
+            language=solution.spec.language.value,
+            author=solution.author,
+            definition=solution.definition,
+            here=here[name],
+            traces=traces[name],
+            passed=passes[name],
+        )
         for name, solution in catalogue.solutions.items()
     ]
 
 
-def workload_rows(catalogue: Catalogue) -> list[Row]:
+def workload_rows(catalogue: Catalogue) -> list[WorkloadRow]:
     """A row for each Workload."""
     traces = Counter(trace.workload.uuid for trace in catalogue.traces)
     return [
-        {
-            "uuid": record.workload.uuid,
-            "definition": record.definition,
-            "axes": record.workload.axes,
-            "scalars": scalars_of(record),
-            "bytes_moved": bytes_moved(catalogue.definitions[record.definition], record.workload),
-            "traces": traces[record.workload.uuid],
-        }
+        WorkloadRow(
+            uuid=record.workload.uuid,
+            definition=record.definition,
+            axes=record.workload.axes,
+            scalars=scalars_of(record),
+            bytes_moved=bytes_moved(catalogue.definitions[record.definition], record.workload),
+            traces=traces[record.workload.uuid],
+        )
         for record in catalogue.workloads
     ]
 
 
-def trace_rows(traces: Iterable[Trace]) -> list[Row]:
-    """A row for each Solution on each device model, with what became of its evaluations."""
+def trace_rows(traces: Iterable[Trace]) -> list[TracesRow]:
+    """A row for each Solution on each device model, with the number of each status."""
     groups: dict[tuple[str, str, str], list[Trace]] = {}
     for trace in traces:
         groups.setdefault((trace.definition, trace.solution or "", hardware_of(trace)), []).append(trace)
     return [
-        {
-            "definition": definition,
-            "solution": solution,
-            "hardware": hardware,
-            "traces": len(mine),
-            "statuses": dict(Counter(map(status_of, mine)).most_common()),
-            "workloads": len({trace.workload.uuid for trace in mine}),
-            "newest": max(map(timestamp_of, mine)),
-        }
+        TracesRow(
+            definition=definition,
+            solution=solution,
+            hardware=hardware,
+            traces=len(mine),
+            statuses=dict(Counter(map(status_of, mine)).most_common()),
+            workloads=len({trace.workload.uuid for trace in mine}),
+            newest=max(map(timestamp_of, mine)),
+        )
         for (definition, solution, hardware), mine in groups.items()
     ]
 
 
-def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
+def each_trace_rows(traces: Iterable[Trace]) -> list[TraceRow]:
     """A row for each Trace, with the id by which `show` finds it."""
     return [
-        {
-            "id": trace_id(trace),
-            "definition": trace.definition,
-            "solution": trace.solution,
-            "workload": trace.workload.uuid,
-            "axes": trace.workload.axes,
-            "hardware": hardware_of(trace),
-            "status": status_of(trace),
-            "latency_ms": latency_ms_of(trace),
-            "timestamp": timestamp_of(trace),
-        }
+        TraceRow(
+            id=trace_id(trace),
+            definition=trace.definition,
+            solution=trace.solution,
+            workload=trace.workload.uuid,
+            axes=trace.workload.axes,
+            hardware=hardware_of(trace),
+            status=status_of(trace),
+            latency_ms=latency_ms_of(trace),
+            timestamp=timestamp_of(trace),
+        )
         for trace in traces
     ]
 

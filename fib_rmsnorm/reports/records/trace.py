@@ -59,7 +59,7 @@ def _title(trace: Trace, evaluation: Evaluation) -> Text:
 
 
 def _age(trace: Trace, catalogue: Catalogue) -> str:
-    """Whether what was evaluated is what is there now."""
+    """Whether the Solution has changed since it was evaluated."""
     solution = catalogue.solutions.get(trace.solution or "")
     recorded = trace.evaluation.solution_sha256 if trace.evaluation else None
     if solution is None:

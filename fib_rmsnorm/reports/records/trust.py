@@ -1,4 +1,4 @@
-"""A Performance as a sceptic reads it: the number, what bounds it, how it was taken, and all that speaks against it."""
+"""A Performance for a skeptical reader: doubts, the number, what bounds it, and how it was measured."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
     format_bytes,
+    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -22,13 +23,13 @@ from fib_rmsnorm.schema import KernelLaunch, Performance
 
 _STOPPED = {
     "interval": "until the median was known within 1%",
-    "budget": "until the time was spent",
-    "iterations": "as many as were asked for",
+    "budget": "until the time budget was spent",
+    "iterations": "as many as requested",
 }
 
 
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
-    """Doubts first, then a fact a line; what the record does not say is left out."""
+    """Doubts first, then one fact per line; unknown facts are left out."""
     for reason in performance.suspect:
         yield Text.assemble(("SUSPECT", "bold red"), (f": {harmless(reason)}", "red"))
     if performance.suspect:
@@ -51,7 +52,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
     p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
     told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
     if low_ms is not None and high_ms is not None:
-        either_side = f", ±{50 * (high_ms - low_ms) / latency_ms:.1f}%" if latency_ms else ""
+        either_side = f", ±{format_half_width(low_ms, high_ms, latency_ms)}" if latency_ms else ""
         told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
     if performance.interpreted:
         told.append("interpreted: no measure of the kernel")

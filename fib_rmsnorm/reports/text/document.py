@@ -1,10 +1,9 @@
-"""A text of headings, paragraphs and tables, in each form it is wanted in."""
+"""A text of headings, paragraphs and tables, as plain text, as Markdown or on a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from textwrap import fill
 from typing import TypeAlias
 
@@ -64,21 +63,6 @@ def _markdown(part: Part) -> str:
     if isinstance(part, Heading):
         return f"{'#' * (part.level + 1)} {part.text}"
     return part if isinstance(part, str) else part.text
-
-
-def as_html(parts: Iterable[Part]) -> str:
-    """HTML, for a part of a page; its highest heading is of level 2."""
-    return "\n".join(_html(part) for part in parts)
-
-
-def _html(part: Part) -> str:
-    if isinstance(part, Grid):
-        return part.as_html()
-    if isinstance(part, Heading):
-        return f"<h{part.level + 1}>{escape(part.text)}</h{part.level + 1}>"
-    if isinstance(part, Doubt):
-        return f'<p class="doubt">{escape(part.text)}</p>'
-    return f"<p>{escape(part)}</p>"
 
 
 def print_parts(parts: Iterable[Part], console: Console) -> None:

@@ -50,5 +50,5 @@ def _make_styles() -> dict[tuple[str, ...], Style]:
 
 
 def harmless(text: str) -> str:
-    """Text whose control characters are shown rather than obeyed; colours of compilers' logs are left out."""
+    """Text with its control characters shown instead of obeyed; colors of compiler logs are removed."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", re.sub(r"\x1b\[[\d;]*m", "", text).replace("\r\n", "\n"))

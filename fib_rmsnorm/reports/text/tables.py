@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import cast
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -134,19 +133,3 @@ class Grid:
         names = [column.removeprefix(">") for column in self.columns]
         rules = ["---:" if column.startswith(">") else "---" for column in self.columns]
         return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, rules, *self.rows))
-
-    def as_html(self) -> str:
-        """An HTML table in a box that scrolls where the screen is narrow."""
-        classes = ["number" if column.startswith(">") else "" for column in self.columns]
-        head = "".join(
-            f'<th class="{kind}">{escape(column.removeprefix(">"))}</th>'
-            for column, kind in zip(self.columns, classes, strict=True)
-        )
-        body = "".join(
-            "<tr>"
-            + "".join(f'<td class="{kind}">{escape(cell)}</td>' for cell, kind in zip(row, classes, strict=True))
-            + "</tr>"
-            for row in self.rows
-        )
-        title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        return f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

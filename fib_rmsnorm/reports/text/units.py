@@ -19,6 +19,14 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
+def format_half_width(low: float, high: float, middle: float) -> str:
+    """Half an interval's width relative to the value in it: `0.8%`.
+
+    A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
+    """
+    return f"{50 * (max(high, middle) - min(low, middle)) / middle:.1f}%"
+
+
 def format_bytes(number: float) -> str:
     """A size with three significant digits: `512 B`, `16.4 kB`, `151 GB` (powers of 1000)."""
     for unit in ("B", "kB", "MB", "GB", "TB"):

@@ -50,9 +50,9 @@ CHECK = """
 x = torch.empty(4, 1024, dtype=torch.float16)
 session = Session("sm_80")
 [launch] = session.call(entry, (x, x))
-assert (launch.kernel, launch.grid, launch.block) == (0, (4, 1, 1), (128, 1, 1)), launch
+assert (launch.kernel_number, launch.grid, launch.block) == (0, (4, 1, 1), (128, 1, 1)), launch
 [again] = session.call(entry, (torch.empty(6, 1024, dtype=torch.float16),) * 2)
-assert (again.kernel, again.grid) == (0, (6, 1, 1)), again
+assert (again.kernel_number, again.grid) == (0, (6, 1, 1)), again
 [kernel] = session.kernels
 assert kernel.arch == "sm_80" and kernel.binary[:4] == b"\\x7fELF", kernel
 assert not torch.cuda.is_initialized()
@@ -77,12 +77,12 @@ def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> N
 PTX_CHECK = """
 from unittest import mock
 from fib_rmsnorm.inspection.machine_code import resources
-from fib_rmsnorm.inspection.ahead_of_time.compilation import Compiled, read_codes
+from fib_rmsnorm.inspection.ahead_of_time.compilation import CompiledSolution, read_codes
 x = torch.empty(4, 1024, dtype=torch.float16)
 session = Session("sm_80")
 with mock.patch.object(resources, "find_cuobjdump", lambda: None):
     session.call(entry, (x, x))
-    [code] = read_codes(Compiled(session.kernels, [], ptx=session.ptx))
+    [code] = read_codes(CompiledSolution(session.kernels, [], ptx=session.ptx))
 print(code.source, *sorted((access.does, access.bytes) for access in code.accesses))
 """
 

@@ -94,7 +94,10 @@ def test_launches_that_follow_the_device(arch, blocks, tmp_path):
     assert compiled.notes == []
     names = [kernel.kernel for kernel in compiled.kernels]
     told = [
-        [(names[one.kernel].strip("_Zi0123456789"), one.grid, one.block, one.dynamic_shared_bytes) for one in each]
+        [
+            (names[one.kernel_number].strip("_Zi0123456789"), one.grid, one.block, one.dynamic_shared_bytes)
+            for one in each
+        ]
         for each in compiled.launches
     ]
     assert told == [

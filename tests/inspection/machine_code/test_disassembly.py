@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.machine_code.disassembly import Access, parse_sass
+from fib_rmsnorm.inspection.facts import Access
+from fib_rmsnorm.inspection.machine_code.disassembly import parse_sass
 from fib_rmsnorm.inspection.machine_code.host_code import read_functions
 from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
 from fib_rmsnorm.inspection.machine_code.resources import find_cuobjdump, read_code
@@ -59,7 +60,7 @@ def test_every_kernel_is_found_by_its_name(codes):
 @pytest.mark.parametrize(("kernel", "width"), [("copy16", 16), ("copy2", 2), ("widen", 2)])
 def test_the_width_of_a_load(codes, kernel, width):
     (load,) = [access for access in codes[kernel].accesses if access.does == "load"]
-    assert load == Access("load", width, 1, in_loop=False)
+    assert load == Access(does="load", bytes=width, count=1, in_loop=False)
 
 
 def test_the_width_of_a_store(codes):

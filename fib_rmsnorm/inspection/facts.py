@@ -1,0 +1,143 @@
+"""The facts of compiled code, one model for each, from the process that compiles to the report.
+
+Compilers run code of the Solution, so what their process answers is validated again where it arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+from fib_rmsnorm.machine.occupancy import Occupancy
+
+Direction = Literal["load", "store"]
+Size = tuple[PositiveInt, PositiveInt, PositiveInt]
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Access(_Fact):
+    """Equal instructions that read or write global memory."""
+
+    does: Direction
+    bytes: int
+    """Of a thread, by one instruction."""
+    count: int
+    in_loop: bool
+    """Whether they are executed again and again; the code does not say how often."""
+
+
+class Code(_Fact):
+    """One kernel's instructions."""
+
+    instructions: dict[str, int]
+    """How many there are of each kind; kinds that do not occur are left out."""
+    accesses: tuple[Access, ...]
+    loops: int
+    source: Literal["SASS", "PTX"]
+
+
+class Kernel(_Fact):
+    """The resources of one kernel, compiled for one architecture; None where they could not be read."""
+
+    kernel: str
+    arch: str
+    registers: int | None = None
+    """Of a thread."""
+    spill_bytes: int | None = None
+    """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
+    shared_bytes: int | None = None
+    """Of a block."""
+
+
+class KernelBinary(Kernel):
+    """A kernel and its cubin, which stays in the process that compiled it."""
+
+    binary: bytes | None = Field(default=None, exclude=True, repr=False)
+    """Other kernels may share it."""
+
+    def without_binary(self, name: str | None = None) -> Kernel:
+        """What leaves the process, under another name if one is given."""
+        return Kernel(**{**self.model_dump(), "kernel": name or self.kernel})
+
+
+class InspectedKernel(Kernel):
+    """A kernel and its instructions, if a disassembler was found."""
+
+    code: Code | None
+
+
+class Launch(_Fact):
+    """One launch of a kernel."""
+
+    kernel_number: NonNegativeInt
+    """The kernel's position among those that were compiled."""
+    grid: Size
+    block: Size
+    dynamic_shared_bytes: NonNegativeInt = 0
+    """Shared memory asked for at the launch, beyond what the kernel's resources say."""
+
+
+class HostFunction(_Fact):
+    """A function of the host that works on vectors."""
+
+    name: str
+    isa: str
+    vector_bytes: int
+    """Width of the widest registers it uses."""
+    instructions: dict[str, int]
+
+
+class Traffic(_Fact):
+    """Memory transactions per row: requests of warps, and the sectors of 32 bytes that they ask for."""
+
+    load_requests_per_row: float
+    load_sectors_per_row: float
+    store_requests_per_row: float
+    store_sectors_per_row: float
+
+
+class ExplainedLaunch(Launch):
+    """A launch on a Workload, and what it means for a GPU."""
+
+    axes: dict[str, int]
+    kernel: str
+    occupancy: Occupancy | None
+    waves: float | None
+    """None if a block does not fit, or its occupancy is unknown."""
+    traffic: Traffic | None
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+class Work(_Fact):
+    """What a Definition asks for on a Workload, whoever computes it."""
+
+    axes: dict[str, int]
+    flops: int | None
+    bytes_moved: int
+    flops_per_byte: float | None
+    least_sectors_per_row: float | None
+
+
+class Explanation(_Fact):
+    """Everything `fib-rmsnorm explain` says of a Solution."""
+
+    solution: str
+    definition: str
+    language: str
+    arch: str | None
+    """None for host code, like the next two."""
+    chip: str | None
+    multiprocessors: int | None
+    kernels: tuple[InspectedKernel, ...]
+    launches: tuple[ExplainedLaunch, ...]
+    functions: tuple[HostFunction, ...]
+    work: tuple[Work, ...]
+    notes: tuple[str, ...]
