@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BATCH_SIZES ?= 1,8,32,128,512
 
-.PHONY: bench test check fix setup clean
+.PHONY: bench test slow check fix setup clean
 
 bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
@@ -13,13 +13,17 @@ bench: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
+# What `make test` leaves out, because it takes minutes.
+slow: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --slow -m slow
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/generate_docs.py --check
-	$(BIN)/fib-rmsnorm validate
+	$(BIN)/fib-rmsnorm validate --published
 
 fix: $(READY)
 	$(BIN)/ruff format .

@@ -32,17 +32,18 @@ class Validation:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def validate(root: Path) -> Validation:
+def validate(root: Path, *, published_only: bool = False) -> Validation:
     """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
 
-    What refers to a folder that is missing is not checked. Raises InputError if `root` is no dataset at all.
+    With `published_only`, Traces that somebody benched are left out. What refers to a folder that is missing is not
+    checked. Raises InputError if `root` is no dataset at all.
     """
     if not root.is_dir():
         raise InputError(f"{root} is no folder" if root.exists() else f"no such folder: {root}")
     missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
     if len(missing) == len(FOLDERS):
         raise InputError(f"{root} is no dataset: it has none of {', '.join(f'{name}/' for name in FOLDERS)}")
-    dataset = Dataset.read(root)
+    dataset = Dataset.read(root, published_only=published_only)
     findings = [
         *(
             Finding("note", f"{folder}/", None, "is not there: what refers to it is not checked")
