@@ -132,7 +132,7 @@ def bench_until_killed(registry: Registry, output: Path, moments: random.Random,
 
 
 def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
-    bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=4)
+    bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=2)
 
 
 @pytest.mark.slow
