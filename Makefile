@@ -5,7 +5,7 @@ READY := .venv/.ready
 BATCH_SIZES ?= 1,8,32,128,512
 CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
-.PHONY: bench test check fix setup clean
+.PHONY: bench test slow check fix setup clean
 
 bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
@@ -13,6 +13,10 @@ bench: $(READY)
 # A file's tests share what they set up, so one worker runs them all.
 test: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+# What `make test` leaves out, because it takes minutes.
+slow: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --slow -m slow
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -22,7 +26,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/generate_docs.py --check
-	$(BIN)/fib-rmsnorm validate
+	$(BIN)/fib-rmsnorm validate --published
 
 fix: $(READY)
 	$(BIN)/ruff format .

@@ -53,3 +53,23 @@ def surroundings(tmp_path_factory):
 def registry(tmp_path: Path):
     """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions."""
     return make_registry(tmp_path / "registry")
+
+
+class Clock:
+    """Stands in for the module `time` where a test decides how long things take."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from support.paths import PUBLISHED, REPOSITORY
 
 
 def test_best_by_batch_names_a_winner_for_each_batch():
-    example = ROOT / "docs" / "examples" / "best_by_batch.py"
+    example = REPOSITORY / "docs" / "examples" / "best_by_batch.py"
     result = subprocess.run(
-        [sys.executable, example, ROOT / "traces"], check=True, capture_output=True, text=True, cwd=ROOT
+        [sys.executable, example, PUBLISHED], check=True, capture_output=True, text=True, cwd=REPOSITORY
     )
     lines = [line for line in result.stdout.splitlines() if line.startswith("NVIDIA H200 (cupti)  rmsnorm_d4096")]
     assert len(lines) == 8 and lines[0].endswith(" us")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
 from support.kernels import add_kernels, read_kernels
+from support.paths import REPOSITORY
 from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry
 
 # flashinfer, which upstream imports, calls what its own dependencies have deprecated.
@@ -50,6 +53,17 @@ def test_upstream_loads_the_registry_after_a_bench(trace_set):
         ("wrong_v1", 8): "INCORRECT_NUMERICAL",
     }
     assert found[CPP, 1].performance.latency_ms > 0
+
+
+def test_upstream_loads_this_repository_with_its_published_traces(tmp_path):
+    from flashinfer_bench.data import TraceSet
+
+    for folder in ("definitions", "solutions", "workloads", "traces/published"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    loaded = TraceSet.from_path(str(tmp_path))
+    for definition, traces in loaded.traces.items():
+        assert {trace.solution for trace in traces} <= {each.name for each in loaded.solutions[definition]}
+    assert {trace.evaluation.environment.hardware for trace in loaded.traces["rmsnorm_d4096"]} == {"NVIDIA H200"}
 
 
 def test_upstream_loads_a_trace_of_every_status():

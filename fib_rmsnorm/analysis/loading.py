@@ -14,7 +14,7 @@ from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.registry.layout import find_root, is_registry
+from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
 
 _SUFFIXES = (".json", ".jsonl")
 
@@ -145,6 +145,6 @@ def read_items(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, byte
 
 
 def _author_by_path(path: Path) -> str | None:
-    """`traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions."""
+    """`traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions, unless they are of several."""
     parts = path.parts
-    return parts[-3] if len(parts) > 3 and parts[-4] == "traces" else None
+    return parts[-3] if len(parts) > 3 and parts[-4] == "traces" and parts[-3] != PUBLISHED else None

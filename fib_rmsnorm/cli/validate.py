@@ -15,6 +15,10 @@ def command(
         Path | None,
         typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry."),
     ] = None,
+    published: Annotated[
+        bool,
+        typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
@@ -26,7 +30,7 @@ def command(
         from fib_rmsnorm.reports.text.console import stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
-        validation = validate(folder or find_root())
+        validation = validate(folder or find_root(), published_only=published)
     if json:
         typer.echo(validation_json(validation))
     else:

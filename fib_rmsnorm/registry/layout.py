@@ -14,6 +14,9 @@ from fib_rmsnorm.errors import InputError
 
 ROOT_VARIABLE = "FIB_RMSNORM_ROOT"
 FOLDERS = ("definitions", "solutions", "workloads", "traces")
+PUBLISHED = "published"
+"""Stands in an author's place under traces/, for Traces of all authors that come with the registry. No command writes
+there, so nothing that somebody benches changes them."""
 TUNING = "tuning"
 """The folder of tuning Traces, outside the folders that dataset loaders read."""
 
@@ -61,6 +64,11 @@ class Layout:
         """Folder of Traces."""
         return self.root / "traces"
 
+    @property
+    def published(self) -> Path:
+        """Folder of the Traces that come with the registry."""
+        return self.traces / PUBLISHED
+
     def definition(self, op_type: str, name: str) -> Path:
         """Path of a Definition's JSON."""
         return self.definitions / check_name(op_type, "op_type") / f"{check_name(name, 'definition')}.json"
@@ -71,12 +79,16 @@ class Layout:
 
     def workload_file(self, op_type: str, definition: str) -> Path:
         """Path of a Definition's Workloads."""
-        return self.workloads / check_name(op_type, "op_type") / f"{check_name(definition, 'definition')}.jsonl"
+        return _records_file(self.workloads, op_type, definition)
 
     def trace_file(self, author: str, op_type: str, definition: str) -> Path:
         """Path of the Traces of one author's Solutions for a Definition."""
         folder = self._by_author(self.traces, author, op_type, definition)
         return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
+
+    def published_file(self, op_type: str, definition: str) -> Path:
+        """Path of the published Traces of a Definition."""
+        return _records_file(self.published, op_type, definition)
 
     def tuning_file(self, author: str, op_type: str, definition: str, name: str) -> Path:
         """Path of the Traces that `tune` measured."""
@@ -88,12 +100,20 @@ class Layout:
         return sorted(self.root.glob(f"{TUNING}/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
 
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
+        if author == PUBLISHED:
+            raise InputError(
+                f"no author can be named {PUBLISHED!r}: traces/{PUBLISHED}/ holds the Traces of all authors"
+            )
         return (
             folder
             / check_name(author, "author")
             / check_name(op_type, "op_type")
             / check_name(definition, "definition")
         )
+
+
+def _records_file(folder: Path, op_type: str, definition: str) -> Path:
+    return folder / check_name(op_type, "op_type") / f"{check_name(definition, 'definition')}.jsonl"
 
 
 def is_registry(folder: Path) -> bool:

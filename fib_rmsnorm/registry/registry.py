@@ -72,8 +72,9 @@ class Registry:
         ]
 
     def traces(self) -> list[Trace]:
-        """All Traces; those of one file are in order of time."""
-        return [trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)]
+        """All Traces, oldest first."""
+        found = [trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)]
+        return sorted(found, key=lambda trace: trace.evaluation.timestamp if trace.evaluation else "")
 
     def write_definition(self, definition: Definition) -> Path:
         """Write a Definition and return its path."""

@@ -13,35 +13,34 @@ from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.analysis.ulp_histogram import read_ulps
 from fib_rmsnorm.reports.charts import make_charts
+from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace, upstream_trace
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def charts(*sources: Path):
-    found = load_traces(list(sources), ROOT, warn=print)
+    found = load_traces(list(sources), REPOSITORY, warn=print)
     results = find_results(split(found.records), found.solutions)
-    definitions = read_definitions({section.definition for section in results}, [ROOT])
+    definitions = read_definitions({section.definition for section in results}, [REPOSITORY])
     (findings,) = analyze(results, definitions)
     ulps = read_ulps(result.record for result in findings.results.results)
     return {chart.name: chart for chart in make_charts(findings, ulps)}
 
 
 @pytest.fixture(scope="module")
-def committed():
-    return charts(ROOT / "traces")
+def published():
+    return charts(PUBLISHED)
 
 
 def series(chart, name):
     return next(each for each in chart.series if each.name == name)
 
 
-def test_the_committed_traces_give_every_chart(committed):
-    assert set(committed) == {"latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
+def test_the_published_traces_give_every_chart(published):
+    assert set(published) == {"latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
 
 
-def test_latency_stands_beside_the_copy_and_the_peak(committed):
-    chart = committed["latency"]
+def test_latency_stands_beside_the_copy_and_the_peak(published):
+    chart = published["latency"]
     copy, peak = series(chart, "a copy of the same bytes"), series(chart, "the bytes at the peak")
     kernel = series(chart, "rmsnorm_cuda_vec16_v1")
     assert [point.x for point in kernel.points] == [1, 8, 32, 128, 512, 4096, 16384, 65536]
@@ -50,23 +49,23 @@ def test_latency_stands_beside_the_copy_and_the_peak(committed):
     assert peak.points[-1].y < copy.points[-1].y
 
 
-def test_no_kernel_is_above_the_roof(committed):
-    chart = committed["roofline"]
+def test_no_kernel_is_above_the_roof(published):
+    chart = published["roofline"]
     roof = series(chart, "roof: memory, then arithmetic").points
     slope = roof[1].y / roof[1].x
     kernels = [each for each in chart.series if each.kind == "line"]
     assert kernels and all(point.y <= slope * point.x for each in kernels for point in each.points)
 
 
-def test_shares_of_ulp_add_up(committed):
-    for each in committed["ulp"].series:
+def test_shares_of_ulp_add_up(published):
+    for each in published["ulp"].series:
         assert sum(point.y for point in each.points) == pytest.approx(1)
 
 
-def test_a_suspect_point_says_so(committed):
+def test_a_suspect_point_says_so(published):
     name = "rmsnorm_python_torch_compile_v1"
-    suspects = [r.axes_text for r in load(ROOT / "traces") if r.solution == name and r.suspect]
-    points = series(committed["latency"], name).points
+    suspects = [r.axes_text for r in load(PUBLISHED) if r.solution == name and r.suspect]
+    points = series(published["latency"], name).points
     assert [point.note for point in points if "SUSPECT" in point.note] == [f"{axes}, SUSPECT" for axes in suspects]
 
 

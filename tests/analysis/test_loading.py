@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.errors import InputError
+from support.paths import PUBLISHED
 from support.trace_json import lines, trace, upstream_trace
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -79,18 +78,19 @@ def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_pa
 
 
 def test_the_registry_tells_authors_and_languages():
-    records = load(ROOT / "traces" / "baseline")
-    known = {record.solution: (record.author, record.language) for record in records}
+    known = {record.solution: (record.author, record.language) for record in load(PUBLISHED)}
     assert known["rmsnorm_python_torch_v1"] == ("baseline", "python")
-    assert len(load(ROOT)) > len(records)
+    assert known["rmsnorm_cuda_vec16_v1"] == ("fib-rmsnorm", "cuda")
 
 
 def test_the_default_is_the_registry_at_hand(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "traces", tmp_path / "traces")
+    shutil.copytree(PUBLISHED, tmp_path / "traces" / "published")
     (tmp_path / "definitions").mkdir()
     (tmp_path / "solutions").mkdir()
     monkeypatch.chdir(tmp_path / "traces")
-    assert len(load()) == len(load(ROOT))
+    records = load()
+    assert len(records) == len(load(PUBLISHED))
+    assert {record.author for record in records} == {None}, "the folder of published Traces is no author"
 
 
 def test_both_layouts_of_upstream_are_read(tmp_path):

@@ -15,7 +15,13 @@ def kernels():
     return {name: kernel.solution(DEFINITION) for name, kernel in found.items() if kernel.language in ("cpp", "cuda")}
 
 
-def test_an_equal_build_is_taken_from_the_cache(kernels, tmp_path):
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    """A cache that the tests of this file share."""
+    return tmp_path_factory.mktemp("builds")
+
+
+def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)
     written = built.binary.stat().st_mtime_ns
@@ -24,10 +30,7 @@ def test_an_equal_build_is_taken_from_the_cache(kernels, tmp_path):
     assert callable(load_native(built.binary, "run"))
     assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
 
-
-def test_other_sources_are_another_build(kernels, tmp_path):
-    solution = kernels["cpp_header_in_a_folder"]
-    built = build_native(solution, tmp_path)
+    # Other sources are another build.
     header = next(source for source in solution.sources if source.path == "norm/row.h")
     edited = solution.model_copy(
         update={
@@ -38,6 +41,7 @@ def test_other_sources_are_another_build(kernels, tmp_path):
         }
     )
     assert build_native(edited, tmp_path).binary != built.binary
+    assert len([*(tmp_path / "native").iterdir()]) == 2
 
 
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):
@@ -61,14 +65,14 @@ def test_cuda_that_does_not_compile_is_found_without_a_gpu(kernels, tmp_path):
 
 
 @needs_nvcc
-def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, tmp_path):
-    built = build_native(kernels["cuda_illegal_address"], tmp_path, arch="9.0")
+def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, builds):
+    built = build_native(kernels["cuda_two_kernels"], builds, arch="9.0")
     assert "sm_90" in built.log
     assert "registers" in built.log
 
 
 @needs_nvcc
-def test_without_a_disassembler_cuda_tells_its_ptx(kernels, tmp_path):
+def test_without_a_disassembler_cuda_tells_its_ptx(kernels, builds):
     from unittest import mock
 
     from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_launches, read_codes
@@ -78,7 +82,7 @@ def test_without_a_disassembler_cuda_tells_its_ptx(kernels, tmp_path):
 
     definition = RmsNorm().define(4096)
     workloads = generate_workloads(definition, [8])
-    compiled = compile_launches(kernels["cuda_two_kernels"], definition, workloads, "sm_90", tmp_path)
+    compiled = compile_launches(kernels["cuda_two_kernels"], definition, workloads, "sm_90", builds)
     with mock.patch.object(resources, "find_cuobjdump", lambda: None):
         told = read_codes(compiled)
     assert len(told) == 2

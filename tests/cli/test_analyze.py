@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace, upstream_trace
 
-ROOT = Path(__file__).resolve().parents[2]
+H100 = REPOSITORY / "docs" / "data" / "h100.jsonl"
 BATCHES = (1, 8, 128, 4096, 65536)
 
 
@@ -16,8 +16,8 @@ def flat(outcome) -> str:
     return " ".join(outcome.out.split())
 
 
-def test_the_committed_traces_answer_the_four_questions(fib):
-    said = flat(fib("analyze", ROOT / "traces"))
+def test_the_published_traces_answer_the_four_questions(fib):
+    said = flat(fib("analyze", PUBLISHED))
     assert "1.00 FLOP per byte at batch=65536. Counted: 4 operations an element" in said
     assert "The ridge point of this device is 13.9 FLOP per byte" in said
     assert "it is memory-bound, 14 times off the ridge" in said
@@ -28,16 +28,16 @@ def test_the_committed_traces_answer_the_four_questions(fib):
 
 def test_more_than_the_peak_is_explained(fib):
     """An H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written."""
-    said = flat(fib("analyze", ROOT / "docs/data/h100.jsonl"))
+    said = flat(fib("analyze", H100))
     assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: up to 50% of the bytes stay in L2 batch=16384", said)
     assert "it may be over 100%" in said
-    assert "it may be over 100%" in flat(fib("analyze", ROOT / "docs/data/h100.jsonl", "--batch-sizes", "4096"))
-    assert "Of peak: over 100% where" in flat(fib("report", ROOT / "docs/data/h100.jsonl"))
-    assert "Of peak: over 100% where" not in flat(fib("report", ROOT / "traces"))
+    assert "it may be over 100%" in flat(fib("analyze", H100, "--batch-sizes", "4096"))
+    assert "Of peak: over 100% where" in flat(fib("report", H100))
+    assert "Of peak: over 100% where" not in flat(fib("report", PUBLISHED))
 
 
 def test_json_has_the_numbers(fib):
-    (section,) = json.loads(fib("analyze", ROOT / "traces", "--json").out)
+    (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
     assert section["ridge_flops_per_byte"] > 10
     assert section["workloads"][0]["bound_by"] == "launch"
     crossover = section["scaling"][0]["crossover"]
@@ -46,9 +46,9 @@ def test_json_has_the_numbers(fib):
 
 def test_markdown(fib, tmp_path):
     target = tmp_path / "analysis.md"
-    assert fib("analyze", ROOT / "traces", "--output", target).code == 0
+    assert fib("analyze", PUBLISHED, "--output", target).code == 0
     assert "### How does it scale?" in target.read_text()
-    refused = fib("analyze", ROOT / "traces", "--json", "--output", target)
+    refused = fib("analyze", PUBLISHED, "--json", "--output", target)
     assert (refused.code, refused.err) == (
         2,
         f"fib-rmsnorm: --json conflicts with --output {target}: .md asks for Markdown\n",

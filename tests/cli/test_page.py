@@ -16,9 +16,9 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.reports.page.page_results import trust_line
 from fib_rmsnorm.reports.text.units import format_latency
+from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace
 
-ROOT = Path(__file__).resolve().parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 # Clicks as a reader would, and leaves what it sees in the page.
@@ -59,9 +59,9 @@ document.body.append(Object.assign(document.createElement("pre"), { id: "said", 
 
 @pytest.fixture
 def page(fib, tmp_path):
-    """The page of the committed Traces."""
+    """The page of the published Traces."""
     path = tmp_path / "report.html"
-    outcome = fib("report", ROOT / "traces", "--output", path)
+    outcome = fib("report", PUBLISHED, "--output", path)
     assert outcome.code == 0, outcome.err
     return path
 
@@ -88,7 +88,7 @@ def test_in_a_browser(page, width, dark):
     said = try_in_browser(page, width, dark=dark)
     assert said["errors"] == []
     assert said["charts"] == 6 and said["drawn"]
-    latencies = sorted(record.latency_ms for record in load(ROOT / "traces"))
+    latencies = sorted(record.latency_ms for record in load(PUBLISHED))
     assert (said["ascending"], said["descending"]) == (format_latency(latencies[0]), format_latency(latencies[-1]))
     assert said["unknownLast"] == ""
     assert said["filtered"] == ["rmsnorm_cuda_vec16_v1"]
@@ -105,7 +105,7 @@ def test_the_page_needs_no_network(page):
 
 def test_every_number_has_its_trust_line_and_every_kernel_its_source(page):
     text = page.read_text()
-    records = load(ROOT / "traces")
+    records = load(PUBLISHED)
     assert text.count('<tr class="trust">') == len(records)
     for record in records:
         for part in (f"cupti · {record.samples} calls in {record.trials} trials", *record.suspect):
@@ -126,13 +126,13 @@ def test_what_strangers_write_is_shown_and_not_obeyed(fib, tmp_path):
 
 def test_jinja2_is_imported_only_to_make_the_page():
     check = "import sys; from fib_rmsnorm.reports import page; assert 'jinja2' not in sys.modules"
-    subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
 
 
 def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
     pytest.importorskip("matplotlib")
     for folder in ("one", "two"):
-        outcome = fib("report", ROOT / "traces", "--plots", tmp_path / folder, "--format", "csv")
+        outcome = fib("report", PUBLISHED, "--plots", tmp_path / folder, "--format", "csv")
         assert outcome.code == 0 and "Wrote 12 charts" in outcome.err
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names[0] == "rmsnorm-d4096-on-nvidia-h200-cupti-1980-mhz-cold-l2-bandwidth.png" and len(names) == 12
@@ -142,5 +142,5 @@ def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
 
 def test_without_matplotlib_it_says_what_to_install(fib, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    outcome = fib("report", ROOT / "traces", "--plots", tmp_path)
+    outcome = fib("report", PUBLISHED, "--plots", tmp_path)
     assert outcome.code == 2 and "pip install 'fib-rmsnorm[plots]'" in outcome.err

@@ -14,12 +14,14 @@ from support.full_registry import (
     CUDA_TRACES,
     DEFINITION,
     DEFINITION_FILE,
+    PUBLISHED_TRACES,
     PYTHON,
     PYTHON_FILE,
     PYTHON_FOLDER,
     PYTHON_TRACES,
     WORKLOAD_FILE,
     make_trace,
+    publish,
 )
 from support.record_faults import edit, errors_of
 
@@ -109,6 +111,25 @@ def test_traces_without_the_authors_folder_are_as_good(fib, full_registry):
     Path("traces/norm").mkdir()
     shutil.move(CUDA_TRACES, "traces/norm")
     assert errors_of(fib("validate")) == []
+
+
+def test_published_traces_are_of_any_author(fib, full_registry):
+    publish(full_registry)
+    outcome = fib("validate")
+    assert (outcome.code, outcome.lines[-1]) == (0, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces")
+    Path("traces/published/other").mkdir()
+    shutil.move(PUBLISHED_TRACES, "traces/published/other")
+    assert errors_of(fib("validate")) == [
+        f"traces/published/other/{DEFINITION}.jsonl: error: does not lie where its content says: {PUBLISHED_TRACES}"
+    ]
+
+
+def test_what_was_benched_here_can_be_left_out(fib, full_registry):
+    publish(full_registry)
+    Path(CUDA_TRACES).write_text('{"of": "a kernel that is gone"}\n')
+    assert fib("validate").code == 1
+    outcome = fib("validate", "--published")
+    assert (outcome.code, outcome.lines) == (0, ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"])
 
 
 def test_what_upstreams_reports_want(fib, full_registry):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime
 
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation import ROLES, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -25,6 +25,8 @@ SEGFAULTS_ON_8_ROWS = RIGHT.replace(
     "    x_fp32 = x.float()\n",
     "    if x.shape[0] == 8:\n        import ctypes\n\n        ctypes.string_at(0)\n    x_fp32 = x.float()\n",
 )
+FOR_EVER_S = 10**6
+"""Longer than pytest lets a test run: who waits for it fails."""
 HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace("ctypes.string_at(0)", "__import__('time').sleep(600)")
 
 
@@ -42,15 +44,12 @@ def statuses(traces) -> list[tuple[str, int, str]]:
     return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
 
 
-def test_a_segfault_is_reported_within_a_second(registry):
+def test_a_segfault_is_reported_when_it_happens(registry):
     solution = add_kernel(registry, "crash_v1", SEGFAULT)
-    list(evaluate(registry, solution))  # compiles the copy that results are compared with, which takes as long
-    before, crash = (t.evaluation for t in list(evaluate(registry, solution))[:2])
-    assert crash.status.value == "RUNTIME_ERROR"
-    assert "died of SIGSEGV" in crash.log
-    assert "Fatal Python error: Segmentation fault" in crash.log
-    took = datetime.fromisoformat(crash.timestamp) - datetime.fromisoformat(before.timestamp)
-    assert took.total_seconds() < 1
+    for trace in evaluate(registry, solution, timeout_s=FOR_EVER_S):
+        assert trace.evaluation.status.value == "RUNTIME_ERROR"
+        assert "died of SIGSEGV" in trace.evaluation.log
+        assert "Fatal Python error: Segmentation fault" in trace.evaluation.log
 
 
 @pytest.mark.parametrize(("fault", "status"), [(SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"), (HANG_ON_8_ROWS, "TIMEOUT")])
@@ -102,33 +101,32 @@ def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(registry):
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
 
 
-def test_the_judges_time_does_not_count_against_the_budget(registry):
+def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monkeypatch):
     """For many rows, the judge takes longer than the whole budget of a solution."""
-    from fib_rmsnorm.evaluation.worker_pool import TimeBudget, WorkerClient
+    monkeypatch.setattr(worker_pool, "time", clock)
 
     class Answers:
         def request(self, _message, deadline, _limit):
-            self.left = deadline - time.monotonic()
-            time.sleep(0.05)
+            self.left = deadline - clock.now
+            clock.sleep(2)
             return {"ok": True, "changed_inputs": [], "overrun": [], "changed_outputs": [], "call_ms": 1.0}
 
-    from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-
-    process, budget = Answers(), TimeBudget(10)
-    worker = WorkerClient(process, 0.0, RunConfig(QUICK, 10))
+    process, budget = Answers(), worker_pool.TimeBudget(10)
+    worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0)
     worker.ask(request, Called, budget)
-    time.sleep(0.5)
+    clock.sleep(1000)
     worker.ask(request, Called, budget)
-    assert process.left == pytest.approx(9.95, abs=0.04)
+    assert process.left == 8
 
 
 def test_closing_the_generator_stops_everything(registry):
     raises = add_kernel(registry, "raises_v1", "def run(x, weight, eps):\n    raise ValueError\n")
-    hangs = add_kernel(registry, "hangs_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(600)\n")
-    events = evaluate(registry, raises, hangs)  # the first is done while the second is being called
-    next(events)
-    started = time.monotonic()
+    hangs = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
+    hangs = add_kernel(registry, "hangs_v1", hangs)
+    before = threading.enumerate()
+    events = evaluate(registry, raises, hangs, timeout_s=FOR_EVER_S)
+    next(events)  # the first is done while the second is being called
+    assert threading.enumerate() != before
     events.close()
-    assert time.monotonic() - started < 2
-    assert not [thread for thread in threading.enumerate() if "_run_device" in thread.name]
+    assert threading.enumerate() == before

@@ -67,6 +67,14 @@ def test_paths_are_those_of_a_flashinfer_trace_dataset():
     assert layout.solution("me", "norm", "d", "s") == Path("/r/solutions/me/norm/d/s.json")
     assert layout.workload_file("norm", "d") == Path("/r/workloads/norm/d.jsonl")
     assert layout.trace_file("me", "norm", "d") == Path("/r/traces/me/norm/d.jsonl")
+    assert layout.published_file("norm", "d") == Path("/r/traces/published/norm/d.jsonl")
+
+
+def test_no_author_writes_among_the_published_traces():
+    layout = Layout(Path("/r"))
+    for place in (layout.trace_file, lambda *parts: layout.solution(*parts, "s")):
+        with pytest.raises(InputError, match="no author can be named 'published'"):
+            place("published", "norm", "d")
 
 
 def test_names_that_differ_after_a_dot_have_files_of_their_own():

@@ -7,13 +7,14 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry.store import append_line
 from fib_rmsnorm.schema import Environment, Evaluation, EvaluationStatus, Trace
 from support.registries import add_kernel
 
 
-def make_trace(registry, log: str = "") -> Trace:
+def make_trace(registry, log: str = "", timestamp: str = "now") -> Trace:
     environment = Environment(hardware="cpu", libs={})
-    evaluation = Evaluation(status=EvaluationStatus.TIMEOUT, environment=environment, timestamp="now", log=log)
+    evaluation = Evaluation(status=EvaluationStatus.TIMEOUT, environment=environment, timestamp=timestamp, log=log)
     workload = registry.workloads("rmsnorm_d128")[0]
     return Trace(definition="rmsnorm_d128", workload=workload, solution="one_v1", evaluation=evaluation)
 
@@ -31,6 +32,14 @@ def test_what_is_written_is_read(registry):
     for trace in traces:
         registry.append_trace(trace, "tester", "norm")
     assert registry.traces() == traces
+
+
+def test_traces_come_oldest_first_whichever_file_holds_them(registry):
+    older, newer = (make_trace(registry, timestamp=f"2026-01-0{day}T00:00:00+00:00") for day in (1, 2))
+    registry.append_trace(newer, "ann", "norm")
+    published = registry.layout.published_file("norm", "rmsnorm_d128")
+    append_line(published, older.model_dump_json())
+    assert registry.traces() == [older, newer]
 
 
 def test_an_unknown_definition_names_those_there(registry):

@@ -15,6 +15,7 @@ from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
+from fib_rmsnorm.sandbox.role import Role
 from support.command_line import cli_environment
 
 
@@ -120,22 +121,25 @@ def test_the_fork_server_imports_nothing_from_the_working_folder(tmp_path):
     assert found.stdout == "True\n", found.stderr
 
 
-def test_closing_does_not_wait_for_the_import_of_torch():
-    started = time.monotonic()
-    with ForkServer(ROLES):
-        pass
-    assert time.monotonic() - started < 0.5
+def test_closing_does_not_wait_for_the_imports(tmp_path, monkeypatch):
+    """The import of torch takes seconds; this one never ends."""
+    importing = tmp_path / "importing"
+    (tmp_path / "endless.py").write_text(f"import time\nopen({str(importing)!r}, 'w').close()\ntime.sleep(10**6)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with ForkServer([Role("endless", runs_untrusted_code=True)]):
+        while not importing.exists():
+            time.sleep(0.01)
 
 
 def test_a_process_answers_dies_and_times_out():
     with ForkServer(ROLES) as fork_server:
         worker = fork_server.spawn(WORKER)
-        answer = worker.request({"do": "nonsense"}, time.monotonic() + 30)
+        answer = worker.request({"do": "nonsense"}, time.monotonic() + 200)
         assert answer["ok"] is False
         assert "KeyError" in answer["message"]
         os.kill(worker.pid, 9)
         with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
-            worker.request({"do": "build"}, time.monotonic() + 30)
+            worker.request({"do": "build"}, time.monotonic() + 200)
         assert not worker.alive
         stopped = fork_server.spawn(WORKER)
         os.kill(stopped.pid, 19)

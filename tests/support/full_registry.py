@@ -33,6 +33,7 @@ CUDA_FOLDER = f"solutions/ann/norm/{DEFINITION}/{CUDA}"
 CUDA_FILE = f"{CUDA_FOLDER}.json"
 PYTHON_TRACES = f"traces/baseline/norm/{DEFINITION}.jsonl"
 CUDA_TRACES = f"traces/ann/norm/{DEFINITION}.jsonl"
+PUBLISHED_TRACES = f"traces/published/norm/{DEFINITION}.jsonl"
 
 PYTHON_SOURCE = '''\
 import torch
@@ -72,6 +73,16 @@ def make_full_registry(root: Path) -> Registry:
     wrong = make_trace(solutions[CUDA], workloads[1], hardware="Test GPU", status="INCORRECT_NUMERICAL")
     registry.append_trace(wrong, "ann", "norm")
     return registry
+
+
+def publish(registry: Registry) -> None:
+    """Make its Traces those that come with the registry."""
+    benched = [registry.root / PYTHON_TRACES, registry.root / CUDA_TRACES]
+    target = registry.root / PUBLISHED_TRACES
+    target.parent.mkdir(parents=True)
+    target.write_text("".join(path.read_text() for path in benched))
+    for path in benched:
+        path.unlink()
 
 
 def add_sources(registry: Registry, author: str, name: str, language: str, files: dict[str, str]) -> Path:

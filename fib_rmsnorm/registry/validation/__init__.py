@@ -32,17 +32,18 @@ class Validation:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def validate(root: Path) -> Validation:
+def validate(root: Path, *, published_only: bool = False) -> Validation:
     """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
 
-    References to a missing folder are not checked. Raises InputError if `root` is not a dataset.
+    With `published_only`, Traces of local benches are left out. References to a missing folder are not checked. Raises
+    InputError if `root` is not a dataset.
     """
     if not root.is_dir():
         raise InputError(f"not a folder: {root}" if root.exists() else f"no such folder: {root}")
     missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
     if len(missing) == len(FOLDERS):
         raise InputError(f"not a dataset: {root} has none of {', '.join(f'{name}/' for name in FOLDERS)}")
-    dataset = Dataset.read(root)
+    dataset = Dataset.read(root, published_only=published_only)
     findings = [
         *(
             Finding("note", f"{folder}/", None, "missing: references to it are not checked")

@@ -64,8 +64,8 @@ class Dataset:
     findings: list[Finding] = field(default_factory=list)
 
     @classmethod
-    def read(cls, root: Path) -> Dataset:
-        """Read every record under `root`."""
+    def read(cls, root: Path, *, published_only: bool = False) -> Dataset:
+        """Read every record under `root`, or of its Traces the published ones alone."""
         dataset = cls(Layout(root))
         layout = dataset.layout
         for path in _files(layout.definitions, "*.json"):
@@ -75,7 +75,7 @@ class Dataset:
                 dataset.solutions += dataset._read_json(path, Solution)
         for path in _files(layout.workloads, "*.jsonl"):
             dataset.workloads += dataset._read_lines(path)
-        for path in _files(layout.traces, "*.jsonl"):
+        for path in _files(layout.published if published_only else layout.traces, "*.jsonl"):
             dataset.traces += dataset._read_lines(path)
         return dataset
 

@@ -50,17 +50,22 @@ class TraceChecker:
             yield record.error(f"no Definition {name!r}")
 
     def _check_place(self, record: Record[Trace], op_type: str) -> Iterator[Finding]:
-        trace = record.model
-        solution = self._solutions.get(trace.solution or "")
-        # If the Solution is missing, only the file's path names its author.
-        folder = record.path.relative_to(self._layout.traces).parts[0]
-        author = solution.author if solution else folder
+        definition = record.model.definition
+        is_published = record.path.is_relative_to(self._layout.published)
+        place = (
+            self._layout.published_file if is_published else partial(self._layout.trace_file, self._author_of(record))
+        )
         # flashinfer-bench 0.1.2 writes Traces without an author's folder; its HEAD and this tool use one.
         yield from check_place(
             record,
-            partial(self._layout.trace_file, author, op_type, trace.definition),
-            lambda: self._layout.traces / op_type / f"{trace.definition}.jsonl",
+            partial(place, op_type, definition),
+            lambda: self._layout.traces / op_type / f"{definition}.jsonl",
         )
+
+    def _author_of(self, record: Record[Trace]) -> str:
+        """Of a Solution that is not there, the file's place is the only word on its author."""
+        solution = self._solutions.get(record.model.solution or "")
+        return solution.author if solution else record.path.relative_to(self._layout.traces).parts[0]
 
     def _check_solution(self, record: Record[Trace]) -> Iterator[Finding]:
         trace = record.model
@@ -106,17 +111,17 @@ class TraceChecker:
 
     def _check_coverage(self) -> Iterator[Finding]:
         """Warn about files that upstream's reports cannot use fully: missing Workloads, or failures of the baseline."""
-        files: dict[Path, list[Trace]] = {}
+        files: dict[Path, list[Record[Trace]]] = {}
         for record in self._dataset.traces:
-            files.setdefault(record.path, []).append(record.model)
-        for path, traces in files.items():
-            wanted = self._workloads.get(traces[0].definition, {})
-            missing = wanted.keys() - {trace.workload.uuid for trace in traces}
+            files.setdefault(record.path, []).append(record)
+        for path, records in files.items():
+            wanted = self._workloads.get(records[0].model.definition, {})
+            missing = wanted.keys() - {record.model.workload.uuid for record in records}
             if missing:
                 message = f"no Traces for {len(missing)} of {len(wanted)} Workloads; run: fib-rmsnorm bench --resume"
                 yield self._dataset.finding("warning", path, message)
-            failed = sum(not _passed(trace) for trace in traces)
-            if failed and path.is_relative_to(self._layout.traces / "baseline"):
+            failed = sum(self._author_of(each) == "baseline" and not _passed(each.model) for each in records)
+            if failed:
                 yield self._dataset.finding("warning", path, f"{_traces(failed)} of the baseline did not pass")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
+from fib_rmsnorm.evaluation.timing import host_overhead
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 
 PROCESSORS = sorted(os.sched_getaffinity(0))
@@ -18,44 +18,46 @@ def nothing_to_wait_for() -> None:
     pass
 
 
-def spin(seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
+@pytest.fixture
+def spend(clock, monkeypatch):
+    """Take seconds of a clock that nothing else moves."""
+    monkeypatch.setattr(host_overhead, "perf_counter", clock.perf_counter)
+    return clock.sleep
 
 
 @pytest.mark.skipif(len(PROCESSORS) < 2, reason="needs two processors")
 @pytest.mark.parametrize("fast", PROCESSORS[:2])
-def test_a_slow_processor_does_not_count(fast):
+def test_a_slow_processor_does_not_count(spend, fast):
     def call() -> None:
-        spin(FAST_S if os.sched_getaffinity(0) == {fast} else SLOW_S)
+        spend(FAST_S if os.sched_getaffinity(0) == {fast} else SLOW_S)
 
-    assert FAST_S * 1e6 <= host_overhead_us(call, nothing_to_wait_for) < SLOW_S * 1e6
+    assert host_overhead_us(call, nothing_to_wait_for) == pytest.approx(FAST_S * 1e6)
 
 
-def test_waiting_for_the_gpu_does_not_count():
+def test_waiting_for_the_gpu_does_not_count(spend):
     waits = []
 
     def wait() -> None:
-        time.sleep(WAIT_S)
+        spend(WAIT_S)
         waits.append(None)
 
-    assert host_overhead_us(nothing_to_wait_for, wait) < WAIT_S * 1e6 / 10
+    assert host_overhead_us(lambda: spend(FAST_S), wait) == pytest.approx(FAST_S * 1e6)
     assert waits
 
 
-def test_the_first_call_after_a_wait_does_not_count():
+def test_the_first_call_after_a_wait_does_not_count(spend):
     waited = []
 
     def wait() -> None:
         waited.append(None)
 
     def call() -> None:
+        spend(FAST_S)
         if waited:
             waited.clear()
-            spin(WAIT_S)
+            spend(WAIT_S)
 
-    assert host_overhead_us(call, wait) < WAIT_S * 1e6 / 50  # it would be a fiftieth of the mean of the most calls
+    assert host_overhead_us(call, wait) == pytest.approx(FAST_S * 1e6)
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError])
@@ -76,13 +78,13 @@ def test_the_affinity_of_the_thread_is_restored(error):
     assert {processor for allowed in calls for processor in allowed} <= set(PROCESSORS)
 
 
-def test_slow_calls_are_not_repeated_for_long():
+def test_slow_calls_are_not_repeated_for_long(spend):
     """As many slow calls as fast ones would take seconds."""
     calls = []
 
     def call() -> None:
         calls.append(None)
-        time.sleep(0.002)
+        spend(0.002)
 
-    assert host_overhead_us(call, nothing_to_wait_for) >= 2000
+    assert host_overhead_us(call, nothing_to_wait_for) == pytest.approx(2000)
     assert len(calls) <= 300
