@@ -1,6 +1,6 @@
 // The copy that kernels are measured against on a CPU: each thread copies an equal part. The threads are pinned to one
-// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them. Surplus
-// writes are of a constant.
+// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them.
+// Surplus writes are of a constant.
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
