@@ -20,7 +20,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.draft import draft_solution
 from fib_rmsnorm.registry.packing import read_sources
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
-from support.paths import TESTS
+from support.paths import REPOSITORY, TESTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -72,7 +72,7 @@ class Kernel:
         if "spec" in self.table:
             return BuildSpec.model_validate(self.table["spec"])
         file = self.path if self.path.is_file() else self.path / self._entry
-        read = draft_solution(file, DEFINITION).spec
+        read = draft_solution(Registry(REPOSITORY), file, DEFINITION).spec
         hardware = self.table.get("target_hardware", read.target_hardware)
         return read.model_copy(update={"entry_point": f"{self._entry}::run", "target_hardware": hardware})
 
