@@ -34,10 +34,10 @@ class Assumed:
 
 
 BETWEEN_RUNS = Assumed(0.0022, 12e-6)
-"""Of a GPU's run in its session. Three benches in a row on each of four H200s (docs/data/h200-runs.json) scatter by
-0.47 to 0.65% at the 12 kernels of 1.4 to 1.9 us (24 degrees of freedom each), 0.28 to 0.64% at the 3 of 3.1 us (6), and
-0.16 to 0.30% at the 9 of 15 to 251 us (18): 0.54%, 0.47% and 0.23% together. The calls explain 0.26%, 0.12% and 0.10%
-of that, which leaves 0.47%, 0.45% and 0.21%, rounded up."""
+"""The deviation between runs of a GPU within a session. Three consecutive benches on each of four H200s
+(docs/data/h200-runs.json) scatter by 0.47 to 0.65% at the 12 kernels of 1.4 to 1.9 us (24 degrees of freedom each),
+0.28 to 0.64% at the 3 of 3.1 us (6), and 0.16 to 0.30% at the 9 of 15 to 251 us (18): 0.54%, 0.47% and 0.23% together.
+The calls explain 0.26%, 0.12% and 0.10% of that, which leaves 0.47%, 0.45% and 0.21%, rounded up."""
 BETWEEN_SESSIONS = Assumed(0.003, 18e-6)
 """What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
 medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
@@ -90,7 +90,7 @@ def estimate_drift(groups: Iterable[Sequence[TraceRecord]]) -> Drift:
         logs = [_log_latency(run) for run in runs]
         middle = fmean(logs)
         freedom = len(logs) - 1
-        # What the intervals of the runs explain is no drift.
+        # Scatter that the intervals of the runs explain is not drift.
         found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
         squares += found / fmean(map(_between_runs, runs)) ** 2
         repeats += freedom

@@ -60,7 +60,7 @@ class Roofline:
 
     definition: Definition | None
     cost: Cost | None
-    """Of the largest Workload."""
+    """The cost of the largest Workload."""
     device: GpuModel | None
     peak: Peak | None
     clock_mhz: float | None

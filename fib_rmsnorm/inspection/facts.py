@@ -24,10 +24,10 @@ class Access(_Fact):
 
     does: Direction
     bytes: int
-    """Of a thread, by one instruction."""
+    """Bytes per thread and instruction."""
     count: int
     in_loop: bool
-    """Whether they are executed again and again; the code does not say how often."""
+    """Whether they lie in a loop; the code does not say how often it runs."""
 
 
 class Code(_Fact):
@@ -46,11 +46,11 @@ class Kernel(_Fact):
     kernel: str
     arch: str
     registers: int | None = None
-    """Of a thread."""
+    """Registers per thread."""
     spill_bytes: int | None = None
     """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
     shared_bytes: int | None = None
-    """Of a block."""
+    """Shared memory per block, in bytes."""
 
 
 class KernelBinary(Kernel):

@@ -74,13 +74,13 @@ def readiness(solution: Solution, device: Device) -> Capability:
 
 @dataclass(frozen=True)
 class Readiness:
-    """The most that can be done with a Solution on this machine."""
+    """The best ability of a Solution on this machine."""
 
     ability: Ability
     devices: list[str]
     """The kinds of device that offer it."""
     note: str
-    """What limits it."""
+    """The reason why the ability is not higher."""
 
 
 def find_readiness(solution: Solution, devices: Sequence[Device]) -> Readiness:

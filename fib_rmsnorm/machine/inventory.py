@@ -1,4 +1,4 @@
-"""What a machine has for the job: devices, tools, libraries and the folder of builds."""
+"""The inventory of a machine: devices, tools, libraries and the build cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fib_rmsnorm.machine.capabilities import Capability
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """A device, how it would be timed, and what each language can do on it."""
+    """A device, its timer, and what each language can do on it."""
 
     name: str
     hardware: str
@@ -21,7 +21,7 @@ class DeviceReport:
 
 @dataclass(frozen=True)
 class FoundTool:
-    """A tool outside Python: where it is and its version; neither if it is missing, and what for."""
+    """A tool outside Python and its purpose; path and version are None if it is missing."""
 
     name: str
     path: str | None
@@ -31,7 +31,7 @@ class FoundTool:
 
 @dataclass(frozen=True)
 class CacheUse:
-    """The folder of builds and what it holds."""
+    """The folder of the build cache, and its size."""
 
     folder: str
     files: int
@@ -40,12 +40,12 @@ class CacheUse:
 
 @dataclass(frozen=True)
 class MachineReport:
-    """Everything `fib-rmsnorm env` says."""
+    """Everything that `fib-rmsnorm env` reports."""
 
     devices: list[DeviceReport]
     tools: list[FoundTool]
     python: str
     libraries: dict[str, str | None]
-    """Versions; None for what is missing."""
+    """The versions of libraries; None if a library is missing."""
     cache: CacheUse
     notes: list[str]

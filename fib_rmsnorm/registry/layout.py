@@ -15,8 +15,8 @@ from fib_rmsnorm.errors import InputError
 ROOT_VARIABLE = "FIB_RMSNORM_ROOT"
 FOLDERS = ("definitions", "solutions", "workloads", "traces")
 PUBLISHED = "published"
-"""Stands in an author's place under traces/, for Traces of all authors that come with the registry. No command writes
-there, so nothing that somebody benches changes them."""
+"""The folder under traces/, beside the authors' folders, of the Traces that come with the registry, by all authors.
+No command writes there, so a user's bench does not change it."""
 TUNING = "tuning"
 """The folder of tuning Traces, outside the folders that dataset loaders read."""
 
@@ -24,7 +24,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether `name` can be one component of a path, and leads nowhere else."""
+    """Whether `name` can be one component of a path and leads nowhere else."""
     return bool(_SAFE_NAME.fullmatch(name)) and len(name) <= 200
 
 
@@ -102,7 +102,7 @@ class Layout:
     def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
         if author == PUBLISHED:
             raise InputError(
-                f"no author can be named {PUBLISHED!r}: traces/{PUBLISHED}/ holds the Traces of all authors"
+                f"an author cannot be named {PUBLISHED!r}: traces/{PUBLISHED}/ holds Traces of all authors"
             )
         return (
             folder

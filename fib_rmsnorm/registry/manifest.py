@@ -84,7 +84,7 @@ class Manifest(BaseModel):
     definitions: list[str] = Field(default_factory=list)
     """Globs of the Definitions that the sources serve; if empty, only the Definition of their folder."""
     include: list[str] = Field(default_factory=list)
-    """Shared files, by their paths in the registry's solutions/."""
+    """Paths of shared files, relative to the registry's solutions/."""
     checked_spec: _Spec = Field(alias="spec")
     tune: Tuning | None = None
 
@@ -100,7 +100,7 @@ class Manifest(BaseModel):
     def _check_table_is_own(self) -> Manifest:
         for path in self.include if self.tune else ():
             if self.tune and PurePosixPath(path).name == self.tune.table:
-                raise ValueError(f"include: {path!r} takes the place of the table, which is each Solution's own")
+                raise ValueError(f"include: {path!r} would replace the tuning table, which cannot be shared")
         return self
 
     @property

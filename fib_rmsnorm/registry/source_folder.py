@@ -1,4 +1,4 @@
-"""What a folder of sources packs: its own files, and the shared files that its manifest includes."""
+"""Read the sources of a Solution: the files of its folder, and the shared files that its manifest includes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LEFT_OUT = {"__pycache__"}
 
 
 def read_sources(folder: Path, include: list[str], solutions: Path) -> list[SourceFile]:
-    """Read every file that the folder packs, in order of its packed path.
+    """Read every source file, sorted by its path in the Solution.
 
-    Left out are the manifest, hidden files, caches and empty files, which the schema refuses.
+    Skip the manifest, hidden files, caches, and empty files, which the schema refuses.
     """
     included = find_included(folder, include, solutions)
     files = {path.relative_to(folder): path for path in folder.rglob("*")} | {
@@ -29,7 +29,7 @@ def read_sources(folder: Path, include: list[str], solutions: Path) -> list[Sour
         if path.is_symlink():
             raise InputError(f"{path}: is a link; sources must be regular files in their folder")
         if path.suffix == ".json":
-            raise InputError(f"{path}: no JSON among the sources: flashinfer-bench would read it as a Solution")
+            raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
         if path.is_file() and relative.as_posix() != MANIFEST:
             content = read_text(path)
             if content.strip():
@@ -40,11 +40,11 @@ def read_sources(folder: Path, include: list[str], solutions: Path) -> list[Sour
 
 
 def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str, Path]:
-    """Find the files that the folder's manifest includes, by the name that each has in the Solution.
+    """Find the files that the folder's manifest includes, by their names in the Solution.
 
-    That is the file's own name: an included file is packed as if it lay in the folder. So sources and shared files
-    find each other by plain names, and moving a file to where it is shared changes no Solution.
-    Raises InputError for a file that is missing, that a link leads to, or whose name is taken.
+    An included file is packed under its own name, as if it lay in the folder. Sources and shared files therefore find
+    each other by plain names, and a file can become shared without changing a Solution. Raises InputError for a file
+    that is missing or a link, or whose name is taken.
     """
     found: dict[str, Path] = {}
     for path in include:
@@ -54,10 +54,10 @@ def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str
             other = found[file.name].relative_to(solutions).as_posix()
             raise InputError(f"{where} and {other!r} would both be packed as {file.name!r}")
         if (folder / file.name).exists():
-            raise InputError(f"{where} would be packed as {file.name!r}, which the folder holds already")
+            raise InputError(f"{where} would be packed as {file.name!r}, which already exists in the folder")
         if not file.is_file():
             raise InputError(f"{where}: no such file in {solutions}")
         if follow_links(file) != follow_links(solutions) / path:
-            raise InputError(f"{where}: a link; included files must be plain files inside {solutions}")
+            raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
         found[file.name] = file
     return found

@@ -82,14 +82,14 @@ _Size = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A kernel as it was launched in a timed call. A plain dataclass: it is made beside untrusted code."""
+    """A kernel launch of a timed call. A plain dataclass, because it is created beside untrusted code."""
 
     name: Annotated[str, Field(max_length=256)]
-    """As the driver knows it: mangled if it is from C++, cut if it is long."""
+    """The driver's name of the kernel: mangled if it comes from C++, and truncated if it is long."""
     grid: tuple[_Size, _Size, _Size]
     block: tuple[_Size, _Size, _Size]
     registers: _Size
-    """Of a thread."""
+    """Registers per thread."""
     static_shared_bytes: _Size
     dynamic_shared_bytes: _Size
 
@@ -123,7 +123,7 @@ class Performance(UpstreamPerformance):
     pieces: int | None = None
     """Number of kernels, copies and fills per call."""
     launches: list[KernelLaunch] | None = None
-    """The first kernels of the last timed call, in the order they started; None where the timer has no records."""
+    """The first kernels of the last timed call, in order of their starts; None if the timer records no kernels."""
     hot_latency_ms: float | None = None
     """Median latency with the inputs and outputs in cache, if requested."""
     a_a_difference: float | None = None

@@ -20,7 +20,7 @@ from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
 
 class CompiledCombination(BaseModel):
-    """What the compiled code says of one combination, launched at one batch."""
+    """Facts from the compiled code of one combination at one batch."""
 
     parameters: dict[str, int]
     batch: int

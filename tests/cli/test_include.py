@@ -58,7 +58,7 @@ def test_editing_a_shared_file_outdates_every_solution_that_includes_it(fib, reg
     (registry.layout.solutions / SHARED[0]).write_text("from torch import rsqrt\n")
     errors = errors_of(fib("validate", registry.root))
     assert [error.split(":")[0].rpartition("/")[2] for error in errors] == ["one_v1.json", "two_v1.json"]
-    assert all("sources: not what its sources" in error for error in errors)
+    assert all("sources: differs from the sources" in error for error in errors)
     fib("solve", "--root", registry.root)
     assert errors_of(fib("validate", registry.root)) == []
 
@@ -93,14 +93,17 @@ REFUSED = {
     "NUL": ("tester/shared/rows.py\0", "is not the path of a file inside solutions/"),
     "missing": ("tester/shared/row.py", "no such file in "),
     "folder": ("tester/shared", "no such file in "),
-    "link": ("tester/shared/link.py", "a link; included files must be plain files inside "),
-    "link to a shared file": ("tester/shared/inner.py", "a link; included files must be plain files inside "),
-    "file in a linked folder": ("tester/shared/linked/secret.py", "a link; included files must be plain files inside "),
+    "link": ("tester/shared/link.py", "is a link; included files must be regular files inside "),
+    "link to a shared file": ("tester/shared/inner.py", "is a link; included files must be regular files inside "),
+    "file in a linked folder": (
+        "tester/shared/linked/secret.py",
+        "is a link; included files must be regular files inside ",
+    ),
     "broken link": ("tester/shared/broken.py", "no such file in "),
-    "its own": ("tester/norm/rmsnorm_d128/one_v1/kernel.py", "which the folder holds already"),
-    "a name that is taken": ("tester/shared/kernel.py", "which the folder holds already"),
-    "JSON": ("tester/shared/rows.json", "no JSON among the sources"),
-    "no text": ("tester/shared/bytes.py", "not a text file (UTF-8)"),
+    "its own": ("tester/norm/rmsnorm_d128/one_v1/kernel.py", "which already exists in the folder"),
+    "a name that is taken": ("tester/shared/kernel.py", "which already exists in the folder"),
+    "JSON": ("tester/shared/rows.json", "sources cannot be JSON"),
+    "no text": ("tester/shared/bytes.py", "is not UTF-8 text"),
 }
 
 
@@ -143,7 +146,7 @@ def test_refuses_a_shared_table(fib, registry):
     add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including("tester/shared/choices.py") + tune)
     outcome = fib("solve", "--root", registry.root)
     assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
-    assert "include: 'tester/shared/choices.py' takes the place of the table" in outcome.err
+    assert "include: 'tester/shared/choices.py' would replace the tuning table" in outcome.err
 
 
 def test_validate_names_the_file_at_fault(fib, full_registry):
@@ -153,7 +156,7 @@ def test_validate_names_the_file_at_fault(fib, full_registry):
     manifest = Path(PYTHON_FOLDER, "solution.toml")
     text = manifest.read_text()
     manifest.write_text('include = ["shared/bytes.py"]\n' + text)
-    assert errors_of(fib("validate")) == ["solutions/shared/bytes.py: error: not a text file (UTF-8)"]
+    assert errors_of(fib("validate")) == ["solutions/shared/bytes.py: error: is not UTF-8 text"]
     manifest.write_text('include = ["shared/rows.py"]\n' + text)
     (error,) = errors_of(fib("validate"))
     assert error.startswith(f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/rows.py': no such file in ")

@@ -73,7 +73,7 @@ def test_paths_are_those_of_a_flashinfer_trace_dataset():
 def test_no_author_writes_among_the_published_traces():
     layout = Layout(Path("/r"))
     for place in (layout.trace_file, lambda *parts: layout.solution(*parts, "s")):
-        with pytest.raises(InputError, match="no author can be named 'published'"):
+        with pytest.raises(InputError, match="an author cannot be named 'published'"):
             place("published", "norm", "d")
 
 

@@ -49,7 +49,7 @@ def test_no_name_is_packed_twice(data, files):
         folder, _ = lay_out(solutions, files, {})
         (solutions / place).mkdir(parents=True, exist_ok=True)
         (solutions / place / taken).write_text("another")
-        with pytest.raises(InputError, match="which the folder holds already"):
+        with pytest.raises(InputError, match="which already exists in the folder"):
             read_sources(folder, [f"{place}/{taken}"], solutions)
         (folder / taken).unlink()
         with pytest.raises(InputError, match="would both be packed as"):

@@ -31,11 +31,11 @@ class CompiledSolution:
 
     kernels: list[KernelBinary]
     launches: list[list[Launch]]
-    """For each Workload, in their order."""
+    """The launches on each Workload, in the order of the Workloads."""
     notes: list[str] = field(default_factory=list)
     binary: Path | None = None
     ptx: list[str] = field(default_factory=list)
-    """Of each kernel, where the compiler gives it."""
+    """The PTX of each kernel, if the compiler provides it."""
 
 
 def check_arch(arch: str) -> str:

@@ -63,7 +63,7 @@ class TraceChecker:
         )
 
     def _author_of(self, record: Record[Trace]) -> str:
-        """Of a Solution that is not there, the file's place is the only word on its author."""
+        """The author of a Trace's Solution; if the Solution is missing, the author's folder of the file."""
         solution = self._solutions.get(record.model.solution or "")
         return solution.author if solution else record.path.relative_to(self._layout.traces).parts[0]
 

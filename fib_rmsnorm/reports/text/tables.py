@@ -35,7 +35,7 @@ class WordTable(Table):
 
     least_width = 0
     widths: Sequence[int] = ()
-    """Of the columns, unfolded."""
+    """The widths of the columns, unfolded."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         cuts: list[int] = []
