@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from registries import cli_command, cli_environment
 from rich.console import Console
 
+from support.command_line import cli_command, cli_environment
 from support.full_registry import CUDA, DEFINITION, PYTHON
 from support.trace_json import lines, trace, upstream_trace
 
