@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm.building.native import find_cuda_home
 from support.full_registry import CUDA, DEFINITION, PYTHON
 from support.paths import REPOSITORY, TESTS
-from support.registries import copy_shared, make_registry, pack_all
+from support.registries import copy_shared, make_registry, pack_all, python_manifest
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
@@ -151,10 +151,14 @@ def test_python_has_no_compiled_code(fib, full_registry):
     assert outcome.err == f"fib-rmsnorm: {PYTHON} is Python: it has no compiled code to explain\n"
 
 
-def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry):
-    outcome = fib("explain", TESTS / "honest_kernels" / "languages" / "tilelang_row.py", "--definition", DEFINITION)
+def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    shutil.copy(TESTS / "honest_kernels" / "languages" / "tilelang_row.py", folder / "kernel.py")
+    (folder / "solution.toml").write_text(python_manifest("rmsnorm_tilelang_c_v1").replace('"python"', '"tilelang"'))
+    outcome = fib("explain", folder, "--definition", DEFINITION)
     assert outcome.code == 2
-    assert "tilelang_row.py is made for the CPU" in outcome.err
+    assert "kernel is made for the CPU" in outcome.err
 
 
 def test_an_autotuner_is_told(fib, shipped):
