@@ -47,7 +47,7 @@ def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -
     The last sample also has the call's launches. Markers are our own work on our stream. Only the order on the device
     counts, not the host's clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is
     the number of pieces at the end of each call that are ours too, on the call's stream. Raises MeasurementError if a
-    marker or a call's work is missing, or if somebody else used our stream.
+    marker or a call's work is missing, or if other work ran amid a marker: deferred by a call, or on our stream.
     """
     calls: list[_Call] = []
     ours_before = False
@@ -65,7 +65,12 @@ def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -
     ]
     samples = [sample for sample in found if sample is not None]
     if len(calls) > len(extras):
-        raise MeasurementError("somebody else used the stream that marks timed calls", len(extras))
+        raise MeasurementError(
+            "device work ran amid the marker of a timed call: it was deferred, or used the marker's stream", len(extras)
+        )
     if idle := len(extras) - len(samples):
-        raise MeasurementError(f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls", len(extras))
+        raise MeasurementError(
+            f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls: it was deferred, or missing",
+            len(extras),
+        )
     return samples

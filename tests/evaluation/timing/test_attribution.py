@@ -87,7 +87,7 @@ def test_of_many_launches_only_the_first_are_kept():
         (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
         (timeline([[(1, 2)]])[2:], [0], "no device work for 1 of 1"),
         (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "no device work for 1 of 2"),
-        (timeline([[(1, 2)], [(1, 2)]]), [0], "somebody else used the stream"),
+        (timeline([[(1, 2)], [(1, 2)]]), [0], "ran amid the marker"),
     ],
 )
 def test_missing_or_foreign_work_fails(pieces, extras, says):
