@@ -31,6 +31,15 @@ class Language:
     """The ability on each kind of device, and the reason why it is not higher."""
     needs: Mapping[DeviceKind, tuple[Tool, ...]] = field(default_factory=dict)
     """The tools outside Python that the ability requires, for each kind of device."""
+    needs_to_compile: tuple[Tool, ...] = ()
+    """The tools outside Python that compiling without a GPU requires."""
+    ahead_of_time: str = ""
+    """`module:class` of the session in `inspection.ahead_of_time` that compiles an imported language."""
+
+    @property
+    def runs_on_host(self) -> bool:
+        """Whether its compiled code is that of the CPU."""
+        return self.is_compiled and self.on["cuda"][0] == "no"
 
     @property
     def target_hardware(self) -> list[str]:
@@ -61,6 +70,7 @@ LANGUAGES = {
                 "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, and its times say nothing"),
             },
             needs={"cuda": ("C compiler",)},
+            ahead_of_time="triton_aot:TritonSession",
         ),
         Language(
             "cpp",
@@ -69,6 +79,7 @@ LANGUAGES = {
             is_compiled=True,
             on={"cuda": ("no", "C++ Solutions run on the CPU; use --device cpu"), "cpu": ("run", "")},
             needs={"cpu": _NATIVE_TOOLS},
+            needs_to_compile=_NATIVE_TOOLS,
         ),
         Language(
             "cuda",
@@ -80,6 +91,7 @@ LANGUAGES = {
                 "cpu": ("compile", "needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build"),
             },
             needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
+            needs_to_compile=("nvcc", *_NATIVE_TOOLS),
         ),
         Language(
             "tilelang",
@@ -89,6 +101,13 @@ LANGUAGES = {
             install="pip install 'fib-rmsnorm[tilelang]'",
             on={"cuda": ("run", ""), "cpu": ("run", "")},
             needs={"cuda": ("nvcc", "C++ compiler"), "cpu": ("C++ compiler",)},
+            needs_to_compile=("nvcc",),
+            ahead_of_time="tilelang_aot:TileLangSession",
         ),
     )
 }
+
+
+def title_of(language: str | None) -> str:
+    """The title of a language; one that is not in the table keeps its name."""
+    return LANGUAGES[language].title if language in LANGUAGES else language or ""

@@ -30,10 +30,9 @@ def command(
     json: Json = False,
 ) -> int:
     """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
-    from fib_rmsnorm.languages import LANGUAGES
+    from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
@@ -49,7 +48,7 @@ def command(
     console = stdout()
     console.print("Solutions:")
     for number, solution in enumerate(solutions, start=1):
-        console.print(f"  {number}. {solution.name} ({LANGUAGE_TITLES[solution.spec.language.value]})")
+        console.print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
     return 0
 
 
@@ -92,8 +91,8 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
+    from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 
     if as_json:
         record = {
@@ -105,7 +104,7 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
         }
         bar.print(stdout(), json.dumps(record))
         return
-    title = f"{compilation.solution.name} ({LANGUAGE_TITLES[compilation.solution.spec.language.value]})"
+    title = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)})"
     if compilation.outcome == "built":
         bar.print(stdout(), f"{title}: built in {compilation.seconds:.1f} s")
     else:

@@ -14,7 +14,8 @@ from fib_rmsnorm.inspection.ahead_of_time.compilation import (
 from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.facts import Code, HostFunction, InspectedKernel
 from fib_rmsnorm.inspection.machine_code.host_code import read_functions
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_CUOBJDUMP = "cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
 
@@ -26,7 +27,7 @@ def collect_facts(
     compiled = compile_launches(solution, definition, workloads, arch, cache)
     codes = read_codes(compiled)
     functions: list[HostFunction] | None = []
-    if solution.spec.language is SupportedLanguages.CPP and compiled.binary is not None:
+    if LANGUAGES[solution.spec.language.value].runs_on_host and compiled.binary is not None:
         functions = read_functions(compiled.binary)
     names = plain_names(compiled.kernels)
     return Inspected(
@@ -48,7 +49,7 @@ def _notes(
         yield f"the instructions are unknown: {_NO_CUOBJDUMP}"
     if any(code and code.source == "PTX" for code in codes):
         yield f"the instructions are PTX, before registers are allocated: {_NO_CUOBJDUMP}"
-    if not compiled.kernels and solution.spec.language is not SupportedLanguages.CPP:
+    if not compiled.kernels and not LANGUAGES[solution.spec.language.value].runs_on_host:
         yield "the binary holds no kernels"
     if functions is None:
         yield "objdump, which reads the machine code, is missing: apt-get install binutils"

@@ -13,15 +13,15 @@ from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, CompileRequest, Inspect, Inspected
 from fib_rmsnorm.inspection.facts import Kernel
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import Answer
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 # Launch shapes follow the batch: these four meet the ones that matter.
 _BATCH_SIZES = (1, 512, 4096, 65536)
-_GPU_ONLY = (SupportedLanguages.CUDA, SupportedLanguages.TRITON, SupportedLanguages.TILELANG)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def compile_solutions(
 ) -> Generator[Compilation]:
     """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
-        if solution.spec.language in _GPU_ONLY and arch is None:
+        if LANGUAGES[solution.spec.language.value].compiles_for_gpus and arch is None:
             yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
             continue
         if missing := missing_dependency(solution):

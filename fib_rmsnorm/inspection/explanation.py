@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fib_rmsnorm.building.native import find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
@@ -12,12 +11,14 @@ from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.compiler import inspect_solution
 from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Work
 from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import Architecture, find_architecture
+from fib_rmsnorm.machine.capabilities import missing_to_compile
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 
 def explain(
@@ -42,7 +43,7 @@ def explain(
         ) from None
     architecture = find_architecture(arch)
     multiprocessors = _count_multiprocessors(device) or architecture.model.multiprocessors
-    on_host = solution.spec.language is SupportedLanguages.CPP
+    on_host = LANGUAGES[solution.spec.language.value].runs_on_host
     return Explanation(
         solution=solution.name,
         definition=definition.name,
@@ -70,34 +71,14 @@ def _explain_launches(
 
 def _check(solution: Solution) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
-    from importlib.util import find_spec
 
-    language = solution.spec.language
-    if language is SupportedLanguages.PYTHON:
-        raise InputError(f"{solution.name} is Python: it has no compiled code to explain")
-    if language is not SupportedLanguages.CPP and all(
-        "cpu" in target.lower() for target in solution.spec.target_hardware
-    ):
+    language = LANGUAGES[solution.spec.language.value]
+    if not (language.is_compiled or language.ahead_of_time):
+        raise InputError(f"{solution.name} is {language.title}: it has no compiled code to explain")
+    if not language.runs_on_host and all("cpu" in target.lower() for target in solution.spec.target_hardware):
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels and C++")
-    needs: dict[SupportedLanguages, list[tuple[str, object, str]]] = {
-        SupportedLanguages.TRITON: [("triton", find_spec("triton"), "pip install triton")],
-        SupportedLanguages.TILELANG: [
-            ("tilelang", find_spec("tilelang"), "pip install 'fib-rmsnorm[tilelang]'"),
-            ("nvcc", find_cuda_home(), "install a CUDA toolkit and set CUDA_HOME"),
-        ],
-        SupportedLanguages.CUDA: [
-            ("nvcc", find_cuda_home(), "install a CUDA toolkit and set CUDA_HOME"),
-            ("a C++ compiler", find_cxx(), "apt-get install g++"),
-            ("ninja", find_ninja(), "pip install ninja"),
-        ],
-        SupportedLanguages.CPP: [
-            ("a C++ compiler", find_cxx(), "apt-get install g++"),
-            ("ninja", find_ninja(), "pip install ninja"),
-        ],
-    }
-    for what, found, remedy in needs[language]:
-        if found is None:
-            raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {what} is missing; {remedy}")
+    if missing := missing_to_compile(language.name):
+        raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
 
 
 def _first_error(log: str) -> str:

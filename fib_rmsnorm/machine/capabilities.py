@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
-from fib_rmsnorm.languages import LANGUAGES, Ability, Tool
+from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.schema import Solution
@@ -33,12 +33,19 @@ def capability(language: str, device: Device) -> Capability:
     """What Solutions in `language` can do on `device` with the installed tools."""
     known = LANGUAGES[language]
     ability, note = known.on[device.kind]
-    if known.module is not None and importlib.util.find_spec(known.module) is None:
-        return Capability("no", f"{known.module} is missing; run: {known.install}")
-    for tool in known.needs.get(device.kind, ()):
-        if not _has(tool):
-            return Capability("no", f"{known.title} needs {_ADVICE[tool]}")
-    return Capability(ability, note)
+    missing = _find_missing(known, known.needs.get(device.kind, ()))
+    return Capability("no", missing) if missing else Capability(ability, note)
+
+
+def missing_to_compile(language: str) -> str | None:
+    """What compiling Solutions in `language` without a GPU lacks here, and how to install it; None if nothing."""
+    return _find_missing(LANGUAGES[language], LANGUAGES[language].needs_to_compile)
+
+
+def _find_missing(language: Language, tools: Sequence[Tool]) -> str | None:
+    if language.module is not None and importlib.util.find_spec(language.module) is None:
+        return f"{language.module} is missing; run: {language.install}"
+    return next((f"{language.title} needs {_ADVICE[tool]}" for tool in tools if not _has(tool)), None)
 
 
 _ADVICE: dict[Tool, str] = {

@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from fib_rmsnorm.inspection.facts import Code, Direction, Explanation, HostFunction, InspectedKernel, Work
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.launches import explain_traffic, launches_table
 from fib_rmsnorm.reports.records.record import heading
-from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count
 
@@ -70,7 +70,7 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
 
 
 def _title(explanation: Explanation) -> str:
-    title = f"{explanation.solution} ({LANGUAGE_TITLES[explanation.language]}) for {explanation.definition}"
+    title = f"{explanation.solution} ({title_of(explanation.language)}) for {explanation.definition}"
     if explanation.arch is None:
         return f"{title}, compiled for this machine's CPU"
     return (

@@ -10,8 +10,8 @@ from typing import Any
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import (
     assignments,
@@ -95,7 +95,7 @@ def _row(result: Result) -> Sequence[str]:
     record = result.record
     return (
         result.label,
-        LANGUAGE_TITLES.get(record.language or "", record.language or ""),
+        title_of(record.language),
         format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
         either_side(record),
         format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",

@@ -199,7 +199,7 @@ def test_a_missing_compiler_is_named(fib, full_registry, monkeypatch, tmp_path):
     outcome = fib("explain", CUDA)
     assert outcome.code == 2
     assert outcome.err == (
-        f"fib-rmsnorm: {CUDA} cannot be compiled here: nvcc is missing; install a CUDA toolkit and set CUDA_HOME\n"
+        f"fib-rmsnorm: {CUDA} cannot be compiled here: CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME\n"
     )
 
 

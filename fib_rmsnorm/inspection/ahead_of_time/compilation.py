@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -21,8 +22,9 @@ from fib_rmsnorm.inspection.ahead_of_time.cuda_launches import record_launches
 from fib_rmsnorm.inspection.facts import Code, Kernel, KernelBinary, Launch
 from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
 from fib_rmsnorm.inspection.machine_code.resources import parse_ptxas_report, read_code
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import NEWEST_KNOWN, OLDEST_COMPILED
-from fib_rmsnorm.schema import Definition, ScalarInput, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Definition, ScalarInput, Solution, Workload
 
 
 @dataclass
@@ -58,7 +60,7 @@ def compile_kernels(
     Call it in a process of its own, once: solutions keep what they have compiled. A C++ or Python Solution is
     built and has no kernels. Raises BuildError, or whatever the entry point raises.
     """
-    if solution.spec.language in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+    if LANGUAGES[solution.spec.language.value].is_compiled:
         kernels = _compile_native(solution, arch, cache).kernels
         return [kernel.without_binary(name) for kernel, name in zip(kernels, plain_names(kernels), strict=True)]
     found = _compile_python(solution, definition, workloads, arch, cache).kernels
@@ -69,7 +71,7 @@ def compile_launches(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
 ) -> CompiledSolution:
     """Like `compile_kernels`, with what the entry point launches on each Workload."""
-    if solution.spec.language not in (SupportedLanguages.CPP, SupportedLanguages.CUDA):
+    if not LANGUAGES[solution.spec.language.value].is_compiled:
         return _compile_python(solution, definition, workloads, arch, cache)
     compiled = _compile_native(solution, arch, cache)
     if compiled.binary and compiled.kernels:
@@ -131,18 +133,10 @@ def _compile_python(
     solution: Solution, definition: Definition, workloads: Sequence[Workload], arch: str, cache: Path
 ) -> CompiledSolution:
     entry = load_python(solution, cache)
-    language = solution.spec.language
-    session: AotSession
-    if language is SupportedLanguages.TRITON:
-        from fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession
-
-        session = TritonSession(arch)
-    elif language is SupportedLanguages.TILELANG:
-        from fib_rmsnorm.inspection.ahead_of_time.tilelang_aot import TileLangSession
-
-        session = TileLangSession(arch)
-    else:
+    module, _, session_class = LANGUAGES[solution.spec.language.value].ahead_of_time.partition(":")
+    if not module:
         return CompiledSolution([], [])
+    session: AotSession = getattr(importlib.import_module(f"{__package__}.{module}"), session_class)(arch)
     calls = [_arguments(solution, definition, workload) for workload in workloads]
     launches = [session.call(entry, arguments) for arguments in calls]
     return CompiledSolution(session.kernels, launches, session.notes, ptx=session.ptx)

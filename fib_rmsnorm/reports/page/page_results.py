@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.results import either_side
-from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
@@ -66,7 +66,7 @@ def _row(result: Result, workload: WorkloadResults, index: int) -> ResultRow:
 
 def _cells(result: Result, workload: WorkloadResults, index: int) -> Iterator[Cell]:
     record = result.record
-    language = LANGUAGE_TITLES.get(record.language or "", record.language or "")
+    language = title_of(record.language)
     reference, baseline = result.over_reference, result.over_baseline
     percent = record.percent_of_copy if record.is_native else None
     yield Cell(workload.title, index)

@@ -10,7 +10,7 @@ from pygments.lexers import TextLexer, get_lexer_for_filename
 from pygments.util import ClassNotFound
 
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
-from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
+from fib_rmsnorm.languages import title_of
 
 _LIGHT, _DARK = "default", "github-dark"
 _ALIASES = {".cuh": ".cu", ".h": ".cpp"}
@@ -46,7 +46,7 @@ def show_solution(solution: SolutionFacts) -> ShownSolution:
     """The Solution with its files highlighted."""
     return ShownSolution(
         name=solution.name,
-        language=LANGUAGE_TITLES.get(solution.language, solution.language),
+        language=title_of(solution.language),
         author=solution.author,
         description=solution.description or "",
         files=[HighlightedFile(source.path, _highlight(source)) for source in solution.sources],

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
@@ -15,7 +16,6 @@ from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, tra
 from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.records.summaries import summarize_definition
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.languages import LANGUAGE_TITLES
 from fib_rmsnorm.reports.text.source_text import harmless, source_text
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
@@ -77,7 +77,7 @@ def describe_solution(
         {
             "Definition": solution.definition,
             "Author": solution.author,
-            "Language": LANGUAGE_TITLES[spec.language.value],
+            "Language": title_of(spec.language.value),
             "Binding": spec.binding.value if spec.binding else "",
             "Entry point": spec.entry_point,
             "Called": "with its outputs (destination passing)" if spec.destination_passing_style else "for its outputs",
