@@ -120,7 +120,7 @@ def test_published_traces_are_of_any_author(fib, full_registry):
     Path("traces/published/other").mkdir()
     shutil.move(PUBLISHED_TRACES, "traces/published/other")
     assert errors_of(fib("validate")) == [
-        f"traces/published/other/{DEFINITION}.jsonl: error: does not lie where its content says: {PUBLISHED_TRACES}"
+        f"traces/published/other/{DEFINITION}.jsonl: error: its content belongs in {PUBLISHED_TRACES}"
     ]
 
 
