@@ -74,11 +74,11 @@ def test_every_launch_covers_its_row(row_launch, itemsize):
 
 
 def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, monkeypatch):
-    asked = []
-    monkeypatch.setattr(row_launch, "MULTIPROCESSORS", 132)
-    monkeypatch.setattr(row_launch, "find_choice", lambda *key: asked.append(key) or {"threads": 128, "rows": 4})
+    row = {"hidden": 4096, "itemsize": 2, "multiprocessors": 132, "rows": 4}
+    choices = [{**row, "min_batch": 0, "threads": 512}, {**row, "min_batch": 132, "threads": 128}]
+    monkeypatch.setattr(sys.modules[f"{PACKAGE}.choices"], "CHOICES", choices)
+    assert row_launch.choose_launch(65, 4096, 2, 66) == (512, 1, 1)
     assert row_launch.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
-    assert asked == [(132, 4096, 2)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,9 @@ def run(x, weight, eps):
     out = torch.empty_like(x)
     if batch == 0:
         return out
-    choice = find_choice(batch, hidden, x.element_size()) or {"block": min(triton.next_power_of_2(hidden), 1024)}
+    choice = find_choice(batch, hidden=hidden, itemsize=x.element_size()) or {
+        "block": min(triton.next_power_of_2(hidden), 1024)
+    }
     block = choice["block"]
     with torch.cuda.device_of(x):
         rmsnorm[(batch,)](x, weight, out, eps, HIDDEN=hidden, BLOCK=block, num_warps=min(max(block // 256, 1), 16))

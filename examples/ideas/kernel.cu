@@ -12,8 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
-
-#include "choices.h"
+#include <initializer_list>
 
 namespace {
 
@@ -428,6 +427,15 @@ void launch(int idea, const Rows& rows, cudaStream_t stream) {
   TVM_FFI_THROW(ValueError) << "idea: there is no number " << idea;
 }
 
+struct Choice {
+  int64_t hidden, itemsize, multiprocessors, min_batch;
+  int idea;
+};
+
+constexpr std::initializer_list<Choice> CHOICES = {
+#include "choices.inc"
+};
+
 void run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {
   const DLDevice device = x.device();
   if (x.dtype() != DLDataType{kDLFloat, 16, 1}) TVM_FFI_THROW(TypeError) << "x: expected float16, got " << x.dtype();
@@ -436,8 +444,11 @@ void run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::f
                   static_cast<uint4*>(out.data_ptr()), x.size(0), static_cast<float>(eps)};
   if (rows.batch == 0) return;
   const auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(device.device_type, device.device_id));
-  const Choice* choice = find_choice(rows.batch, COLS, sizeof(__half));
-  launch(choice ? choice->idea : 1, rows, stream);
+  int idea = 1;
+  for (const Choice& each : CHOICES) {
+    if (each.min_batch <= rows.batch) idea = each.idea;
+  }
+  launch(idea, rows, stream);
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 

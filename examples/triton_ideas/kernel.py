@@ -93,7 +93,7 @@ def run(x, weight, eps, out):
         raise ValueError(f"expected {COLS} columns of 16 bits, got {cols} of {x.dtype}")
     if batch == 0:
         return
-    choice = find_choice(batch, cols, x.element_size()) or {"idea": 1}
+    choice = find_choice(batch, hidden=cols, itemsize=x.element_size()) or {"idea": 1}
     base = {"WARPS": 8, "TIED": True, "REDUCTION": "", "COMPARES": False, "OFFSETS": False, "FIRST": "", "LAST": ""}
     options = base | IDEAS[choice["idea"]]
     with torch.cuda.device_of(x):

@@ -90,9 +90,15 @@ def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list
 
 
 def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
-    manifest = folder / MANIFEST
-    include = read_manifest(manifest).include if manifest.exists() else []
-    return find_included(folder, include, registry.layout.solutions)
+    """Find what the folder's manifest adds to a kernel's file: included files, and the table of tuned choices."""
+    if not (folder / MANIFEST).exists():
+        return {}
+    manifest = read_manifest(folder / MANIFEST)
+    table = manifest.tune.table if manifest.tune else None
+    return {
+        **find_included(folder, manifest.include, registry.layout.solutions),
+        **({table: folder / table} if table and (folder / table).is_file() else {}),
+    }
 
 
 def _draft_folder(registry: Registry, path: Path, definition: Definition, entry: str | None) -> Solution:
@@ -161,8 +167,9 @@ def _imported_modules(tree: ast.Module) -> list[str]:
 
 
 def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
-    """Return the file and the modules beside it, or shared, that it imports directly or indirectly."""
-    found: dict[str, SourceFile] = {}
+    """Return the file, the modules beside it or shared that it imports directly or indirectly, and shared data."""
+    data = {name: file for name, file in shared.items() if file.suffix != ".py"}
+    found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
     waiting = [(path, text)]
     while waiting:
         file, content = waiting.pop()

@@ -42,7 +42,7 @@ class Tuning(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     table: str
-    """The `.py` or `.h` file that `fib-rmsnorm tune` writes."""
+    """The `.inc` file that `fib-rmsnorm tune` writes."""
     parameters: dict[str, list[int]] = Field(min_length=1)
     """The values to try for each parameter."""
     limits: list[Limit] = Field(default_factory=list)
@@ -51,8 +51,8 @@ class Tuning(BaseModel):
     @classmethod
     def _check_table(cls, table: str) -> str:
         path = PurePosixPath(table)
-        if path.suffix not in (".py", ".h") or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{table!r} is not a .py or .h file in the source folder")
+        if path.suffix != ".inc" or path.is_absolute() or ".." in path.parts:
+            raise ValueError(f"{table!r} is not an .inc file in the source folder")
         return table
 
     @field_validator("parameters")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
 
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.table import Entry, Provenance, Rung, in_order_of, render_table
-from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of, table_key
+from fib_rmsnorm.tuning.table import Choice
+from fib_rmsnorm.tuning.tunable import Parameters, parameters_of
 
 TOLERANCE = 0.01
 """The slowdown up to which a choice counts as equal to the best: repeated measurements differ by as much."""
@@ -16,21 +16,21 @@ Timings = Mapping[int, Mapping[Parameters, float]]
 """Latency in milliseconds by batch and parameters."""
 
 
-def climb(timings: Timings) -> tuple[Rung, ...]:
-    """Choose parameters for each batch, and keep a choice for as many batches as possible.
+def choose(shape: Mapping[str, int], timings: Timings) -> list[Choice]:
+    """Choose parameters for each batch of a shape, and keep a choice for as many batches as possible.
 
     Between two measured batches, the border is their geometric mean.
     """
     batches = sorted(timings)
-    rungs = []
-    first = 0
-    while first < len(batches):
-        chosen, reach = _reach_farthest(timings, batches[first:])
-        here = batches[first : first + reach]
-        first += reach
-        border = isqrt(here[-1] * batches[first]) if first < len(batches) else None
-        rungs.append(Rung(border, dict(chosen), _describe(timings, chosen, here)))
-    return tuple(rungs)
+    choices = []
+    min_batch = 0
+    while batches:
+        chosen, reach = _reach_farthest(timings, batches)
+        here, batches = batches[:reach], batches[reach:]
+        choices.append(Choice(shape, min_batch, dict(chosen), _describe(timings, chosen, here)))
+        if batches:
+            min_batch = isqrt(here[-1] * batches[0]) + 1
+    return choices
 
 
 def _reach_farthest(timings: Timings, batches: Sequence[int]) -> tuple[Parameters, int]:
@@ -68,31 +68,3 @@ def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float
         if performance and performance.latency_ms > 0 and not performance.interpreted:
             found.setdefault(trace.workload.axes["batch"], {})[parameters_of(trace)] = performance.latency_ms
     return found
-
-
-def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> str:
-    """Make the table from the Traces of each Definition, all of one device model."""
-    entries = []
-    for tunable in tunables:
-        timings = collect_timings(traces.get(tunable.definition.name, ()))
-        if timings:
-            entries.append(Entry(table_key(tunable.definition), climb(timings)))
-    path = tunables[0].table
-    entries = in_order_of(path.read_text() if path.exists() else "", entries)
-    everything = [trace for each in traces.values() for trace in each]
-    return render_table(tunables[0].columns, entries, _describe_provenance(everything))
-
-
-def _describe_provenance(traces: Sequence[Trace]) -> Provenance | None:
-    evaluations = [trace.evaluation for trace in traces if trace.evaluation and trace.evaluation.performance]
-    if not evaluations:
-        return None
-    newest = max(evaluations, key=lambda each: each.timestamp)
-    performance = newest.performance
-    return Provenance(
-        hardware=newest.environment.hardware,
-        multiprocessors=newest.multiprocessors or 0,
-        date=newest.timestamp[:10],
-        timer=(performance.timer if performance else None) or "unknown",
-        combinations=len({parameters_of(trace) for trace in traces}),
-    )

@@ -15,7 +15,7 @@ from fib_rmsnorm.registry.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.registry.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.packing import pack_folder
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
-from fib_rmsnorm.tuning.table import Columns, Entry, Rung, render_table
+from fib_rmsnorm.tuning.table import Choice, render_table
 
 Parameters = tuple[tuple[str, int], ...]
 """Names and values of parameters, in the manifest's order."""
@@ -40,10 +40,16 @@ class Tunable:
         return self.folder / self.tuning.table
 
     @property
-    def columns(self) -> Columns:
-        """The names in the table."""
-        key = tuple(table_key(self.definition))
-        return Columns(self.tuning.table, self.name, key, tuple(self.tuning.parameters))
+    def shape(self) -> dict[str, int]:
+        """What the table knows the Definition by: its constants, and the bytes per element of its first tensor."""
+        first = next(spec for spec in self.definition.inputs.values() if spec.shape is not None)
+        bits = int("".join(c for c in first.dtype.value.partition("_")[0] if c.isdigit()))
+        return {**self.definition.const_axes, "itemsize": bits // 8}
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the table's columns."""
+        return [*self.shape, "multiprocessors", "min_batch", *self.tuning.parameters]
 
     def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
         """All combinations of values within the limits; `chosen` replaces the values of some parameters.
@@ -70,8 +76,7 @@ class Tunable:
 
     def make_variant(self, parameters: Parameters) -> Solution:
         """Make a Solution whose table gives these parameters for every batch of the Definition."""
-        entry = Entry(table_key(self.definition), (Rung(None, dict(parameters)),))
-        text = render_table(self.columns, [entry])
+        text = render_table(self.name, self.columns, [Choice(self.shape, 0, dict(parameters))])
         sources = [source for source in self.solution.sources if source.path != self.tuning.table]
         suffix = "".join(f".{name}{value}" for name, value in parameters)
         return self.solution.model_copy(
@@ -102,13 +107,6 @@ def parameters_of(trace: Trace) -> Parameters:
     return tuple((found or {}).items())
 
 
-def table_key(definition: Definition) -> dict[str, int]:
-    """A Definition's key in a table: its constants, and the bytes per element of its first tensor."""
-    first = next(spec for spec in definition.inputs.values() if spec.shape is not None)
-    bits = int("".join(c for c in first.dtype.value.partition("_")[0] if c.isdigit()))
-    return {**definition.const_axes, "itemsize": bits // 8}
-
-
 def find_tunables(registry: Registry, name: str) -> list[Tunable]:
     """Find the sources that `name`, a Solution or a folder, names: one Tunable per Definition, their own first.
 
@@ -136,7 +134,7 @@ def _find_folder(registry: Registry, name: str) -> Path:
 def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[Tunable]:
     definitions = registry.definitions()
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
-        wanted = filter(_has_a_key, definitions.values())
+        wanted = filter(_has_shape, definitions.values())
         for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
             yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None)
         return
@@ -145,12 +143,12 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
     served = pack_folder(registry, folder, definitions)
     for solution in sorted(served, key=lambda each: each.definition != home):
         definition = definitions[solution.definition]
-        if _has_a_key(definition):
+        if _has_shape(definition):
             path = registry.layout.tuning_file(author, definition.op_type, definition.name, name)
             yield Tunable(name, folder, tuning, definition, solution, path)
 
 
-def _has_a_key(definition: Definition) -> bool:
+def _has_shape(definition: Definition) -> bool:
     return definition.var_axes == ["batch"] and bool(definition.const_axes)
 
 

@@ -1,4 +1,4 @@
-"""Write the table into the sources of the Solution, and pack them again."""
+"""Make the table from timings, write it into the sources of the Solution, and pack them again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.packing import pack_folder
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.choosing import make_table
-from fib_rmsnorm.tuning.tunable import Tunable
+from fib_rmsnorm.tuning.choosing import choose, collect_timings
+from fib_rmsnorm.tuning.table import Provenance, render_table
+from fib_rmsnorm.tuning.tunable import Tunable, parameters_of
 
 
 def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> Path:
@@ -25,3 +26,30 @@ def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping
         for solution in pack_folder(registry, one.folder, definitions):
             registry.write_solution(solution, definitions[solution.definition].op_type)
     return one.table
+
+
+def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> str:
+    """Make the table from the Traces of each Definition, all of one device model.
+
+    Shapes are sorted: another order would change the Solution's digest, and its Traces would no longer belong to it.
+    """
+    choices = []
+    for tunable in sorted(tunables, key=lambda each: tuple(each.shape.values())):
+        choices += choose(tunable.shape, collect_timings(traces.get(tunable.definition.name, ())))
+    everything = [trace for each in traces.values() for trace in each]
+    return render_table(tunables[0].name, tunables[0].columns, choices, _describe_provenance(everything))
+
+
+def _describe_provenance(traces: Sequence[Trace]) -> Provenance | None:
+    evaluations = [trace.evaluation for trace in traces if trace.evaluation and trace.evaluation.performance]
+    if not evaluations:
+        return None
+    newest = max(evaluations, key=lambda each: each.timestamp)
+    performance = newest.performance
+    return Provenance(
+        hardware=newest.environment.hardware,
+        multiprocessors=newest.multiprocessors or 0,
+        date=newest.timestamp[:10],
+        timer=(performance.timer if performance else None) or "unknown",
+        combinations=len({parameters_of(trace) for trace in traces}),
+    )

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from support.tunable_solution import EMPTY, NAME, TUNE, choose, folder_of, kept, make_tunable
+from support.tunable_solution import EMPTY, NAME, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 
 @pytest.fixture
@@ -18,14 +18,14 @@ def napping(tmp_path, monkeypatch):
     return registry
 
 
-def test_a_good_way_is_found_and_written(fib, napping):
+def test_a_good_choice_is_found_and_written(fib, napping):
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1,8", "--set", "few=0,1", "--set", "many=0,1")
     assert outcome.code == 0, outcome.err
     assert choose(napping, 1)["few"] == 0
     assert choose(napping, 1000)["many"] == 0
-    text = (folder_of(napping) / "choices.py").read_text()
+    text = (folder_of(napping) / TABLE).read_text()
     assert "timer cpu_clock, 3 combinations" in text
-    assert "# 1: " in text
+    assert "// 1: " in text
     assert any(line.startswith("batch=8      few=1, many=0  PASSED") for line in outcome.lines)
     table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
@@ -44,11 +44,11 @@ def test_a_choice_changes_where_another_is_better(fib, napping):
 
 def test_a_dry_run_leaves_the_table(fib, napping):
     assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--dry-run", "--set", "few=0").code == 0
-    assert (folder_of(napping) / "choices.py").read_text() == EMPTY
+    assert (folder_of(napping) / TABLE).read_text() == EMPTY
     assert len(kept(napping)) == 2
 
 
-def test_a_way_that_fails_is_not_chosen(fib, napping, tmp_path):
+def test_a_combination_that_fails_is_not_chosen(fib, napping, tmp_path):
     output = tmp_path / "tried.jsonl"
     options = ("--set", "few=9,0", "--set", "many=0", "--output", output)
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", *options)
@@ -62,7 +62,7 @@ def test_a_way_that_fails_is_not_chosen(fib, napping, tmp_path):
 def test_if_all_fail_nothing_is_written(fib, napping):
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--set", "few=9", "--set", "many=0")
     assert outcome.code == 1
-    assert (folder_of(napping) / "choices.py").read_text() == EMPTY
+    assert (folder_of(napping) / TABLE).read_text() == EMPTY
 
 
 def test_a_folder_outside_the_registry(fib, napping, tmp_path):
@@ -73,7 +73,7 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     assert [json.loads(line)["evaluation"]["parameters"] for line in outcome.out.splitlines()[:1]] == [
         {"few": 0, "many": 1}
     ]
-    assert "# 1: " in (folder / "choices.py").read_text()
+    assert "// 1: " in (folder / TABLE).read_text()
     assert not (napping.root / "tuning").exists()
 
 
@@ -105,8 +105,8 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('"choices.py"', '"../choices.py"', "is not a .py or .h file in the source folder"),
-        ('"choices.py"', '"choices.json"', "is not a .py or .h file in the source folder"),
+        ('"choices.inc"', '"../choices.inc"', "is not an .inc file in the source folder"),
+        ('"choices.inc"', '"choices.json"', "is not an .inc file in the source folder"),
         ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
         ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
         ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),

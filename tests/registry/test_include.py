@@ -141,12 +141,12 @@ def test_refuses_two_files_of_one_name(fib, registry):
 
 
 def test_refuses_a_shared_table(fib, registry):
-    share(registry, {"choices.py": "CHOICES = {}\n"})
-    tune = '\n[tune]\ntable = "choices.py"\nparameters = { rows = [1, 2] }\n'
-    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including("tester/shared/choices.py") + tune)
+    share(registry, {"choices.inc": "// Nothing was measured.\n"})
+    tune = '\n[tune]\ntable = "choices.inc"\nparameters = { rows = [1, 2] }\n'
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including("tester/shared/choices.inc") + tune)
     outcome = fib("solve", "--root", registry.root)
     assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
-    assert "include: 'tester/shared/choices.py' would replace the tuning table" in outcome.err
+    assert "include: 'tester/shared/choices.inc' would replace the tuning table" in outcome.err
 
 
 def test_validate_names_the_file_at_fault(fib, full_registry):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from fib_rmsnorm.schema import Trace
+from support.paths import REPOSITORY
 from support.registries import add_sources, make_registry, pack_all, python_manifest
 
 NAME = "napping_v1"
+TABLE = "choices.inc"
+READER = REPOSITORY / "solutions" / "fib-rmsnorm" / "shared" / "python" / "choices.py"
 KERNEL = """\
 import time
 
@@ -16,7 +19,7 @@ from .choices import find_choice
 
 def run(x, weight, eps):
     batch, hidden = x.shape
-    choice = find_choice(batch, hidden, x.element_size()) or {"few": 0, "many": 0}
+    choice = find_choice(batch, hidden=hidden, itemsize=x.element_size()) or {"few": 0, "many": 0}
     if choice["few"] == 9:
         raise ValueError("9 is too many")
     time.sleep(0.004 * choice["few" if batch < 4 else "many"])
@@ -24,10 +27,10 @@ def run(x, weight, eps):
     rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
     return (x_fp32 * rstd * weight.float()).to(x.dtype)
 """
-EMPTY = "def find_choice(*_):\n    return None\n"
+EMPTY = "// Nothing was measured.\n"
 TUNE = """
 [tune]
-table = "choices.py"
+table = "choices.inc"
 parameters = { few = [0, 1], many = [1, 0] }
 limits = [{ product = ["few", "many"], least = 0, most = 0 }]
 """
@@ -35,7 +38,12 @@ limits = [{ product = ["few", "many"], least = 0, most = 0 }]
 
 def make_tunable(root):
     registry = make_registry(root, batch_sizes=(1, 8))
-    add_sources(registry, NAME, {"kernel.py": KERNEL, "choices.py": EMPTY}, python_manifest(NAME) + TUNE)
+    add_sources(
+        registry,
+        NAME,
+        {"kernel.py": KERNEL, "choices.py": READER.read_text(), TABLE: EMPTY},
+        python_manifest(NAME) + TUNE,
+    )
     pack_all(registry)
     return registry
 
@@ -49,7 +57,13 @@ def kept(registry):
     return [Trace.model_validate_json(line) for line in path.read_text().splitlines()]
 
 
+def find_choice(folder, *key, **shape):
+    """Ask the reader that a folder of sources holds."""
+    names: dict[str, object] = {"__file__": str(folder / READER.name)}
+    exec(READER.read_text(), names)
+    return names["find_choice"](*key, **shape)
+
+
 def choose(registry, batch):
-    names: dict[str, object] = {}
-    exec((folder_of(registry) / "choices.py").read_text(), names)
-    return names["find_choice"](batch, 128, 2)
+    choice = find_choice(folder_of(registry), batch, hidden=128, itemsize=2)
+    return {name: choice[name] for name in ("few", "many")}

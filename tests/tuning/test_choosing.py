@@ -5,39 +5,43 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.tuning.choosing import TOLERANCE, climb
+from fib_rmsnorm.tuning.choosing import TOLERANCE, choose
 from fib_rmsnorm.tuning.sweep import split_evenly
 
 A, B, C = ((("threads", number),) for number in (1, 2, 3))
 
 
-def chosen(rungs, batch):
-    return next(rung.parameters for rung in rungs if rung.largest is None or batch <= rung.largest)
+SHAPE = {"hidden": 4096, "itemsize": 2}
+
+
+def chosen(choices, batch):
+    return [choice.parameters for choice in choices if choice.min_batch <= batch][-1]
 
 
 def test_one_choice_that_is_good_everywhere_is_enough():
-    (rung,) = climb({1: {A: 1.0, B: 1.005}, 8: {A: 2.1, B: 2.0}, 64: {A: 3.0, B: 3.02}})
-    assert (rung.largest, rung.parameters) == (None, {"threads": 2})
+    (choice,) = choose(SHAPE, {1: {A: 1.0, B: 1.005}, 8: {A: 2.1, B: 2.0}, 64: {A: 3.0, B: 3.02}})
+    assert (choice.min_batch, choice.parameters) == (0, {"threads": 2})
 
 
 def test_the_border_lies_between_the_batches_that_were_measured():
-    few, many = climb({512: {A: 1.0, B: 2.0}, 2048: {A: 2.0, B: 1.0}})
-    assert (few.largest, few.parameters, many.largest, many.parameters) == (1024, {"threads": 1}, None, {"threads": 2})
+    few, many = choose(SHAPE, {512: {A: 1.0, B: 2.0}, 2048: {A: 2.0, B: 1.0}})
+    assert (few.min_batch, few.parameters) == (0, {"threads": 1})
+    assert (many.min_batch, many.parameters) == (1025, {"threads": 2})
 
 
 def test_of_equally_far_reaching_choices_the_faster_wins():
-    (rung,) = climb({1: {A: 1.008, B: 1.0, C: 1.004}, 2: {A: 1.0, B: 1.005, C: 1.0}})
-    assert rung.parameters == {"threads": 3}
+    (choice,) = choose(SHAPE, {1: {A: 1.008, B: 1.0, C: 1.004}, 2: {A: 1.0, B: 1.005, C: 1.0}})
+    assert choice.parameters == {"threads": 3}
 
 
 def test_what_failed_at_a_batch_is_not_chosen_there():
-    rungs = climb({1: {A: 1.0, B: 1.009}, 64: {B: 5.0}})
-    assert chosen(rungs, 64) == {"threads": 2}
+    choices = choose(SHAPE, {1: {A: 1.0, B: 1.009}, 64: {B: 5.0}})
+    assert chosen(choices, 64) == {"threads": 2}
 
 
 def test_the_evidence_is_told():
-    (rung,) = climb({1: {A: 0.0016}, 8: {A: 0.00201, B: 0.002}})
-    assert rung.evidence == "1: 1.60 us, 8: 2.01 us (+0.5%)"
+    (choice,) = choose(SHAPE, {1: {A: 0.0016}, 8: {A: 0.00201, B: 0.002}})
+    assert choice.evidence == "1: 1.60 us, 8: 2.01 us (+0.5%)"
 
 
 @given(
@@ -49,17 +53,17 @@ def test_the_evidence_is_told():
     )
 )
 def test_at_every_measured_batch_the_choice_is_good(timings):
-    rungs = climb(timings)
-    assert rungs[-1].largest is None
-    borders = [rung.largest for rung in rungs[:-1]]
+    choices = choose(SHAPE, timings)
+    assert choices[0].min_batch == 0
+    borders = [choice.min_batch for choice in choices]
     assert borders == sorted(borders)
     for batch, latencies in timings.items():
-        latency = latencies[tuple(chosen(rungs, batch).items())]
+        latency = latencies[tuple(chosen(choices, batch).items())]
         assert latency <= min(latencies.values()) * (1 + TOLERANCE) + 1e-12
 
 
 @given(st.integers(1, 100))
-def test_heats_are_of_about_the_same_size(number):
+def test_groups_are_of_about_the_same_size(number):
     parts = split_evenly([(("n", i),) for i in range(number)], 16)
     assert [item for part in parts for item in part] == [(("n", i),) for i in range(number)]
     sizes = [len(part) for part in parts]

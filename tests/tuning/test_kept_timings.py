@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.registry import Registry
 from support.command_line import run_cli
-from support.tunable_solution import EMPTY, NAME, folder_of, kept, make_tunable
+from support.tunable_solution import EMPTY, NAME, TABLE, folder_of, kept, make_tunable
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,12 @@ def test_results_are_kept_as_traces_with_their_parameters(tuned):
 def test_what_reads_the_table_is_packed_again(fib, tuned):
     (solution,) = tuned.solutions().values()
     packed = {source.path: source.content for source in solution.sources}
-    assert packed["choices.py"] == (folder_of(tuned) / "choices.py").read_text()
+    assert packed[TABLE] == (folder_of(tuned) / TABLE).read_text()
     assert fib("validate").code == 0
 
 
 def test_the_table_is_made_again_from_what_is_kept(fib, tuned):
-    path = folder_of(tuned) / "choices.py"
+    path = folder_of(tuned) / TABLE
     before = path.read_text()
     path.write_text(EMPTY)
     assert fib("tune", NAME, "--reuse").code == 0
@@ -64,17 +64,17 @@ def test_what_other_sources_measured_is_not_reused(fib, tuned):
 def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     """Their part of the table could not be written again."""
     (kept,) = (tuned.root / "tuning").rglob("*.jsonl")
-    sister = kept.parents[1] / "rmsnorm_d999" / kept.name
-    sister.parent.mkdir()
-    sister.write_bytes(kept.read_bytes())
-    before = (folder_of(tuned) / "choices.py").read_text()
+    unknown = kept.parents[1] / "rmsnorm_d999" / kept.name
+    unknown.parent.mkdir()
+    unknown.write_bytes(kept.read_bytes())
+    before = (folder_of(tuned) / TABLE).read_text()
     outcome = fib("tune", NAME, "--reuse")
     assert outcome.code == 2 and "holds timings of rmsnorm_d999, which is not defined" in outcome.err
-    assert (folder_of(tuned) / "choices.py").read_text() == before
+    assert (folder_of(tuned) / TABLE).read_text() == before
 
 
 @pytest.fixture
-def sister(tuned):
+def other_definition(tuned):
     """Another Definition that the sources serve."""
     from fib_rmsnorm.operators import RmsNorm
 
@@ -83,26 +83,26 @@ def sister(tuned):
     return tuned.write_definition(RmsNorm().define(256))
 
 
-FOR_THE_SISTER = (
+FOR_THE_OTHER = (
     *("--device", "cpu", "--batch-sizes", "1", "--definitions", "rmsnorm_d256"),
     *("--set", "few=0", "--set", "many=0"),
 )
 
 
-def test_another_definition_adds_to_the_table(fib, tuned, sister):
-    assert fib("tune", NAME, *FOR_THE_SISTER).code == 0
-    text = (folder_of(tuned) / "choices.py").read_text()
-    assert "(128, 2): [" in text
-    assert "(256, 2): [" in text
-    sister.unlink()  # its name tells what it was
+def test_another_definition_adds_to_the_table(fib, tuned, other_definition):
+    assert fib("tune", NAME, *FOR_THE_OTHER).code == 0
+    text = (folder_of(tuned) / TABLE).read_text()
+    assert "{128, 2, 0, 0, " in text
+    assert "{256, 2, 0, 0, " in text
+    other_definition.unlink()  # its name tells what it was
     assert fib("tune", NAME, "--reuse").code == 0
-    assert (folder_of(tuned) / "choices.py").read_text() == text
+    assert (folder_of(tuned) / TABLE).read_text() == text
 
 
-def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is_named(fib, tuned, sister):
+def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is_named(fib, tuned, other_definition):
     path = folder_of(tuned) / "kernel.py"
     path.write_text(path.read_text() + "\n# edited\n")
-    outcome = fib("tune", NAME, *FOR_THE_SISTER)
+    outcome = fib("tune", NAME, *FOR_THE_OTHER)
     assert outcome.code == 0
     assert "No choices for rmsnorm_d128: its timings come from other sources" in outcome.err
-    assert "(128, 2): [" not in (folder_of(tuned) / "choices.py").read_text()
+    assert "{128, 2, " not in (folder_of(tuned) / TABLE).read_text()

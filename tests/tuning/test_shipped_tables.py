@@ -22,13 +22,14 @@ def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     if torch.cuda.is_available():
         pytest.skip("a GPU measures")
     registry = make_registry(tmp_path / "registry", 4096)
+    copy_shared(registry)
     monkeypatch.chdir(registry.root)
     shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
-    before = (tmp_path / "block_size" / "choices.py").read_text()
+    before = (tmp_path / "block_size" / "choices.inc").read_text()
     outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1", "--set", "block=512,4096")
     assert outcome.code == 0, outcome.err
     assert "No table written" in outcome.err
-    assert (tmp_path / "block_size" / "choices.py").read_text() == before
+    assert (tmp_path / "block_size" / "choices.inc").read_text() == before
     rows = {line.split()[0]: line.split()[1:] for line in outcome.lines if line.split()[2:3] == ["interpreted"]}
     # x is read twice unless the block holds the whole row: then the compiler keeps it.
     assert rows["4096"][2:5] == ["32", "512", "256"]
@@ -53,7 +54,7 @@ def make_kernel(tmp_path, name, table):
 )
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
     from fib_rmsnorm.registry.manifest import read_manifest
-    from fib_rmsnorm.tuning.table import Columns, Entry, Provenance, Rung, render_table
+    from fib_rmsnorm.tuning.table import Choice, Provenance, render_table
 
     language = name.split("_")[1]
     if language != "triton" and find_cuda_home() is None:
@@ -61,14 +62,15 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     if language != "cuda":
         pytest.importorskip(language)
     tuning = read_manifest(SHIPPED / name / "solution.toml").tune
-    key = {"hidden": 4096, "itemsize": 2}
-    columns = Columns(tuning.table, name, tuple(key), tuple(tuning.parameters))
-    entry = Entry(key, (Rung(100, parameters), Rung(None, {each: v[0] for each, v in tuning.parameters.items()})))
+    shape = {"hidden": 4096, "itemsize": 2}
+    columns = [*shape, "multiprocessors", "min_batch", *tuning.parameters]
+    others = {each: values[0] for each, values in tuning.parameters.items()}
+    choices = [Choice(shape, 0, parameters), Choice(shape, 101, others)]
     where = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
     registry = make_registry(tmp_path / "registry", 4096)
     copy_shared(registry)
     monkeypatch.chdir(registry.root)
-    kernel = make_kernel(tmp_path, name, (tuning.table, render_table(columns, [entry], where)))
+    kernel = make_kernel(tmp_path, name, (tuning.table, render_table(name, columns, choices, where)))
     outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
     assert outcome.code == 0, outcome.err
     blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
@@ -78,9 +80,11 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
 
 @pytest.mark.gpu
 def test_a_kernel_tuned_on_a_gpu(fib, tmp_path, monkeypatch):
-    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    registry = make_registry(tmp_path / "registry", 4096)
+    copy_shared(registry)
+    monkeypatch.chdir(registry.root)
     shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
     outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1,4096", "--set", "block=128,4096")
     assert outcome.code == 0, outcome.err
-    assert '"block": 4096' in (tmp_path / "block_size" / "choices.py").read_text()
+    assert ", 4096},\n" in (tmp_path / "block_size" / "choices.inc").read_text()
     assert "Compiled code at batch=4096, for" in outcome.out

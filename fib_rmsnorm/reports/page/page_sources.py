@@ -13,7 +13,7 @@ from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
 from fib_rmsnorm.languages import title_of
 
 _LIGHT, _DARK = "default", "github-dark"
-_ALIASES = {".cuh": ".cu", ".h": ".cpp"}
+_ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 #pragma once
 
-// How rows are spread over threads. What was measured is in choices.h, which is each Solution's own.
+// How rows are spread over threads. What was measured is in choices.inc, which is each Solution's own.
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
-#include "choices.h"
 #include "row_sum.cuh"
 
 namespace {
@@ -22,6 +22,28 @@ struct LaunchShape {
   int rows_per_block;
 };
 
+// What was measured for batches of a shape, up to the next row of that shape.
+struct Choice {
+  int64_t hidden, itemsize, multiprocessors, min_batch;
+  int threads, rows;
+};
+
+constexpr std::initializer_list<Choice> CHOICES = {
+#include "choices.inc"
+};
+
+// nullptr for a shape that was never measured. In rows per multiprocessor batches compare between devices.
+const Choice* find_choice(int64_t batch, int64_t hidden, int itemsize, int multiprocessors) {
+  const Choice* found = nullptr;
+  for (const Choice& each : CHOICES) {
+    if (each.hidden == hidden && each.itemsize == itemsize &&
+        each.min_batch * multiprocessors <= batch * each.multiprocessors) {
+      found = &each;
+    }
+  }
+  return found;
+}
+
 int round_up_threads(int threads) {
   if (threads > WARP) return (threads + WARP - 1) / WARP * WARP;
   int power = 1;
@@ -31,11 +53,9 @@ int round_up_threads(int threads) {
 
 // As measured where this shape was tuned. Elsewhere: few rows leave the device empty, and the time is one row's
 // latency: 256 threads, whose sums are soon added, unless a thread got more than four vectors. Many rows fill it, and
-// the time is throughput: fewer threads per row keep reductions short and more loads in flight per thread. In rows
-// per multiprocessor batches compare between devices.
+// the time is throughput: fewer threads per row keep reductions short and more loads in flight per thread.
 LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_per_row, int multiprocessors) {
-  const int64_t equal_batch = std::max<int64_t>(1, batch * TUNED_MULTIPROCESSORS / multiprocessors);
-  const Choice* choice = find_choice(equal_batch, hidden, itemsize);
+  const Choice* choice = find_choice(batch, hidden, itemsize, multiprocessors);
   const int64_t rows_per_sm = batch / multiprocessors;
   const int threads_wanted = choice             ? choice->threads
                              : rows_per_sm < 8  ? std::clamp(vecs_per_row / 4, 256, MAX_THREADS)

@@ -1,8 +1,8 @@
-"""How rows are spread over a GPU's threads. What was measured is in choices.py, which is each Solution's own."""
+"""How rows are spread over a GPU's threads. What was measured is in choices.inc, which is each Solution's own."""
 
 from typing import NamedTuple
 
-from .choices import MULTIPROCESSORS, find_choice
+from .choices import find_choice
 
 WARP = 32
 VECTOR_BYTES = 16
@@ -25,12 +25,12 @@ def choose_launch(batch: int, hidden: int, itemsize: int, multiprocessors: int) 
 
     Elsewhere: few rows leave the device empty, and the time is one row's latency: many threads, little work each.
     Many rows fill it, and the time is throughput: fewer threads per row keep reductions short and more loads in
-    flight per thread. In rows per multiprocessor batches compare between devices.
+    flight per thread.
     """
     vectors_per_row = hidden * itemsize // VECTOR_BYTES
     if vectors_per_row > MAX_VECTORS * MAX_THREADS:
         return Launch(MAX_THREADS, rows=1, vectors=0)
-    choice = find_choice(max(1, batch * MULTIPROCESSORS // multiprocessors), hidden, itemsize)
+    choice = find_choice(batch, multiprocessors, hidden=hidden, itemsize=itemsize)
     rows_per_sm = batch // multiprocessors
     if choice is not None:
         threads_wanted = choice["threads"]

@@ -1,4 +1,4 @@
-"""How rows are spread over a GPU's threads. What was measured is in choices.py, which is each Solution's own."""
+"""How rows are spread over a GPU's threads. What was measured is in choices.inc, which is each Solution's own."""
 
 import functools
 import math
@@ -30,7 +30,7 @@ def plan(batch: int, hidden: int, itemsize: int) -> Launch:
     share a block once there are many.
     """
     lanes = min(16 // itemsize, hidden // WARP)
-    choice = find_choice(batch, hidden, itemsize)
+    choice = find_choice(batch, hidden=hidden, itemsize=itemsize)
     if choice is not None:
         rows, warps = choice["rows"], choice["warps"]
     else:

@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
-#include "choices.h"
 #include "instruction_set.h"
 #include "row_task.h"
 #include "tensor_checks.h"
@@ -40,6 +40,25 @@ constexpr int64_t CHUNKS_PER_THREAD = 4;
 // the caches, it need not be read from memory first. (4096 rows: 1.5 times
 // as fast; 1024: as fast; 512: 0.65.)
 constexpr int64_t STREAM_BYTES = 8 << 20;
+
+// What was measured for batches of a shape, up to the next row of that shape.
+struct Choice {
+  int64_t hidden, itemsize, multiprocessors, min_batch;
+  int chunk_kib, stream;
+};
+
+constexpr std::initializer_list<Choice> CHOICES = {
+#include "choices.inc"
+};
+
+// nullptr for a shape that was never measured.
+const Choice* FindChoice(int64_t batch, int64_t hidden, int64_t itemsize) {
+  const Choice* found = nullptr;
+  for (const Choice& each : CHOICES) {
+    if (each.hidden == hidden && each.itemsize == itemsize && each.min_batch <= batch) found = &each;
+  }
+  return found;
+}
 
 int64_t L1CacheBytes() {
   constexpr int64_t LEAST_IN_USE = 32 << 10;
@@ -86,7 +105,7 @@ void Run(TensorView x, TensorView weight, double eps, TensorView out) {
   const int64_t row_bytes = hidden * (x.dtype().bits / 8);
   const int64_t bytes = batch * row_bytes;
   const bool aligned = (reinterpret_cast<uintptr_t>(data(out)) | row_bytes) % 64 == 0;
-  const Choice* choice = find_choice(batch, hidden, x.dtype().bits / 8);
+  const Choice* choice = FindChoice(batch, hidden, x.dtype().bits / 8);
   const bool stream = aligned && (choice ? choice->stream != 0 : bytes >= STREAM_BYTES);
   const RowTask task{data(x), data(weight), data(out), hidden, eps, stream, WorthHolding(hidden)};
 

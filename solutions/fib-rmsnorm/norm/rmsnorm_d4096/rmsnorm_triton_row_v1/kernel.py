@@ -90,7 +90,7 @@ def plan(batch, hidden, dtype):
     block = triton.next_power_of_2(hidden)
     if block * dtype.itemsize > MAX_ROW_BYTES:
         return Launch(LOOP_BLOCK, 0, 16, UNTIED.value)
-    choice = find_choice(batch, hidden, dtype.itemsize)
+    choice = find_choice(batch, hidden=hidden, itemsize=dtype.itemsize)
     if choice is not None:
         return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tie(choice["tied"], batch, dtype))
     rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
