@@ -11,7 +11,8 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
 from support.kernels import add_kernels, read_kernels
 from support.paths import REPOSITORY
-from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry
+from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, pack_all
+from support.tunable_solution import TABLE, folder_of, make_tunable
 
 # flashinfer, which upstream imports, calls what its own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -90,6 +91,19 @@ def test_upstream_validates_the_definition_and_runs_its_reference(trace_set):
     assert torch.equal(
         run(x, weight, 1e-6), torch.nn.functional.rms_norm(x.float(), (4096,), eps=1e-6).mul(weight.float()).half()
     )
+
+
+def test_upstream_builds_a_kernel_with_its_tuned_choices(tmp_path, monkeypatch):
+    from flashinfer_bench.compile import BuilderRegistry
+
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "fib-cache"))
+    registry = make_tunable(tmp_path / "registry")
+    row = "// {hidden, itemsize, multiprocessors, min_batch, few, many}\n{128, 2, 0, 0, 9, 0},\n"
+    (folder_of(registry) / TABLE).write_text(row)
+    (solution,) = pack_all(registry)
+    run = BuilderRegistry.get_instance().build(registry.definition("rmsnorm_d128"), solution)
+    with pytest.raises(ValueError, match="9 is too many"):
+        run(torch.ones(1, 128, dtype=torch.float16), torch.ones(128, dtype=torch.float16), 1e-6)
 
 
 @pytest.mark.parametrize("style", ["value-returning", "destination-passing"])

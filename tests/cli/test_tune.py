@@ -7,7 +7,8 @@ import shutil
 
 import pytest
 
-from support.tunable_solution import EMPTY, NAME, TABLE, TUNE, choose, folder_of, kept, make_tunable
+from fib_rmsnorm.registry.draft import draft_solution
+from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 
 @pytest.fixture
@@ -75,6 +76,12 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     ]
     assert "// 1: " in (folder / TABLE).read_text()
     assert not (napping.root / "tuning").exists()
+
+
+def test_a_kernel_file_brings_its_table(napping):
+    definition = napping.definition("rmsnorm_d128")
+    draft = draft_solution(napping, folder_of(napping) / "kernel.py", definition)
+    assert {source.path for source in draft.sources} == {"kernel.py", READER.name, TABLE}
 
 
 @pytest.mark.parametrize(
