@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,10 +11,11 @@ from functools import partial
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
-from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient, ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.clock_watch import ClockWatch
 from fib_rmsnorm.machine.clocks import read_clocks
@@ -58,8 +60,9 @@ class DeviceRunner:
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self.device = device
         self._config = config
-        self._judge_client = JudgeClient(fork_server, device, config)
         self._workers = WorkerPool(fork_server, device, config)
+        self._reference_lock = threading.Lock()
+        self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
         self._correctness_gate = CorrectnessGate(self._workers, self._judge_client, config.timeout_s)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
@@ -94,13 +97,16 @@ class DeviceRunner:
         fitting = int(_TIMING_SHARE * self.device.memory_bytes / each) - 1  # the reference is timed too
         return max(1, min(fitting, MAX_WORKERS - 1))
 
+    def _find_reference_worker(self, definition: Definition) -> WorkerClient:
+        with self._reference_lock:  # one thread times it, and others need its outputs: it is built once
+            return self._workers.find(definition, reference_solution(definition))
+
     def _find_reference(self, definition: Definition) -> Admitted:
-        solution = reference_solution(definition)
         try:
-            worker = self._workers.find(definition, solution)
+            worker = self._find_reference_worker(definition)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-        return Admitted(solution, worker, TimeBudget(self._config.timeout_s))
+        return Admitted(reference_solution(definition), worker, TimeBudget(self._config.timeout_s))
 
     def _time(self, definition: Definition, workload: Workload, admitted: list[Admitted]) -> Iterator[Trace]:
         reference = self._find_reference(definition)

@@ -16,11 +16,10 @@ from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
 from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
-from fib_rmsnorm.sandbox.landlock import landlock_version
+from fib_rmsnorm.sandbox.landlock import describe_gaps, landlock_version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
-_NOT_CONFINED = "no Landlock in this kernel: a solution can read the memory of your other processes and of the judge"
 
 
 def report_machine() -> MachineReport:
@@ -32,8 +31,13 @@ def report_machine() -> MachineReport:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **library_versions()},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu()]), *([] if landlock_version() else [_NOT_CONFINED])],
+        notes=[*([] if gpus else [_why_no_gpu()]), *_describe_confinement(landlock_version())],
     )
+
+
+def _describe_confinement(version: int) -> list[str]:
+    found = f"Landlock version {version}" if version else "no Landlock that suffices"
+    return [f"{found} in this kernel: a solution can {gaps}"] if (gaps := describe_gaps(version)) else []
 
 
 def _check_device(device: Device) -> DeviceReport:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
-from fib_rmsnorm.evaluation.judging.judge_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
@@ -102,15 +102,16 @@ class WorkerPool:
 
     def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
         interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
-        # Triton reads this when it is imported.
-        environment = {"TRITON_INTERPRET": "1"} if interpreted else {}
-        process = self._fork_server.spawn(WORKER, environment)
+        cache = solution_cache(solution)
+        # Triton reads its variable when it is imported.
+        environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
+        process = self._fork_server.spawn(WORKER, environment, writable=[cache])
         request = Build(
             definition=definition,
             solution=solution,
             device=self._device.name,
             dataset=self._config.dataset,
-            cache=cache_folder(),
+            cache=cache,
         )
         try:
             built = ask_worker(process, request, Built, TimeBudget(self._config.timeout_s), self._config)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
@@ -62,7 +62,9 @@ def _compile(
     fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
 ) -> tuple[Kernel, ...]:
     workloads = generate_workloads(definition, _BATCH_SIZES)
-    request = Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=cache_folder())
+    request = Compile(
+        definition=definition, solution=solution, workloads=workloads, arch=arch, cache=solution_cache(solution)
+    )
     return _ask_once(fork_server, request, Compiled, config).kernels
 
 
@@ -79,14 +81,14 @@ def inspect_solution(
     Raises EvaluationFailedError with the compiler's output.
     """
     request = Inspect(
-        definition=definition, solution=solution, workloads=list(workloads), arch=arch, cache=cache_folder()
+        definition=definition, solution=solution, workloads=list(workloads), arch=arch, cache=solution_cache(solution)
     )
     return _ask_once(fork_server, request, Inspected, config)
 
 
 def _ask_once(fork_server: ForkServer, request: CompileRequest, kind: type[Answer], config: RunConfig) -> Answer:
     """Ask a process that lives for this one question. Raises EvaluationFailedError, with what the process wrote."""
-    process = fork_server.spawn(COMPILER)
+    process = fork_server.spawn(COMPILER, cache_variables(request.cache), writable=[request.cache])
     try:
         return ask_worker(process, request, kind, TimeBudget(config.timeout_s), config)
     except EvaluationFailedError as failure:

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
@@ -63,18 +65,19 @@ def profile(
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
+    cache = solution_cache(solution)
     request = {
         "definition": definition.model_dump(mode="json"),
         "solution": solution.model_dump(mode="json"),
         "workload": workload.model_dump(mode="json"),
         "device": device.name,
         "dataset": str(dataset) if dataset else None,
-        "cache": str(cache_folder()),
+        "cache": str(cache),
     }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "request.json")
         path.write_text(json.dumps(request), encoding="utf-8")
-        _run(_command(ncu, report, path), timeout_s, solution)
+        _run(_command(ncu, report, path), timeout_s, solution, cache_variables(cache))
         printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution)
     counters = parse_counters(printed)
     if not counters:
@@ -99,9 +102,18 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     ]
 
 
-def _run(command: list[str], timeout_s: float, solution: Solution) -> str:
+def _run(
+    command: list[str], timeout_s: float, solution: Solution, environment: Mapping[str, str] = MappingProxyType({})
+) -> str:
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+        run = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise InputError(f"{solution.name}: timed out after {timeout_s:g} s; try a longer --timeout") from None
     except OSError as error:

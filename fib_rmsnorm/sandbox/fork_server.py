@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import psutil
 
@@ -42,6 +44,7 @@ class ForkServer:
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
+        self._temporary_folders: dict[int, str | None] = {}
         self.escaped_sessions: set[int] = set()
         """The sessions of killed processes that had escaped. A session's id is usually the pid of their worker."""
         self._stopping = threading.Event()
@@ -61,15 +64,31 @@ class ForkServer:
         )
         theirs.close()
 
-    def spawn(self, role: Role, environment: dict[str, str] | None = None) -> Process:
+    def spawn(self, role: Role, environment: dict[str, str] | None = None, writable: Sequence[Path] = ()) -> Process:
         """Start a process of a role, with variables added to its environment.
 
+        A process that runs untrusted code writes to the folders of `writable` and to a temporary folder of its own
+        alone, which is removed when it has ended.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
+        temporary = tempfile.mkdtemp(prefix="fib-rmsnorm-") if role.runs_untrusted_code else None
+        try:
+            return self._spawn(role, environment or {}, writable, temporary)
+        except BaseException:
+            _remove(temporary)
+            raise
+
+    def _spawn(
+        self, role: Role, environment: dict[str, str], writable: Sequence[Path], temporary: str | None
+    ) -> Process:
         ours, theirs = socket.socketpair()
         log = Log()
         outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
-        request = json.dumps({**asdict(role), "environment": environment or {}}).encode()
+        own = [temporary] if temporary else []
+        variables = {**environment, **({"TMPDIR": temporary} if temporary else {})}
+        request = json.dumps(
+            {**asdict(role), "environment": variables, "writable": [*own, *map(str, writable)]}
+        ).encode()
         with self._lock, theirs:
             if self._stopping.is_set():
                 raise StoppedError
@@ -91,6 +110,7 @@ class ForkServer:
                 forget=self._forget,
             )
             self._alive[process.pid] = process
+            self._temporary_folders[process.pid] = temporary
         return process
 
     def _last_error_line(self) -> str:
@@ -99,10 +119,12 @@ class ForkServer:
         return lines[-1] if lines else "the fork server died without a message"
 
     def _forget(self, process: Process) -> None:
-        """Remove a process that has ended from the list, and kill the processes that it left."""
+        """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
         with self._lock:
             self._alive.pop(process.pid, None)
+            temporary = self._temporary_folders.pop(process.pid, None)
         self.kill_escaped()
+        _remove(temporary)
 
     def kill_escaped(self) -> None:
         """Kill orphaned descendants of workers, which are our children now.
@@ -163,3 +185,9 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _remove(temporary: str | None) -> None:
+    if temporary:
+        with contextlib.suppress(RecursionError):  # a Solution can nest folders without end
+            shutil.rmtree(temporary, ignore_errors=True)

@@ -16,6 +16,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -103,10 +104,13 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: 
         _limit()
         if request["runs_untrusted_code"]:
             become_subreaper()  # so that its orphaned descendants stay its children
-            enter_landlock()
+            writable = request["writable"]
+            assert isinstance(writable, list)
+            enter_landlock(writable)
         environment = request["environment"]
         assert isinstance(environment, dict)
         os.environ.update(environment)
+        tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
         _serve(str(request["module"]), channel_fd, outputs_fd)
         status = 0
     finally:

@@ -16,8 +16,6 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox import idle_check
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.landlock import landlock_version
-from support.command_line import cli_environment
 from support.registries import add_kernel
 
 NOBODY = 0
@@ -95,47 +93,6 @@ class TestWaitForQuiet:
         monkeypatch.setattr(idle_check, "_cpu_seconds", lambda _: min(busy_s, clock.now))
         idle_check.wait_for_quiet([NOBODY])
         assert least_s <= clock.now <= most_s
-
-
-class TestLandlock:
-    @pytest.mark.skipif(landlock_version() < 6, reason="the Landlock of this kernel confines less, or nothing")
-    def test_a_confined_process_reaches_no_other_but_its_children(self, tmp_path):
-        code = """
-import os
-import signal
-from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import enter_landlock
-
-enter_landlock()
-here = Path.cwd()
-(here / "one").mkdir()
-(here / "one" / "file").touch()
-(here / "one" / "file").rename(here / "file")
-for attempt in (
-    lambda: Path(f"/proc/{os.getppid()}/mem").open("rb"),
-    lambda: os.readlink(f"/proc/{os.getppid()}/fd/0"),
-    lambda: os.kill(os.getppid(), signal.SIGURG),
-):
-    try:
-        attempt()
-    except PermissionError:
-        print("refused")
-if (child := os.fork()) == 0:
-    signal.pause()
-Path(f"/proc/{child}/mem").open("rb").close()
-os.kill(child, 9)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-        found = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=cli_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert found.stdout.split() == ["refused"] * 3 + ["-9"]
 
 
 class TestSources:

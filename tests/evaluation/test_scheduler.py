@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.evaluation import ROLES, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -25,6 +26,8 @@ SEGFAULTS_ON_8_ROWS = RIGHT.replace(
     "    x_fp32 = x.float()\n",
     "    if x.shape[0] == 8:\n        import ctypes\n\n        ctypes.string_at(0)\n    x_fp32 = x.float()\n",
 )
+BUILDS = "__import__('pathlib').Path(__file__).parents[2] / 'builds'"
+"""A file in the only folder to which a Solution may write that stays."""
 FOR_EVER_S = 10**6
 """Longer than pytest lets a test run: who waits for it fails."""
 HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace("ctypes.string_at(0)", "__import__('time').sleep(600)")
@@ -69,13 +72,12 @@ def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, s
 @pytest.mark.parametrize("fault", ["", "raise ImportError('not here')"])
 def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
-    builds = tmp_path / "builds"
-    count = f"with open({str(builds)!r}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
+    count = f"with open({BUILDS}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
     solution = add_kernel(registry, "counted_v1", RIGHT.replace("\n\n\n", f"\n\n{count}", 1))
     traces = list(evaluate(registry, solution))
     assert {t.evaluation.status.value for t in traces} == {"COMPILE_ERROR" if fault else "PASSED"}
     assert len(traces) == 3
-    assert builds.read_text() == "built "
+    assert (solution_cache(solution) / "builds").read_text() == "built "
     if fault:
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 

@@ -6,13 +6,16 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.evaluation import ROLES, WORKER
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.landlock import landlock_version
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
 from fib_rmsnorm.sandbox.role import Role
@@ -148,6 +151,51 @@ def test_a_process_answers_dies_and_times_out():
         assert not os.path.exists(f"/proc/{stopped.pid}")  # noqa: PTH110
     with pytest.raises(StoppedError):
         fork_server.spawn(WORKER)
+
+
+def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path, monkeypatch):
+    """Its writes elsewhere fail where the kernel has a Landlock that suffices."""
+    (tmp_path / "tries_to_write.py").write_text(
+        """
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from fib_rmsnorm.sandbox.channel import serve
+
+
+def write(message):
+    folder = Path(message["folder"] or tempfile.gettempdir())
+    (folder / "made").mkdir()
+    (folder / "made" / "file").touch()
+    return SimpleNamespace(folder=str(folder))
+
+
+def main(channel, _):
+    serve(channel, {"write": write})
+"""
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    cache.mkdir()
+    other.mkdir()
+    role = Role("tries_to_write", runs_untrusted_code=True)
+    with ForkServer([role]) as fork_server:
+        process = fork_server.spawn(role, writable=[cache])
+
+        def write(folder):
+            return process.request({"do": "write", "folder": folder and str(folder)}, time.monotonic() + 200)
+
+        temporary = Path(write(None)["folder"])
+        assert (temporary / "made" / "file").exists()
+        assert temporary.parent == Path(tempfile.gettempdir())
+        assert write(cache)["ok"]
+        if landlock_version():
+            answer = write(other)
+            assert answer["ok"] is False and "PermissionError" in answer["message"]
+            assert list(other.iterdir()) == []
+        process.kill()
+        assert not temporary.exists()
+        assert (cache / "made" / "file").exists()
 
 
 def test_messages_are_json(ends):

@@ -1,4 +1,7 @@
-"""The judge's process, the only one that knows the right answers: it compares the outputs of workers with them."""
+"""The judge's process, the only one that knows the right answers: it compares the outputs of workers with them.
+
+It runs no code of other people: the outputs of a Definition's reference come from a worker.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,11 @@ from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
+from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.evaluation.tensors.returned_outputs import normalize_outputs
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
-from fib_rmsnorm.schema import Definition
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -65,14 +66,13 @@ class Judge:
             self._cases.clear()
             self._fresh_inputs = None
         if request.number is not None:
-            inputs = self._require_fresh_inputs(request).set(request.number)
-            return _Expected(Case("timed call", workload, inputs), _compute(definition, inputs)[0])
+            is_known = find_operator(definition) is not None
+            inputs = self._require_fresh_inputs(request).set(request.number) if is_known else {}
+            return _make_expected(request, Case("timed call", workload, inputs))
         index = request.case or 0
         if index not in self._cases:
             case = make_case(definition, workload, index, request.device, request.dataset)
-            outputs, is_exact = _compute(definition, case.inputs)
-            reference = _run_reference(definition, case.inputs) if is_exact and index == 0 else None
-            self._cases[index] = _Expected(case, outputs, reference)
+            self._cases[index] = _make_expected(request, case)
         return self._cases[index]
 
     def _require_fresh_inputs(self, request: Compare) -> FreshInputs:
@@ -82,7 +82,7 @@ class Judge:
 
     def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
-        definition, settings = request.definition, request.settings
+        operator, settings = find_operator(request.definition), request.settings
         if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
@@ -93,6 +93,9 @@ class Judge:
             ]  # usually enough to see that they differ
             return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
 
+        def is_right_for(inputs: dict[str, Any]) -> bool:
+            return operator is not None and is_right(list(operator.compute_exact(inputs)))
+
         before = len(self._cases) if request.case is None else request.case
         earlier = [
             each
@@ -101,13 +104,13 @@ class Judge:
         ]
         for each in {id(each): each for each in (*earlier[:1], *earlier[-1:])}.values():
             for name, value in each.case.inputs.items():
-                if is_right(_compute(definition, {**expected.case.inputs, name: value})[0]):
+                if is_right_for({**expected.case.inputs, name: value}):
                     return f"this would be right with the {name!r} of an earlier call: {each.case.name}"
         for each in earlier:
             if is_right(each.outputs):
                 return f"this is the answer to an earlier call: {each.case.name}"
-        for number in request.earlier:
-            if is_right(_compute(definition, self._require_fresh_inputs(request).set(number))[0]):
+        for number in request.earlier if operator else ():
+            if is_right_for(self._require_fresh_inputs(request).set(number)):
                 return "this is the answer to an earlier call"
         return None
 
@@ -138,18 +141,28 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
     return f"{count} elements were never written, or were computed from the buffer's old contents" if count else None
 
 
-def _compute(definition: Definition, inputs: dict[str, Any]) -> tuple[list[torch.Tensor], bool]:
-    """The expected outputs, and whether they are exact: those of a known operator are, those of a reference are not."""
-    operator = find_operator(definition)
+def _make_expected(request: Compare, case: Case) -> _Expected:
+    """The expected outputs: those of a known operator, which are exact, else those of the reference."""
+    operator = find_operator(request.definition)
+    reference = _read_reference(request, case)
     if operator:
-        return list(operator.compute_exact(inputs)), True
-    return _run_reference(definition, inputs), False
+        return _Expected(case, list(operator.compute_exact(case.inputs)), reference)
+    if reference is None:
+        raise OutputTransferError("the outputs of the reference are missing")
+    return _Expected(case, reference)
 
 
-def _run_reference(definition: Definition, inputs: dict[str, Any]) -> list[torch.Tensor]:
-    namespace: dict[str, Any] = {}
-    exec(compile(definition.reference, "reference", "exec"), namespace)
-    return normalize_outputs(namespace["run"](*inputs.values()), list(definition.outputs))
+def _read_reference(request: Compare, case: Case) -> list[torch.Tensor] | None:
+    if request.expected_path is None:
+        return None
+    like = [
+        torch.empty(
+            shape_of(request.definition, case.workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
+        )
+        for name, spec in request.definition.outputs.items()
+    ]
+    with Path(request.expected_path).open("rb") as file:
+        return [output.to(request.device) for output in read_outputs(file.fileno(), like)]
 
 
 def main(channel: Channel, _: int) -> None:

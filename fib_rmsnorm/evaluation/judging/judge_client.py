@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Verdict
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, Revealed
@@ -21,15 +22,19 @@ from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeou
 from fib_rmsnorm.schema import Correctness, Definition, Workload
 
 
-class ReferenceFailedError(FibRmsnormError):
-    """The Definition's reference failed, so nothing can be compared with it."""
-
-
 class JudgeClient:
     """Asks the judge process of one device, and replaces it if it dies. Threads may share it and take turns."""
 
-    def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
+    def __init__(
+        self,
+        fork_server: ForkServer,
+        device: Device,
+        config: RunConfig,
+        find_reference: Callable[[Definition], WorkerClient],
+    ) -> None:
+        """`find_reference` returns the worker that holds a Definition's reference."""
         self._fork_server = fork_server
+        self._reference = ReferenceClient(find_reference, config.timeout_s)
         self._device = device
         self._config = config
         self._judge: Process | None = None
@@ -97,15 +102,20 @@ class JudgeClient:
     def _ask(self, request: Compare) -> Verdict:
         if self._judge is None or not self._judge.alive:
             self._judge = self._fork_server.spawn(JUDGE)
-        reference = f"the reference of {request.definition.name}"
+        reference = self._reference.call(request, self._judge)
+        if reference is not None:
+            request = request.model_copy(update={"expected_path": reference.outputs_path})
         try:
             return ask(self._judge, request, Verdict, time.monotonic() + self._config.timeout_s)
         except ProcessTimeoutError:
-            raise ReferenceFailedError(f"{reference} timed out after {self._config.timeout_s:g} s") from None
+            raise ReferenceFailedError(f"the judge timed out after {self._config.timeout_s:g} s") from None
         except (ProcessDiedError, InvalidAnswerError) as error:
             raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
         except RefusedError as refused:
-            raise ReferenceFailedError(f"{reference} failed: {refused}") from None
+            raise ReferenceFailedError(f"the judge failed: {refused}") from None
+        finally:
+            if reference is not None:
+                reference.clear_outputs()
 
 
 def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:

@@ -32,6 +32,8 @@ class Compare(Request):
     dataset: Path | None
     settings: Settings
     outputs_path: str
+    expected_path: str | None = None
+    """The outputs of the Definition's reference: the expected ones, unless the Definition's operator is known."""
     explain: bool
     """Whether to look for the cause of wrong outputs."""
 

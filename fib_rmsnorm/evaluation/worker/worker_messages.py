@@ -41,12 +41,14 @@ class Built:
 
 
 class Call(Request):
-    """Call the solution once on the inputs of a case, and transfer its outputs."""
+    """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
 
     doing: ClassVar[str] = "calling"
     do: Literal["call"] = "call"
     workload: Workload
     case: int
+    number: int | None = None
+    """The number of a timed call's inputs, which are used instead of the case's: for a Definition's reference."""
 
 
 @dataclass(frozen=True)

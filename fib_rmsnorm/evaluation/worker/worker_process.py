@@ -13,7 +13,8 @@ import torch
 from fib_rmsnorm.building import BuildError, build_entry, is_compile_error, prepare_build
 from fib_rmsnorm.building.tracebacks import describe_exception
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
@@ -96,10 +97,10 @@ class Worker:
         return Built(build_s=prepared_s + perf_counter() - started)
 
     def call(self, message: Message) -> Called:
-        """Call the solution once on the inputs of a case and transfer its outputs."""
+        """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
         request = Call.model_validate(message)
         target, caller = self._require_built()
-        case = make_case(target.definition, request.workload, request.case, target.device, target.dataset)
+        case = _make_case(target, request)
         inputs = case.inputs
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         outputs = OutputBuffers(target.definition, case.workload, target.device)
@@ -108,9 +109,10 @@ class Worker:
         elapsed_ms = (perf_counter() - started) * 1e3
         _check_form(target.definition, found, outputs.tensors)
         write_outputs(self._outputs_file, found)
-        if request.case == 0:
-            self._kept_outputs.forget()
-        self._kept_outputs.remember(found)
+        if request.number is None:
+            if request.case == 0:
+                self._kept_outputs.forget()
+            self._kept_outputs.remember(found)
         return Called(
             call_ms=elapsed_ms,
             changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
@@ -210,6 +212,13 @@ class Worker:
         if self._timing is None:
             raise RefusalError("RUNTIME_ERROR", "timing was not prepared")
         return self._timing
+
+
+def _make_case(target: _Target, request: Call) -> Case:
+    if request.number is None:
+        return make_case(target.definition, request.workload, request.case, target.device, target.dataset)
+    fresh_inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset)
+    return Case("timed call", request.workload, fresh_inputs.set(request.number))
 
 
 def _run(

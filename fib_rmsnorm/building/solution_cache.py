@@ -1,0 +1,40 @@
+"""The folder that keeps what a Solution's compilers made, between runs.
+
+It is named after the Solution's sources and is the only one that they may write to, so a Solution can spoil no builds
+but its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.schema import Solution
+
+_VARIABLES = {
+    "XDG_CACHE_HOME": "cache",
+    "CCACHE_DIR": "ccache",
+    "CUDA_CACHE_PATH": "cuda",
+    "CUTE_DSL_CACHE_DIR": "cutedsl",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "TILELANG_CACHE_DIR": "tilelang",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TORCH_EXTENSIONS_DIR": "torch_extensions",
+    "TRITON_CACHE_DIR": "triton",
+    "TVM_FFI_CACHE_DIR": "tvm_ffi",
+}
+
+
+def solution_cache(solution: Solution) -> Path:
+    """The Solution's folder in the cache, made if it is missing. Solutions with equal sources share it."""
+    folder = cache_folder().absolute() / "solutions" / content_key(solution)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def cache_variables(folder: Path) -> dict[str, str]:
+    """The environment variables by which compilers and libraries keep their files beneath a folder."""
+    folders = {name: str(folder / part) for name, part in _VARIABLES.items()}
+    # More than one, and torch.compile starts processes that share semaphores in /dev/shm, where others have files too.
+    return {**folders, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

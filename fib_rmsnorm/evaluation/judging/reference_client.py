@@ -1,0 +1,61 @@
+"""The scheduler's client of a Definition's reference: code of other people, which runs in a worker, never in the judge.
+
+The judge needs its outputs as the expected ones if no operator is known, and otherwise to say how exact it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
+from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.sandbox.process import Process
+from fib_rmsnorm.schema import Definition
+
+
+class ReferenceFailedError(FibRmsnormError):
+    """The Definition's reference failed, so nothing can be compared with it."""
+
+
+class ReferenceClient:
+    """Calls references for one judge. One thread at a time may use it."""
+
+    def __init__(self, find_worker: Callable[[Definition], WorkerClient], timeout_s: float) -> None:
+        self._find_worker = find_worker
+        self._timeout_s = timeout_s
+        self._current: tuple[str, str, int] | None = None
+        self._known: set[int] = set()
+        """The cases whose outputs the judge has kept."""
+        self._failure: ReferenceFailedError | None = None
+
+    def call(self, request: Compare, judge: Process) -> Process | None:
+        """Call the reference if the judge needs its outputs to answer. Return the process that has transferred them.
+
+        Raises ReferenceFailedError if the call fails, at once if one on this Workload has failed before.
+        """
+        current = (request.definition.name, request.workload.uuid, judge.pid)
+        if self._current != current:
+            self._current, self._failure = current, None
+            self._known.clear()
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_needed(request):
+            return None
+        try:
+            worker = self._find_worker(request.definition)
+            call = Call(workload=request.workload, case=request.case or 0, number=request.number)
+            worker.ask(call, Called, TimeBudget(self._timeout_s))
+        except EvaluationFailedError as failure:
+            self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
+            raise self._failure from None
+        if request.case is not None:
+            self._known.add(request.case)
+        return worker.process
+
+    def _is_needed(self, request: Compare) -> bool:
+        if request.case in self._known:
+            return False
+        return request.case == 0 or find_operator(request.definition) is None
