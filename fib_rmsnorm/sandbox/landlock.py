@@ -32,6 +32,10 @@ _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 # What programs write to without changing anything for others: GPUs, and on Windows the GPU of the host.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "dxg")
 
+_HAS_GPU = Path("/dev/nvidiactl")
+_THREADS = Path("/proc/self/task")
+"""CUDA does not start unless it can name its threads in `comm`. Only the process's own files lie there."""
+
 
 def prctl(option: int, argument: int) -> None:
     """Call prctl(2). Raises OSError if the kernel refuses."""
@@ -78,6 +82,8 @@ def enter_landlock(writable: Sequence[str | Path]) -> None:
         _allow(ruleset, folder, rights & ~_MAKE_DEVICE)
     for device in _devices():
         _allow(ruleset, device, _WRITE_FILE)
+    if _HAS_GPU.exists():
+        _allow(ruleset, _THREADS, rights & (_WRITE_FILE | _TRUNCATE))
     prctl(_PR_SET_NO_NEW_PRIVS, 1)  # required of anyone but root
     _syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
