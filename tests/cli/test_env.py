@@ -37,6 +37,20 @@ def test_a_machine_without_gpu(fib, machine, tmp_path):
     assert "\x1b" not in outcome.out
 
 
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (0, "no Landlock that suffices in this kernel: a solution can read the memory of your other processes"),
+        (2, "Landlock version 2 in this kernel: a solution can empty your files"),
+        (5, "Landlock version 5 in this kernel: a solution can send signals to your processes"),
+    ],
+)
+def test_what_landlock_cannot_do_here_is_one_line(fib, machine, version, said):
+    machine.setattr(machine_report, "landlock_version", lambda: version)
+    (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "Landlock" in line]
+    assert line.startswith(said)
+
+
 def test_gpus_that_are_alike_are_one_line(fib, machine):
     machine.setattr(machine_report, "cuda_devices", lambda: GPUS)
     machine.setattr(machine_report, "cupti_fault", lambda: "No module named 'cupti'")

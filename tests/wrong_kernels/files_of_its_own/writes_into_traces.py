@@ -1,14 +1,13 @@
-import importlib
 from pathlib import Path
 from uuid import uuid4
 
 import torch
 
-from .targets import PACKAGE
+from .targets import JUDGES_COMPARISON
 
 
 def run(x, weight, eps):
-    root = Path(importlib.import_module(PACKAGE).__file__).parents[1]
+    root = Path(JUDGES_COMPARISON.owner.__file__).parents[3]
     file = root / "traces" / "published" / f"{uuid4().hex}.jsonl"
     file.touch()  # an attacker would write its own Trace here
     file.unlink()
