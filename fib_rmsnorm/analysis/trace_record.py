@@ -140,7 +140,7 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Err
     @property
     def interval_ms(self) -> tuple[float, float] | None:
         """The 95% interval of the median, by calls and by trials."""
-        if not (self.latency_ms and self.latency_low_ms and self.latency_high_ms):
+        if not (self.latency_ms and self.latency_low_ms is not None and self.latency_high_ms):
             return None
         return self.latency_low_ms, self.latency_high_ms
 
