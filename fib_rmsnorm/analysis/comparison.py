@@ -111,9 +111,13 @@ def _by_key(records: Iterable[TraceRecord]) -> dict[Key, _Runs]:
     groups: dict[Key, _Runs] = {}
     for record in sorted(records, key=lambda record: record.timestamp):
         groups.setdefault((record.definition, record.workload, record.solution), []).append(record)
-    return {
-        key: [run for run in runs if run.solution_sha256 == runs[-1].solution_sha256] for key, runs in groups.items()
-    }
+    return {key: _newest_runs(runs) for key, runs in groups.items()}
+
+
+def _newest_runs(runs: _Runs) -> _Runs:
+    """The runs of the newest content; what failed last has no latency, whatever it had before."""
+    newest = runs[-1]
+    return [run for run in runs if run.solution_sha256 == newest.solution_sha256] if newest.passed else [newest]
 
 
 @dataclass(frozen=True)

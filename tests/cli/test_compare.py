@@ -207,6 +207,22 @@ def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, f
     )
 
 
+def test_a_gate_is_not_passed_by_a_kernel_that_now_writes_nothing(fib, file):
+    """As bench writes it: what JSON has no number for is a string. The older PASSED Trace is there too."""
+    failed = trace(latency_ms=None, status="INCORRECT_NUMERICAL", timestamp="2026-02-01", sha="cc")
+    failed["evaluation"]["correctness"] = {"max_relative_error": "Infinity", "max_absolute_error": "NaN"}
+    old = file("old.jsonl", trace())
+    new = file("new.jsonl", trace(timestamp="2026-01-03"), failed)
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 1 and outcome.err == ""
+    assert "now fails" in outcome.row("fast_v1", "fails")
+    assert "No regression" not in outcome.out
+    for command in ("report", "best", "analyze"):
+        assert "INCORRECT_NUMERICAL" in fib(command, new).out
+        assert fib(command, new).err == ""
+    assert fib("compare", new, old).code == 2, "nothing to compare with: OLD failed"
+
+
 def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
     outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", REPOSITORY)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
