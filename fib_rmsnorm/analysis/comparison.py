@@ -71,7 +71,7 @@ ASPECTS = ("device", "timer", "clock", "cache")
 """The conditions that must agree before two numbers can be compared."""
 FAR_SLOWER = 6.0
 """So many times as slow is slower even if a number is SUSPECT, if also 95% of the new calls took longer than 95% of the
-old ones took. Other processes that share a core, the caches or the memory make each call 2 to 4 times as slow, and an
+old ones took. Other processes that share a core, the caches or the memory make each call a few times as slow, and an
 H200 at its lowest clock is 5.7 times as slow as at its highest; what disturbs more than that spares some calls."""
 
 _Runs = list[TraceRecord]

@@ -138,6 +138,8 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
     values = {**_origin(trace, trace.evaluation, workload), "path": path, "line": line, "author": author, **_UNKNOWN}
     for part in _parts(trace.evaluation):
         values.update(vars(part))
+    if values["copy_suspect"]:
+        values["percent_of_copy"] = None  # no fact
     values.pop("ceiling", None)
     values.pop("clocks", None)
     record = TraceRecord.__new__(TraceRecord)
