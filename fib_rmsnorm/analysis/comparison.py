@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -68,8 +69,10 @@ class Comparisons:
 
 ASPECTS = ("device", "timer", "clock", "cache")
 """The conditions that must agree before two numbers can be compared."""
-MISSING = "missing"
-"""Another thing that may be allowed: NEW lacks timings that OLD has."""
+FAR_SLOWER = 6.0
+"""So many times as slow is slower even if a number is SUSPECT, if also 95% of the new calls took longer than 95% of the
+old ones took. Other processes that share a core, the caches or the memory make each call a few times as slow, and an
+H200 at its lowest clock is 5.7 times as slow as at its highest; what disturbs more than that spares some calls."""
 
 _Runs = list[TraceRecord]
 _Pair = tuple[_Runs, _Runs]
@@ -108,9 +111,13 @@ def _by_key(records: Iterable[TraceRecord]) -> dict[Key, _Runs]:
     groups: dict[Key, _Runs] = {}
     for record in sorted(records, key=lambda record: record.timestamp):
         groups.setdefault((record.definition, record.workload, record.solution), []).append(record)
-    return {
-        key: [run for run in runs if run.solution_sha256 == runs[-1].solution_sha256] for key, runs in groups.items()
-    }
+    return {key: _newest_runs(runs) for key, runs in groups.items()}
+
+
+def _newest_runs(runs: _Runs) -> _Runs:
+    """The runs of the newest content; what failed last has no latency, whatever it had before."""
+    newest = runs[-1]
+    return [run for run in runs if run.solution_sha256 == newest.solution_sha256] if newest.passed else [newest]
 
 
 @dataclass(frozen=True)
@@ -168,12 +175,18 @@ def _judge(
     ratio = find_difference(old, new, drift, confidence)
     verdict: Verdict = "no different"
     if not _is_trusted(old, new):
-        verdict = "suspect"
+        verdict = "slower" if ratio.low > FAR_SLOWER and _takes_longer_in_every_call(old, new) else "suspect"
     elif ratio.low > 1:
         verdict = "slower"
     elif ratio.high < 1:
         verdict = "faster"
     return SolutionComparison(tuple(old), tuple(new), ratio, verdict)
+
+
+def _takes_longer_in_every_call(old: Iterable[TraceRecord], new: Iterable[TraceRecord]) -> bool:
+    """Whether the fast calls of NEW (5th percentile) took longer than the slow ones of OLD (95th)."""
+    slowest_ms = max(run.latency_p95_ms or math.inf for run in old)
+    return all((run.latency_p5_ms or 0.0) > slowest_ms for run in new)
 
 
 def _notes(old: Collection[Key], new: Collection[Key], refused: Mapping[Key, str]) -> Iterable[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -47,6 +48,21 @@ class _Environment:
     libs: dict[str, str] = field(default_factory=dict)
 
 
+_Error = float | Literal["Infinity", "-Infinity", "NaN"] | None
+"""flashinfer-bench's models, and ours with them, write what JSON has no number for as a string."""
+
+
+@dataclass
+class _Correctness:
+    max_absolute_error: _Error = None
+    max_relative_error: _Error = None
+
+    def errors(self) -> Errors:
+        """The errors as numbers."""
+        absolute, relative = self.max_absolute_error, self.max_relative_error
+        return Errors(*(None if each is None else float(each) for each in (absolute, relative)))
+
+
 @dataclass
 class _Performance(Timing):
     ceiling: RecordedCeiling | None = None
@@ -58,7 +74,7 @@ class _Evaluation(msgspec.Struct):
     environment: msgspec.Raw = msgspec.Raw(b"{}")
     timestamp: str = ""
     log: str = ""
-    correctness: Errors | None = None
+    correctness: _Correctness | None = None
     performance: _Performance | None = None
     settings: msgspec.Raw = msgspec.Raw(b"null")
     solution_sha256: str | None = None
@@ -97,11 +113,14 @@ def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) 
 
 
 def _as_strict_json(data: bytes, error: Exception) -> bytes:
-    """Python's json and flashinfer-bench write NaN and Infinity, which are not JSON: they become null."""
+    """Python's json writes NaN and Infinity, which are not JSON: errors become strings, and other numbers null."""
     try:
-        return msgspec.json.encode(json.loads(data))
+        found, named = json.loads(data), json.loads(data, parse_constant=str)
     except (ValueError, RecursionError):
         raise NotATraceError(f"not JSON: {error}") from None
+    with suppress(TypeError, KeyError):  # not a Trace, or one without errors
+        found["evaluation"]["correctness"] = named["evaluation"]["correctness"]
+    return msgspec.json.encode(found)
 
 
 # What a Trace leaves out has the class's default, and so is not in the object's own variables.
@@ -119,6 +138,8 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
     values = {**_origin(trace, trace.evaluation, workload), "path": path, "line": line, "author": author, **_UNKNOWN}
     for part in _parts(trace.evaluation):
         values.update(vars(part))
+    if values["copy_suspect"]:
+        values["percent_of_copy"] = None  # no fact
     values.pop("ceiling", None)
     values.pop("clocks", None)
     record = TraceRecord.__new__(TraceRecord)
@@ -149,4 +170,5 @@ def _parts(evaluation: _Evaluation) -> Iterator[object]:
     performance = evaluation.performance
     ceiling, clocks = (performance.ceiling, performance.clocks) if performance else (None, None)
     settings = _decode_settings(bytes(evaluation.settings))
-    return filter(None, (settings, evaluation.correctness, performance, ceiling, clocks))
+    errors = evaluation.correctness.errors() if evaluation.correctness else None
+    return filter(None, (settings, errors, performance, ceiling, clocks))

@@ -159,4 +159,6 @@ def _variance_within(run: TraceRecord) -> float:
     if run.interval_ms is None:
         return 0.0
     low, high = run.interval_ms
-    return (math.log(high / low) / 2 / _Z_95) ** 2
+    # An interval down to 0 has no lower end on this scale, so its upper half counts for both.
+    half = math.log(high / low) / 2 if low else math.log(max(high / (run.latency_ms or high), 1.0))
+    return (half / _Z_95) ** 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,15 +47,33 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What every result of a Workload is compared with: the reference, or the copy. It is a result too."""
+
+    latency_ms: float
+    interval_ms: tuple[float, float] | None
+    suspect: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        latency_ms: float | None, low_ms: float | None, high_ms: float | None, suspect: Sequence[str]
+    ) -> Bound | None:
+        """None if there is no latency."""
+        if not latency_ms:
+            return None
+        return Bound(latency_ms, (low_ms, high_ms) if low_ms is not None and high_ms else None, tuple(suspect))
+
+
+@dataclass(frozen=True)
 class WorkloadResults:
     """All that was evaluated on a Workload under the same conditions, the fastest first."""
 
     title: str
     """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
-    reference_ms: float | None
+    reference: Bound | None
     empty_ms: float | None
-    copy_ms: float | None
+    copy: Bound | None
     results: tuple[Result, ...]
 
     @property
@@ -164,15 +182,25 @@ def _workload_results(
     rival = max(rivals, key=lambda record: record.timestamp, default=None)
     # Those that failed have no latency and come last; those not to be compared, before them.
     ordered = sorted(records, key=lambda r: (not r.passed, r.interpreted, r.latency_ms or 0, r.solution))
-    timed = next((record for record in ordered if record.copy_ms), None)
+    timed = next((record for record in ordered if record.empty_ms), None)
+    references = (
+        Bound.of(r.reference_latency_ms, r.reference_low_ms, r.reference_high_ms, r.reference_suspect) for r in ordered
+    )
+    copies = (Bound.of(r.copy_ms, r.copy_low_ms, r.copy_high_ms, r.copy_suspect) for r in ordered)
     return WorkloadResults(
         title,
         workload,
-        next((record.reference_latency_ms for record in ordered if record.reference_latency_ms), None),
+        _choose_bound(references),
         timed.empty_ms if timed else None,
-        timed.copy_ms if timed else None,
+        _choose_bound(copies),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
     )
+
+
+def _choose_bound(bounds: Iterable[Bound | None]) -> Bound | None:
+    """The first that is trusted, or else the first."""
+    known = [bound for bound in bounds if bound]
+    return next((bound for bound in known if not bound.suspect), known[0] if known else None)
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
@@ -191,7 +219,7 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
 
 
 def _over_reference(record: TraceRecord) -> Speedup | None:
-    if not record.speedup_factor:
+    if not record.speedup_factor or record.reference_suspect:
         return None
     return Speedup(record.speedup_factor, record.speedup_low, record.speedup_high)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.peaks import Peak, peak_of
+from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.traffic import count_tensor_bytes
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
@@ -31,8 +32,12 @@ class WorkloadRoof:
     fits_l2: bool | None
     left_in_l2: float | None
     """The share of the bytes that were written and may still lie in L2 when the kernel ends."""
-    best: Result | None
-    """The fastest trusted Solution."""
+    contest: Contest
+
+    @property
+    def best(self) -> Result | None:
+        """The fastest trusted Solution, unless one that was left out may be faster."""
+        return self.contest.winner
 
     @property
     def title(self) -> str:
@@ -114,7 +119,6 @@ def _roof(
     device: GpuModel | None,
 ) -> WorkloadRoof:
     moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
-    trusted = [result for result in workload.results if result.record.is_trusted]
     return WorkloadRoof(
         results=workload,
         bytes_moved=moved,
@@ -124,5 +128,5 @@ def _roof(
         floor_ms=workload.empty_ms,
         fits_l2=moved <= device.l2_bytes if moved and device else None,
         left_in_l2=min(written, device.l2_bytes) / moved if moved and device and written is not None else None,
-        best=min(trusted, key=lambda result: result.record.latency_ms or 0.0, default=None),
+        contest=hold_contest(workload),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -142,18 +142,24 @@ def split(records: Iterable[TraceRecord]) -> Sections:
         _keep_newest(newest.setdefault(homes[key], {}), record)
     for record in listed:
         if record.latency_ms is None:
-            _keep_newest(newest.setdefault(_home_of_failure(record, newest), {}), record)
+            for home in _homes_of_failure(record, newest):
+                _keep_newest(newest.setdefault(home, {}), record)
     sections = [
         Section(definition, conditions, tuple(kept.values())) for (definition, conditions), kept in newest.items()
     ]
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
-    kept = sum(len(section.records) for section in sections)
-    return Sections(tuple(sections), len(listed) - kept)
+    kept = {id(record) for section in sections for record in section.records}
+    return Sections(tuple(sections), len(listed) - len(kept))
+
+
+def _evaluated(record: TraceRecord) -> tuple[str, ...]:
+    """What was evaluated: of the same under the same conditions, the newest counts."""
+    return (record.workload, record.solution, record.solution_sha256 or "")
 
 
 def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) -> None:
-    key = (record.workload, record.solution, record.solution_sha256 or "")
+    key = _evaluated(record)
     other = kept.get(key)
     if other is None or other.timestamp <= record.timestamp:
         kept[key] = record
@@ -169,10 +175,20 @@ def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditio
     return SectionConditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
 
 
-def _home_of_failure(record: TraceRecord, homes: Iterable[Home]) -> Home:
-    """A failure has no timer or clock: it joins a section that was measured with the same settings, if there is one."""
+def _homes_of_failure(
+    record: TraceRecord, newest: Mapping[Home, Mapping[tuple[str, ...], TraceRecord]]
+) -> Sequence[Home]:
+    """A failure has no timer or clock: it joins what was measured with the same settings on the same hardware.
+
+    That is every section that has an older success of the same evaluation, which it replaces, or else the first one.
+    """
     settings = _settings(record)
-    for definition, conditions in homes:
-        if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings):
-            return definition, conditions
-    return record.definition, SectionConditions(record.hardware, None, None, None, settings)
+    alike = [
+        (definition, conditions)
+        for definition, conditions in newest
+        if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings)
+    ]
+    replacing = [home for home in alike if _evaluated(record) in newest[home]]
+    return (
+        replacing or alike[:1] or [(record.definition, SectionConditions(record.hardware, None, None, None, settings))]
+    )

@@ -58,6 +58,9 @@ class Timing:
 
     latency_ms: Latency | None = None
     reference_latency_ms: Amount | None = None
+    reference_low_ms: Amount | None = None
+    reference_high_ms: Amount | None = None
+    reference_suspect: list[str] = field(default_factory=list)
     speedup_factor: Amount | None = None
     speedup_low: Amount | None = None
     speedup_high: Amount | None = None
@@ -93,6 +96,7 @@ class RecordedCeiling:
     copy_ms: Amount | None = None
     copy_low_ms: Amount | None = None
     copy_high_ms: Amount | None = None
+    copy_suspect: list[str] = field(default_factory=list)
     copy_hot_ms: float | None = None
     copy_method: str | None = None
     peak_bandwidth_gb_per_s: Amount | None = None
@@ -140,7 +144,7 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Err
     @property
     def interval_ms(self) -> tuple[float, float] | None:
         """The 95% interval of the median, by calls and by trials."""
-        if not (self.latency_ms and self.latency_low_ms and self.latency_high_ms):
+        if not (self.latency_ms and self.latency_low_ms is not None and self.latency_high_ms):
             return None
         return self.latency_low_ms, self.latency_high_ms
 

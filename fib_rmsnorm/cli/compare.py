@@ -22,6 +22,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparison import Comparisons
+    from fib_rmsnorm.analysis.gate import Unjudged
     from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.cli.progress import ProgressBar
 
@@ -35,7 +36,9 @@ def command(
         float | None,
         typer.Option(
             min=0,
-            help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if NEW lacks results of OLD.",
+            help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if anything cannot be judged:"
+            " SUSPECT, below the resolution, or missing in NEW. Even a SUSPECT number is judged if it is 6 times as"
+            " slow and 95% of its calls took longer than 95% of the old ones.",
         ),
     ] = None,
     allow: Annotated[
@@ -43,7 +46,8 @@ def command(
         typer.Option(
             metavar="WHAT,...",
             callback=refuse_empty,
-            help="Differences to accept: device, timer, clock, cache; missing: NEW may lack results.",
+            help="What to accept. Conditions that differ: device, timer, clock, cache. For a gate: missing (NEW lacks"
+            " results), suspect (SUSPECT numbers), unresolved (the limit is below what can be detected).",
         ),
     ] = None,
     measure: Annotated[
@@ -58,7 +62,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or no different. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparison import MISSING, compare
+    from fib_rmsnorm.analysis.comparison import compare
+    from fib_rmsnorm.analysis.gate import SUSPECT, find_unjudged
 
     allowed = _split_allowed(allow)
     if measure:
@@ -73,34 +78,36 @@ def command(
         sides = before.records, after.records
         faults = [*before.faults, *after.faults]
     found = compare(*sides, allowed)
-    _print(found, max_slowdown, as_json=json)
+    unjudged = [] if max_slowdown is None else find_unjudged(found, max_slowdown, allowed)
+    _print(found, max_slowdown, unjudged, as_json=json)
     if found.regressions(max_slowdown or 0.0):
         return 1
-    if all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be compared: every number is SUSPECT")  # or a gate would pass
-    if max_slowdown is not None and MISSING not in allowed:
-        _require_all(found, faults)
+    if max_slowdown is not None:
+        _require_all(found, unjudged, faults, allowed)
+    elif SUSPECT not in allowed and all(each.verdict == "suspect" for each in found.comparisons):
+        raise InputError("nothing could be compared: every number is SUSPECT; to accept that, add --allow suspect")
     return 0
 
 
 def _split_allowed(allow: str | None) -> tuple[str, ...]:
-    from fib_rmsnorm.analysis.comparison import ASPECTS, MISSING
+    from fib_rmsnorm.analysis.comparison import ASPECTS
+    from fib_rmsnorm.analysis.gate import TOLERATED
 
-    allowed = split_names(allow)
-    if unknown := set(allowed) - {*ASPECTS, MISSING}:
-        raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join((*ASPECTS, MISSING))}")
+    allowed, known = split_names(allow), (*ASPECTS, *TOLERATED)
+    if unknown := set(allowed) - set(known):
+        raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     return allowed
 
 
-def _print(found: Comparisons, max_slowdown: float | None, *, as_json: bool) -> None:
+def _print(found: Comparisons, max_slowdown: float | None, unjudged: list[Unjudged], *, as_json: bool) -> None:
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        typer.echo(comparisons_json(found, max_slowdown), nl=False)
+        typer.echo(comparisons_json(found, max_slowdown, unjudged), nl=False)
     else:
-        print_parts(describe_comparisons(found, max_slowdown), stdout())
+        print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
 
 
 def _find_traces(side: str) -> Path:
@@ -113,12 +120,20 @@ def _find_traces(side: str) -> Path:
     return Path(side)
 
 
-def _require_all(found: Comparisons, faults: list[str]) -> None:
-    """Raise InputError if NEW lacks results of OLD: not a regression, but a gate must not pass it."""
-    lacking = [f"NEW lacks {found.missing} of OLD's results, or measured them differently"] if found.missing else []
-    lacking += ["a file could not be read completely"] if faults else []
+def _require_all(found: Comparisons, unjudged: list[Unjudged], faults: list[str], allowed: tuple[str, ...]) -> None:
+    """Raise InputError for what the gate was asked about and could not judge: not a regression, but no pass either."""
+    from fib_rmsnorm.analysis.gate import MISSING
+    from fib_rmsnorm.reports.comparison import name_unjudged
+
+    lacking: list[str] = []
+    if MISSING not in allowed:
+        lacking += [f"NEW lacks {found.missing} of OLD's results, or measured them differently"] * bool(found.missing)
+        lacking += ["a file could not be read completely"] * bool(faults)
+    accept = [MISSING] * bool(lacking) + list(dict.fromkeys(each.kind for each in unjudged))
+    if unjudged:
+        lacking.append(f"{len(unjudged)} of {len(found.comparisons)} cannot be judged ({name_unjudged(unjudged)})")
     if lacking:
-        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow missing")
+        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow {','.join(accept)}")
 
 
 def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:

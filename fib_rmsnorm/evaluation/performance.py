@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import median
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
-from fib_rmsnorm.evaluation.timing.latency_statistics import (
-    Interval,
-    a_a_difference,
-    grouped_median,
-    latency_interval,
-    trial_ratios,
-)
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, trial_ratios
+from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
+from fib_rmsnorm.machine.load import CpuLoad
 from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
 
-_MAX_A_A_DIFFERENCE = 0.03
 _MAX_CLOCK_CHANGE = 0.02
 # A kernel can be slightly faster than the copy, which is the best of several launch shapes but not of all.
 _MIN_SHARE_OF_COPY = 0.95
@@ -40,44 +35,48 @@ def describe_performance(
     admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions, *, interpreted: bool
 ) -> Performance:
     """Sum up the trials of a solution, and compare them with those of the reference."""
-    samples = results.samples_ms
     tick = results.prepared.tick_ms
-    latency_ms = grouped_median(samples, tick)
-    interval = latency_interval(results.spans_ms, tick)
-    p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
+    scatter, of_reference = measure_scatter(results.spans_ms, tick), measure_scatter(reference.spans_ms, tick)
+    latency_ms = scatter.latency_ms
     shared = min(len(results.trials), len(reference.trials))
     speedups = trial_ratios(reference.spans_ms[:shared], results.spans_ms[:shared], tick)
-    difference = a_a_difference(results.spans_ms, tick)
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
     timer, ceiling = results.prepared.timer, conditions.ceiling
-    suspicions = () if interpreted else _find_suspicions(latency_ms, interval, difference, timer, conditions)
+    load = CpuLoad(conditions.clocks.other_share, conditions.clocks.involuntary_switches)
+    doubts = of_reference.find_doubts(timer, load)
+    suspicions = () if interpreted else _find_suspicions(scatter, timer, load, conditions)
     return Performance(
         latency_ms=latency_ms,
-        reference_latency_ms=grouped_median(reference.samples_ms, tick),
+        reference_latency_ms=of_reference.latency_ms,
+        reference_low_ms=of_reference.interval.low,
+        reference_high_ms=of_reference.interval.high,
+        reference_suspect=doubts,
         speedup_factor=median(speedups) if speedups else 0.0,
-        speedup_low=min(speedups, default=None),
-        speedup_high=max(speedups, default=None),
+        speedup_low=min(speedups, default=None) if not doubts else None,
+        speedup_high=max(speedups, default=None) if not doubts else None,
         timer=timer,
         cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
         interpreted=interpreted,
-        samples=len(samples),
+        samples=len(results.samples_ms),
         trials=len(results.trials),
         trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in results.spans_ms],
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
-        latency_low_ms=interval.low,
-        latency_high_ms=interval.high,
-        latency_p5_ms=p5,
-        latency_p95_ms=p95,
+        latency_low_ms=scatter.interval.low,
+        latency_high_ms=scatter.interval.high,
+        latency_p5_ms=scatter.p5_ms,
+        latency_p95_ms=scatter.p95_ms,
         busy_ms=grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
         launches=results.trials[-1].launches,
         hot_latency_ms=grouped_median(results.hot.span_ms, tick) if results.hot else None,
-        a_a_difference=difference,
+        a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
         ceiling=ceiling,
-        percent_of_copy=100 * ceiling.copy_ms / latency_ms if ceiling and latency_ms and not interpreted else None,
+        percent_of_copy=100 * ceiling.copy_ms / latency_ms
+        if ceiling and not ceiling.copy_suspect and latency_ms and not interpreted
+        else None,
         host_overhead_us=min(host_us, default=None),
         first_call_ms=admitted.first_call_ms,
         build_s=admitted.worker.build_s,
@@ -89,17 +88,16 @@ def describe_performance(
     )
 
 
-def _find_suspicions(
-    latency_ms: float, interval: Interval, difference: float | None, timer: str, conditions: Conditions
-) -> Iterator[str]:
+def _find_suspicions(scatter: Scatter, timer: str, load: CpuLoad, conditions: Conditions) -> Iterator[str]:
     """The reasons not to trust a number."""
-    if difference is not None and difference > _MAX_A_A_DIFFERENCE:
-        yield f"earlier and later trials {difference:.1%} apart"
+    latency_ms, interval = scatter.latency_ms, scatter.interval
+    yield from scatter.find_doubts(timer, load)
     if conditions.no_ceiling:
         yield f"no copy to compare with: {conditions.no_ceiling}"
     if ceiling := conditions.ceiling:
         if interval.high < _MIN_SHARE_OF_COPY * ceiling.copy_low_ms:
-            yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes"
+            doubt = ", which is SUSPECT itself" if ceiling.copy_suspect else ""
+            yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes{doubt}"
         if latency_ms < ceiling.empty_ms:
             yield "faster than an empty kernel"
     clocks = conditions.clocks

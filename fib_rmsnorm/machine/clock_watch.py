@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fib_rmsnorm.machine.clocks import ClockMonitor, ClockReading, count_strangers, our_pids, read_clocks
+from fib_rmsnorm.machine.load import CpuLoad, LoadWatch
 from fib_rmsnorm.schema import Clocks
 
 
@@ -18,17 +19,23 @@ class ClockWatch:
 
     def __enter__(self) -> ClockWatch:
         self._before = read_clocks(self.device)
+        self._load = LoadWatch() if self.device == "cpu" else None
         self._monitor = ClockMonitor(self.device)
         self._monitor.__enter__()
+        if self._load:
+            self._load.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._load:
+            self._load.__exit__()
         self._monitor.__exit__(None, None, None)
         self._after = read_clocks(self.device)
 
     def summary(self) -> Clocks:
         """Summarize the readings; call it after leaving."""
         during = self._monitor.summary()
+        load = self._load.summary() if self._load else CpuLoad()
         return Clocks(
             before_mhz=self._before.clock_mhz,
             during_mhz=during.clock_median_mhz,
@@ -39,4 +46,6 @@ class ClockWatch:
             max_temperature_c=during.max_temperature_c,
             throttle_reasons=None if during.throttle_reasons is None else list(during.throttle_reasons),
             other_processes=count_strangers(self.at_start, self._after, our_pids()),
+            other_share=load.other_share,
+            involuntary_switches=load.involuntary_switches,
         )

@@ -11,15 +11,19 @@ from typing import Any
 
 from fib_rmsnorm.analysis.comparison import Comparisons, SolutionComparison, Verdict
 from fib_rmsnorm.analysis.difference import session_deviation
+from fib_rmsnorm.analysis.gate import Unjudged
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count, format_latency
 
+_NAMED = 3
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
 
 
-def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
+def describe_comparisons(
+    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]
+) -> Iterator[Part]:
     """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
     groups: dict[str, list[SolutionComparison]] = {}
     for each in found.comparisons:
@@ -38,20 +42,28 @@ def describe_comparisons(found: Comparisons, max_slowdown: float | None) -> Iter
         if each.verdict == "suspect":
             reasons = [reason for run in (*each.old, *each.new) for reason in run.suspect]
             yield Doubt(f"SUSPECT {each.record.name}: {'; '.join(dict.fromkeys(reasons))}")
-    yield from _regressions(found, max_slowdown)
+    yield from _regressions(found, max_slowdown, unjudged)
 
 
-def _regressions(found: Comparisons, max_slowdown: float | None) -> Iterator[Part]:
+def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]) -> Iterator[Part]:
     """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     if regressions:
         names = ", ".join(each.record.name for each in regressions)
         yield Doubt(f"Regression: slower{limit}, or now failing: {names}")
-    elif max_slowdown is not None:
-        unjudged = sum(each.verdict == "suspect" for each in found.comparisons)
-        besides = f"; {unjudged} could not be judged" if unjudged else ""
-        yield f"No regression: nothing is slower{limit}, and nothing now fails{besides}."
+    elif max_slowdown is not None and len(unjudged) < len(found.comparisons):
+        which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
+        yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
+    if unjudged:
+        yield Doubt(f"Not judged: {name_unjudged(unjudged, len(unjudged))}")
+
+
+def name_unjudged(unjudged: Sequence[Unjudged], at_most: int = _NAMED) -> str:
+    """The first of them, each with the reason, and how many more there are."""
+    told = [f"{each.comparison.record.name}: {each.why}" for each in unjudged[:at_most]]
+    more = len(unjudged) - len(told)
+    return "; ".join([*told, *([f"and {more} more"] if more else [])])
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -139,14 +151,16 @@ def _knows_sessions(each: SolutionComparison) -> bool:
     return all(run.device_session for run in (*each.old, *each.new))
 
 
-def comparisons_json(found: Comparisons, max_slowdown: float | None) -> str:
+def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]) -> str:
     """The same in numbers."""
+    reasons = {id(each.comparison): each.why for each in unjudged}
     regressions = found.regressions(max_slowdown or 0.0)
     record = {
         "drift": asdict(found.drift),
         "confidence_of_each": found.confidence,
         "max_slowdown": max_slowdown or 0.0,
         "regressions": len(regressions),
+        "unjudged": len(unjudged),
         "notes": found.notes,
         "comparisons": [
             {
@@ -163,6 +177,7 @@ def comparisons_json(found: Comparisons, max_slowdown: float | None) -> str:
                 "is_of_one_session": each.is_of_one_session,
                 "verdict": each.verdict,
                 "is_regression": each in regressions,
+                "unjudged": reasons.get(id(each)),
             }
             for each in found.comparisons
         ],

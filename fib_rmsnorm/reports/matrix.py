@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fib_rmsnorm.analysis.results import Result, SectionResults
+from fib_rmsnorm.analysis.results import Bound, Result, SectionResults
 from fib_rmsnorm.reports.text.tables import Grid
 
 
@@ -19,16 +19,20 @@ def results_grid(section: SectionResults) -> Grid:
     for each in workloads:
         for result in each.results:
             found.setdefault(result.label, {})[each.workload] = _cell(result)
-    bounds: dict[str, Sequence[float | None]] = {
-        "*an empty kernel*": [each.empty_ms for each in workloads],
-        "*a copy of the same bytes*": [each.copy_ms for each in workloads],
-        "*the reference*": [each.reference_ms for each in workloads],
+    bounds: dict[str, Sequence[Bound | None]] = {
+        "*an empty kernel*": [Bound.of(each.empty_ms, None, None, ()) for each in workloads],
+        "*a copy of the same bytes*": [each.copy for each in workloads],
+        "*the reference*": [each.reference for each in workloads],
     }
-    rows = [(name, *("" if ms is None else _microseconds(ms) for ms in values)) for name, values in bounds.items()]
+    rows = [(name, *(map(_bound_cell, values))) for name, values in bounds.items()]
     rows += [
         (f"`{label}`", *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())
     ]
     return Grid(("us (% of copy)", *(f">{each.title}" for each in workloads)), rows)
+
+
+def _bound_cell(bound: Bound | None) -> str:
+    return f"{_microseconds(bound.latency_ms)}{' *' if bound.suspect else ''}" if bound else ""
 
 
 def _cell(result: Result) -> str:

@@ -8,27 +8,27 @@ from typing import Any
 
 from fib_rmsnorm.analysis.ranking import Contest, Ranking
 from fib_rmsnorm.reports.results import section_title
-from fib_rmsnorm.reports.text.document import Heading, Part
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_latency, format_percent, format_ratio
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
-    """The winner of each Workload, and the leaderboard, section by section."""
+    """The winner of each Workload, who was left out, and the leaderboard, section by section."""
     for ranking in rankings:
         yield Heading(section_title(ranking.section))
-        if not ranking.contests:
-            yield "No winner: no Solution has a trusted latency here."
-            continue
         yield Grid(
             ("workload", "winner", ">latency", ">of copy", ">baseline", "tied with"),
             [_contest_row(contest) for contest in ranking.contests],
         )
+        yield from describe_left_out(ranking.contests)
+        if not ranking.decided:
+            continue
         yield Grid(
             ("place", "solution", ">behind", ">won or tied"),
             [
                 (
-                    f"{place}." if each.workloads == len(ranking.contests) else "",
+                    f"{place}." if each.workloads == ranking.decided else "",
                     each.label,
                     f"{each.mean_behind - 1:+.1%}",
                     f"{each.wins} of {each.workloads}",
@@ -39,16 +39,32 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
         )
         yield (
             "Tied: the 95% interval of the ratio to the winner, with what medians drift from run to run, holds"
-            " 1. Behind: latency over the winner's, as the geometric mean over the Workloads; only who has a"
-            " trusted number on all of them has a place."
+            " 1. Behind: latency over the winner's, as the geometric mean over the Workloads that have a winner; only"
+            " who has a trusted number on all of them has a place."
         )
 
 
+def describe_left_out(contests: Sequence[Contest]) -> Iterator[Part]:
+    """A line for each Workload without a winner, and one for each Solution that was left out."""
+    for contest in contests:
+        if contest.no_winner:
+            yield Doubt(f"{contest.workload.title}: no winner: {contest.no_winner}")
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for contest in contests:
+        for each in contest.left_out:
+            reasons.setdefault((each.result.label, each.why), []).append(contest.workload.title)
+    for (label, why), titles in reasons.items():
+        yield Doubt(f"Left out: {label} at {'; '.join(titles)} ({why})")
+
+
 def _contest_row(contest: Contest) -> Sequence[str]:
-    record, over = contest.winner.record, contest.winner.over_baseline
+    winner = contest.winner
+    if winner is None:
+        return (contest.workload.title, "none", "", "", "", "")
+    record, over = winner.record, winner.over_baseline
     return (
         contest.workload.title,
-        contest.winner.label,
+        winner.label,
         format_latency(record.latency_ms or 0.0),
         format_percent(record.percent_of_copy) if record.percent_of_copy else "",
         format_ratio(over.factor) if over else "",
@@ -71,16 +87,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
         "cold_l2": conditions.cold_l2,
         "rtol": conditions.settings.rtol,
         "atol": conditions.settings.atol,
-        "workloads": [
-            {
-                **contest.workload.identity,
-                "winner": contest.winner.record.solution,
-                "latency_ms": contest.winner.record.latency_ms,
-                "percent_of_copy": contest.winner.record.percent_of_copy,
-                "tied_with": [result.record.solution for result in contest.ties],
-            }
-            for contest in ranking.contests
-        ],
+        "workloads": [{**contest.workload.identity, **contest_record(contest)} for contest in ranking.contests],
         "leaderboard": [
             {
                 "solution": each.label,
@@ -89,5 +96,28 @@ def _record(ranking: Ranking) -> dict[str, Any]:
                 "workloads": each.workloads,
             }
             for each in ranking.standings
+        ],
+    }
+
+
+def contest_record(contest: Contest) -> dict[str, Any]:
+    """Who won, or why nobody did, and who was left out."""
+    winner, fastest = contest.winner, contest.fastest
+    return {
+        "winner": winner.record.solution if winner else None,
+        "no_winner": contest.no_winner,
+        "fastest_trusted": fastest.record.solution if fastest else None,
+        "latency_ms": winner.record.latency_ms if winner else None,
+        "percent_of_copy": winner.record.percent_of_copy if winner else None,
+        "tied_with": [result.record.solution for result in contest.ties] if winner else [],
+        "left_out": [
+            {
+                "solution": each.result.record.solution,
+                "label": each.result.label,
+                "why": each.why,
+                "latency_ms": each.result.record.latency_ms,
+                "may_be_fastest": each.may_be_fastest,
+            }
+            for each in contest.left_out
         ],
     }

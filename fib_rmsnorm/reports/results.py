@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fib_rmsnorm.analysis.results import Result, SectionResults, Speedup, WorkloadResults
+from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
@@ -49,6 +49,10 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         for result in section.results:
             if result.record.is_native and result.record.suspect:
                 yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
+        for each in section.workloads:
+            for name, bound in (("the reference", each.reference), ("the copy", each.copy)):
+                if bound and bound.suspect:
+                    yield Doubt(f"SUSPECT {name} at {each.title}: {'; '.join(bound.suspect)}")
     if superseded:
         left_out = count(superseded, "older Trace")
         yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
@@ -56,12 +60,14 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 
 def _legend(section: SectionResults) -> str:
     """What the columns mean."""
+    bounds = [bound for each in section.workloads for bound in (each.reference, each.copy) if bound]
+    untrusted = " Untrusted: measured against a reference or a copy that is SUSPECT." * any(b.suspect for b in bounds)
     has_intervals = any(result.record.latency_low_ms for result in section.results)
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
     peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
-    return f"Latency: {latency}. Times as fast: {rivals}.{peak}"
+    return f"Latency: {latency}. Times as fast: {rivals}.{peak}{untrusted}"
 
 
 def section_title(section: SectionResults) -> str:
@@ -78,17 +84,28 @@ def workload_grids(section: SectionResults) -> Iterator[Grid]:
     """A table for each Workload."""
     for each in section.workloads:
         bounds = {
-            "Reference": each.reference_ms,
-            "A copy of the same bytes": each.copy_ms,
-            empty_name(section): each.empty_ms,
+            "Reference": each.reference,
+            "A copy of the same bytes": each.copy,
+            empty_name(section): Bound.of(each.empty_ms, None, None, ()),
         }
-        rows: list[Sequence[str]] = [
-            (name, "", format_latency(latency_ms), *[""] * (len(_COLUMNS) - 3))
-            for name, latency_ms in bounds.items()
-            if latency_ms
-        ]
+        rows: list[Sequence[str]] = [_bound_row(name, bound) for name, bound in bounds.items() if bound]
         rows += [_row(result) for result in each.results]
         yield Grid(_COLUMNS, rows, title=f"Benchmark Results ({each.title})")
+
+
+def _bound_row(name: str, bound: Bound) -> Sequence[str]:
+    half = format_half_width(*bound.interval_ms, bound.latency_ms) if bound.interval_ms else ""
+    mark = "SUSPECT" if bound.suspect else ""
+    return (name, "", format_latency(bound.latency_ms), half, *[""] * (len(_COLUMNS) - 5), mark)
+
+
+def share_of_copy(record: TraceRecord) -> str:
+    """`72%`; that of an untrusted copy is no fact."""
+    if not record.is_native:
+        return ""
+    if record.copy_suspect:
+        return "untrusted"
+    return format_percent(record.percent_of_copy) if record.percent_of_copy else ""
 
 
 def _row(result: Result) -> Sequence[str]:
@@ -99,9 +116,9 @@ def _row(result: Result) -> Sequence[str]:
         format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
         either_side(record),
         format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
-        format_percent(record.percent_of_copy) if record.percent_of_copy and record.is_native else "",
+        share_of_copy(record),
         format_percent(result.percent_of_peak) if result.percent_of_peak else "",
-        _ratio(result.over_reference),
+        "untrusted" if record.is_native and record.reference_suspect else _ratio(result.over_reference),
         _ratio(result.over_baseline),
         format_latency(record.host_overhead_us / 1e3) if record.host_overhead_us is not None else "",
         result.mark,
@@ -167,6 +184,7 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
         "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
         "reference_latency_ms": record.reference_latency_ms,
+        "reference_suspect": "; ".join(record.reference_suspect),
         "speedup_over_reference": result.over_reference.factor if result.over_reference else None,
         "baseline": section.baseline,
         "speedup_over_baseline": result.over_baseline.factor if result.over_baseline else None,
@@ -175,6 +193,7 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "percent_of_copy": record.percent_of_copy if record.is_native else None,
         "percent_of_peak": result.percent_of_peak,
         "copy_ms": record.copy_ms,
+        "copy_suspect": "; ".join(record.copy_suspect),
         "empty_ms": record.empty_ms,
         "host_overhead_us": record.host_overhead_us,
         "empty_host_us": record.empty_host_us,

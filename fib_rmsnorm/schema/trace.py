@@ -60,6 +60,8 @@ class Ceiling(BaseModel):
     """Cores to which a CPU's copy was pinned; None if it used OpenMP's threads."""
     peak_bandwidth_gb_per_s: float | None = None
     """Theoretical bandwidth: the memory's clock times its bus width."""
+    copy_suspect: list[str] = Field(default_factory=list)
+    """Reasons not to trust `copy_ms`; then a Performance has no `percent_of_copy`."""
 
 
 class Clocks(BaseModel):
@@ -75,6 +77,11 @@ class Clocks(BaseModel):
     max_temperature_c: float | None = None
     throttle_reasons: list[str] | None = None
     other_processes: int | None = None
+    """On a GPU."""
+    other_share: float | None = None
+    """The share of a CPU's cores that other processes took during the trials."""
+    involuntary_switches: int | None = None
+    """How often other processes took a CPU's core away from this evaluation during the trials."""
 
 
 _Size = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -129,6 +136,11 @@ class Performance(UpstreamPerformance):
     a_a_difference: float | None = None
     """Relative difference between the medians of the last and the first trial."""
 
+    reference_low_ms: float | None = None
+    reference_high_ms: float | None = None
+    """Upper bound of the 95% confidence interval of `reference_latency_ms`; `reference_low_ms` is the lower bound."""
+    reference_suspect: list[str] = Field(default_factory=list)
+    """Reasons not to trust `reference_latency_ms`; then `speedup_factor`, which upstream requires, means nothing."""
     speedup_low: float | None = None
     speedup_high: float | None = None
     """Highest speedup of the interleaved trials; `speedup_low` is the lowest."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import warnings
 from pathlib import Path
@@ -123,11 +124,25 @@ def test_a_wrong_type_names_the_field(tmp_path):
     assert "Expected `int | null`, got `str` - at `$.evaluation.performance.samples`" in told
 
 
-def test_python_writes_infinity_which_is_not_known(tmp_path):
+@pytest.mark.parametrize("infinity", [float("inf"), "Infinity"], ids=["as Python", "as pydantic"])
+def test_an_error_may_be_infinite_however_it_is_written(tmp_path, infinity):
     wrong = upstream_trace()
-    wrong["evaluation"]["correctness"]["max_absolute_error"] = float("inf")
+    wrong["evaluation"]["correctness"]["max_absolute_error"] = infinity
     (record,) = load(write(tmp_path / "t.jsonl", lines(wrong)))
-    assert record.max_absolute_error is None and record.latency_ms == 0.023
+    assert record.max_absolute_error == float("inf") and record.latency_ms == 0.023
+
+
+def test_an_error_may_be_no_number(tmp_path):
+    wrong = upstream_trace()
+    wrong["evaluation"]["correctness"] |= {"max_absolute_error": float("nan"), "max_relative_error": "NaN"}
+    (record,) = load(write(tmp_path / "t.jsonl", lines(wrong)))
+    assert math.isnan(record.max_absolute_error) and math.isnan(record.max_relative_error)
+
+
+def test_a_latency_that_is_infinite_is_unknown(tmp_path):
+    odd = trace(host_overhead_us=float("inf"))
+    (record,) = load(write(tmp_path / "t.jsonl", lines(odd)))
+    assert record.host_overhead_us is None and record.latency_ms == 0.002
 
 
 def test_the_library_warns(tmp_path):

@@ -62,8 +62,13 @@ def test_an_unknown_operator_has_no_cost():
 
 
 def test_the_fastest_is_trusted(definition):
-    found = roofline(definition, trace("odd", latency_ms=0.001, suspect=["doubt"]), trace("good"))
+    found = roofline(definition, trace("odd", latency_ms=0.003, suspect=["doubt"]), trace("good"))
     assert found.workloads[0].best.record.solution == "good"
+
+
+def test_nobody_is_the_fastest_where_a_suspect_one_may_be(definition):
+    found = roofline(definition, trace("odd", latency_ms=0.001, suspect=["doubt"]), trace("good"))
+    assert found.workloads[0].best is None
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,21 @@ def test_a_clock_of_a_cpu_may_wander_more():
     assert found == ["NVIDIA H200, cpu_clock, 2600 to 2800 MHz"]
 
 
+def test_a_failure_replaces_what_passed_before_at_any_clock():
+    passed = [trace(clock=clock, timestamp=f"2026-01-0{day}") for day, clock in ((1, 1980.0), (2, 1530.0))]
+    older, newer = (trace(latency_ms=None, timestamp=stamp) for stamp in ("2026-01-01T12", "2026-01-03"))
+    other = trace("other", clock=1200.0)
+    found = split(records(*passed, newer, older, other))
+    assert sorted(record.status for section in found.sections for record in section.records) == [
+        "PASSED",
+        "RUNTIME_ERROR",
+        "RUNTIME_ERROR",
+    ]
+    assert found.superseded == 3
+    found = split(records(*passed, older))
+    assert [record.status for section in found.sections for record in section.records] == ["PASSED", "RUNTIME_ERROR"]
+
+
 def test_the_newest_of_equal_evaluations_counts():
     found = split(
         records(

@@ -88,21 +88,10 @@ def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
     assert row.count("4.00 us") == 2 and "+0.0%" in row
 
 
-def test_a_gate_does_not_take_suspect_numbers_for_a_pass(fib, file):
-    path = file("a", trace(suspect=["doubt"]))
-    outcome = fib("compare", path, path)
-    assert outcome.code == 2 and "every number is SUSPECT" in outcome.err
-    assert "1 compared: 1 suspect." in outcome.lines
-
-
 def test_a_suspect_number_does_not_blur_the_others(fib, file):
     noise = trace(batch=32, latency_low_ms=0.001, latency_high_ms=0.003, suspect=["doubt"])
     path = file("a", trace(), noise)
-    outcome = fib("compare", path, path, "--max-slowdown", "0.05")
-    assert (
-        outcome.code == 0
-        and "nothing is slower by more than 5%, and nothing now fails; 1 could not be judged." in outcome.out
-    )
+    outcome = fib("compare", path, path)
     resolutions = {
         each["axes"]["batch"]: each["resolution"]
         for each in json.loads(fib("compare", path, path, "--json").out)["comparisons"]
@@ -113,52 +102,10 @@ def test_a_suspect_number_does_not_blur_the_others(fib, file):
     )
 
 
-def test_a_gate_is_not_passed_by_what_is_missing(fib, file):
-    """Without --max-slowdown it is a comparison of what there is."""
-    slow = trace(solution="slow_v1", latency_ms=0.003)
-    old, new = file("old.jsonl", trace(), slow), file("new.jsonl", trace())
-    assert fib("compare", old, new).code == 0
-    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert (
-        "NEW lacks 1 of OLD's results, or measured them differently; to accept that, add --allow missing" in outcome.err
-    )
-    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
-    assert fib("compare", old, new, "--max-slowdown", "0.05", "--solutions", "fast_v1").code == 0
-    assert fib("compare", new, old, "--max-slowdown", "0.05").code == 0
-
-
-def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, file):
-    moved = {"solution": "moved_v1"}
-    old = file("old.jsonl", trace(), trace(**moved))
-    for name, other in (("hot", {"cold_l2": False}), ("interpreted", {"interpreted": True})):
-        new = file(f"{name}.jsonl", trace(), trace(**moved, **other))
-        assert fib("compare", old, new).code == 0
-        outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-        assert outcome.code == 2 and "NEW lacks 1 of OLD's results, or measured them differently" in outcome.err
-        assert "1 not compared" in outcome.out
-        assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
-    failed = trace(**moved, latency_ms=None)
-    old, new = file("old.jsonl", trace(), failed), file("new.jsonl", trace(), failed)
-    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert (
-        outcome.code == 0
-        and "1 not compared: no latency in either: the evaluations failed or were interpreted" in outcome.lines
-    )
-
-
 def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
     outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", REPOSITORY)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert "no such file or folder: rmsnorm_cuda_vec16_v1; to measure two Solutions now, add --measure" in outcome.err
-
-
-def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):
-    old, new = file("old.jsonl", trace()), file("new.jsonl", trace())
-    new.write_text('{"definition": 1}\n' + new.read_text())
-    assert fib("compare", old, new).code == 0
-    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert outcome.code == 2 and "a file could not be read completely" in outcome.err
 
 
 def test_another_device_is_refused_unless_allowed(fib, file):
@@ -174,7 +121,10 @@ def test_another_device_is_refused_unless_allowed(fib, file):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--allow", "weather"], "--allow: unknown weather; choose from device, timer, clock, cache, missing"),
+        (
+            ["--allow", "weather"],
+            "--allow: unknown weather; choose from device, timer, clock, cache, missing, suspect, unresolved",
+        ),
         (["--batch-sizes", "3"], "no Trace has batch size 3 (available: 8)"),
         (["--measure", "--solutions", "x"], "--measure takes two Solutions as OLD and NEW"),
     ],
@@ -196,9 +146,9 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
     outcome = fib(
         *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
-        *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
+        *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock,suspect", "--json", "--max-slowdown", "9"),
     )
-    assert outcome.code == 0 or "nothing could be compared" in outcome.err, outcome.err
+    assert outcome.code == 0, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
     assert found["definition"] == DEFINITION and len(found["old_ms"]) == len(found["new_ms"]) == 2
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
@@ -212,9 +162,9 @@ def test_two_files_can_be_measured(fib, tmp_path):
         kernel.write_text(RIGHT)
     outcome = fib(
         *("compare", "--measure", *kernels, "--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1"),
-        *("--rounds", "1", "--allow", "clock", "--json", "--max-slowdown", "9"),
+        *("--rounds", "1", "--allow", "clock,suspect", "--json", "--max-slowdown", "9"),
     )
-    assert outcome.code == 0 or "nothing could be compared" in outcome.err, outcome.err
+    assert outcome.code == 0, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
     assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
 

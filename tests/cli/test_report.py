@@ -70,6 +70,34 @@ def test_doubts_are_marked_and_explained(fib, file):
     assert "SUSPECT odd@batch=8: too fast" in outcome.lines
 
 
+def test_an_untrusted_reference_and_an_untrusted_copy_give_no_ratios(fib, file):
+    doubted = trace("a_v1", reference_suspect=["earlier and later trials 540x apart"])
+    doubted["evaluation"]["performance"]["ceiling"]["copy_suspect"] = ["95% interval ±24%"]
+    path = file(doubted, trace("b_v1", batch=32))
+    outcome = fib("report", path)
+    cells = outcome.row("a_v1", "us").split()
+    assert cells.count("untrusted") == 2 and not any(cell.endswith("x") for cell in cells)
+    assert "70%" not in cells and "70%" in outcome.row("b_v1", "us").split()
+    assert [line.split()[-1] for line in outcome.lines if line.startswith(("Reference", "A copy"))][:2] == [
+        "SUSPECT"
+    ] * 2
+    assert "SUSPECT the reference at batch=8: earlier and later trials 540x apart" in outcome.lines
+    assert "SUSPECT the copy at batch=8: 95% interval ±24%" in outcome.lines
+    assert "Untrusted: measured against a reference or a copy that is SUSPECT." in " ".join(outcome.out.split())
+    (found, other) = json.loads(fib("report", path, "--json").out)["results"]
+    assert (found["speedup_over_reference"], found["percent_of_copy"]) == (None, None)
+    assert found["reference_suspect"] == "earlier and later trials 540x apart"
+    assert found["copy_suspect"] == "95% interval ±24%"
+    assert other["speedup_over_reference"] and other["percent_of_copy"]
+    for command in ("best", "analyze"):
+        assert json.loads(fib(command, path, "--json").out)[0]["workloads"][0]["percent_of_copy"] is None
+
+
+def test_the_reference_and_the_copy_have_intervals(fib, file):
+    outcome = fib("report", file(trace(reference_low_ms=0.057, reference_high_ms=0.063)))
+    assert [line.split()[-1] for line in outcome.lines if line.startswith(("Reference", "A copy"))] == ["5.0%", "0.7%"]
+
+
 def test_devices_are_not_mixed(fib, file):
     outcome = fib("report", file(trace(), trace(hardware="NVIDIA A100-SXM4-80GB")))
     assert sum(" on NVIDIA " in line for line in outcome.lines) == 2

@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
-from fib_rmsnorm.schema import Clocks, KernelLaunch, Settings
+from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
 OTHER = replace(LAUNCH, name="RmsNormTuned", block=(512, 1, 1))
@@ -35,3 +35,44 @@ def test_the_last_trial_tells_what_is_launched(launches, told):
     performance = describe_performance(admitted, results, results, conditions, interpreted=False)
     assert performance.launches == told
     assert performance.samples == 4
+
+
+def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
+    """The Performance of trials with these medians."""
+    own, reference = (
+        TrialResults(TimingPrepared("cpu_clock", 0.0, None), tuple(map(steady_trial, each)), None, (), "iterations")
+        for each in (own_ms, reference_ms)
+    )
+    admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
+    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None)
+    return describe_performance(admitted, own, reference, conditions, interpreted=False)
+
+
+def steady_trial(span_ms):
+    return Timed(
+        **vars(collect([Sample(span_ms * (1 + index * 1e-4), span_ms) for index in range(40)])), clock_ns=0, repeated=[]
+    )
+
+
+STEADY, WILD = (1.0,) * 8, (1.0, 9.0, 1.0, 9.0)
+
+
+def test_the_reference_is_a_result_too():
+    found = describe(STEADY, WILD)
+    assert found.suspect == [] and found.reference_suspect[0].startswith("95% interval ±")
+    assert found.reference_low_ms < found.reference_latency_ms < found.reference_high_ms
+    assert found.speedup_factor > 0 and found.speedup_low is None, "upstream requires the factor"
+    assert describe(STEADY, STEADY).reference_suspect == [] and describe(STEADY, STEADY).speedup_low == 1.0
+
+
+def test_no_share_of_an_untrusted_copy():
+    ceiling = Ceiling(empty_ms=0.001, copy_ms=0.99, copy_low_ms=0.98, copy_high_ms=1.0, copy_method="cpp")
+    assert describe(STEADY, STEADY, ceiling=ceiling).percent_of_copy == pytest.approx(99, abs=1)
+    doubted = ceiling.model_copy(update={"copy_suspect": ["95% interval ±24%"]})
+    found = describe(STEADY, STEADY, ceiling=doubted)
+    assert found.percent_of_copy is None and found.suspect == []
+
+
+def test_a_doubt_names_the_other_processes():
+    found = describe(WILD, STEADY, clocks=Clocks(other_share=0.62))
+    assert found.suspect[0].endswith(": other processes took 62% of the cores")

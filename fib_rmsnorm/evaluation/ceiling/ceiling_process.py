@@ -15,8 +15,10 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, median_interval
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
+from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
+from fib_rmsnorm.machine.load import LoadWatch
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
@@ -41,7 +43,8 @@ class DeviceCeiling:
         cold = cold and self._device != "cpu"
         buffers = Buffers(self._device, bytes_read, bytes_written)
         host_us = [self._time_host()]
-        with _pinned(self.copier.cores[:1]):
+        watch = LoadWatch()
+        with watch, _pinned(self.copier.cores[:1]):
             empty = self._time(self.copier.empty, _CALLS, cold=cold)
             tried = tune(self.copier.variants(bytes_read, bytes_written), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
@@ -52,17 +55,19 @@ class DeviceCeiling:
         if self._device != "cpu":
             torch.cuda.empty_cache()  # leaves the memory to the solutions
         tick = self.timer.tick_ms
-        interval = median_interval(copy, tick)
+        half = len(copy) // 2  # two trials show a drift; the few calls of a half say too little for a GPU's limit
+        scatter = measure_scatter([copy[:half], copy[half:]] if self._device == "cpu" else [copy], tick)
         return Ceiling(
             empty_ms=grouped_median(empty, tick),
             empty_host_us=min((us for us in host_us if us is not None), default=None),
-            copy_ms=grouped_median(copy, tick),
-            copy_low_ms=interval.low,
-            copy_high_ms=interval.high,
+            copy_ms=scatter.latency_ms,
+            copy_low_ms=scatter.interval.low,
+            copy_high_ms=scatter.interval.high,
             copy_hot_ms=grouped_median(hot, tick) if hot else None,
             copy_method=best.name,
             note=self._note,
             threads=list(best.cores) or None,
+            copy_suspect=scatter.find_doubts(self.timer.name, watch.summary()),
         )
 
     def _time_host(self) -> float | None:

@@ -24,7 +24,10 @@ def latency_chart(findings: SectionFindings) -> Chart | None:
         return None
     along = list(along_axis(findings, axis))
     series += limits(
-        ("a copy of the same bytes", [(x, _us(each.copy_ms)) for x, each in along if each.copy_ms]),
+        (
+            "a copy of the same bytes",
+            [(x, _us(each.copy.latency_ms)) for x, each in along if each.copy and not each.copy.suspect],
+        ),
         ("an empty kernel", [(x, _us(each.empty_ms)) for x, each in along if each.empty_ms]),
         ("the bytes at the peak", _at_the_peak(findings, along)),
     )
@@ -58,7 +61,11 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
     series += limits(
         (
             "a copy of the same bytes",
-            [(x, bytes_of(each) / each.copy_ms / 1e6) for x, each in along if each.copy_ms and bytes_of(each)],
+            [
+                (x, bytes_of(each) / each.copy.latency_ms / 1e6)
+                for x, each in along
+                if each.copy and not each.copy.suspect and bytes_of(each)
+            ],
         ),
         ("the device's peak", [(x, peak.gb_per_s) for x, _ in (along[0], along[-1])] if peak else []),
     )

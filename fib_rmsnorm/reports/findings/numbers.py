@@ -11,6 +11,7 @@ from typing import Any
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import WorkloadRoof
 from fib_rmsnorm.analysis.scaling import Fit
+from fib_rmsnorm.reports.ranking import contest_record
 from fib_rmsnorm.student_t import Estimate
 
 
@@ -50,10 +51,8 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
         "bound_by": workload.bound,
         "fits_l2": workload.fits_l2,
         "left_in_l2": workload.left_in_l2,
-        "fastest": best.record.solution if best else None,
-        "latency_ms": best.record.latency_ms if best else None,
+        **contest_record(workload.contest),
         "percent_of_peak": best.percent_of_peak if best else None,
-        "percent_of_copy": best.record.percent_of_copy if best else None,
     }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
+from fib_rmsnorm.reports.ranking import describe_left_out
 from fib_rmsnorm.reports.text.document import Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
@@ -114,24 +115,9 @@ def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
 def describe_peak(section: SectionFindings) -> Iterator[Part]:
     """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     roofline = section.roofline
-    rows = [
-        (
-            each.title,
-            each.best.label,
-            _latency(each.best.record.latency_ms),
-            format_bandwidth(each.best.bandwidth_gb_per_s) if each.best.bandwidth_gb_per_s else "",
-            format_percent(each.best.percent_of_peak) if each.best.percent_of_peak else "",
-            format_percent(each.best.record.percent_of_copy) if each.best.record.percent_of_copy else "",
-            _meaning(each),
-        )
-        for each in roofline.workloads
-        if each.best is not None
-    ]
-    if not rows:
-        yield "Unknown: no Solution has a trusted latency."
-        return
     columns = ("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
-    yield Grid(columns, rows)
+    yield Grid(columns, [_peak_row(each) for each in roofline.workloads])
+    yield from describe_left_out([each.contest for each in roofline.workloads])
     last = roofline.workloads[-1].best
     if last is not None and last.percent_of_peak:
         copy = f" and {format_percent(last.record.percent_of_copy)} of a copy" if last.record.percent_of_copy else ""
@@ -155,6 +141,21 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
             f" {format_bytes(device.l2_bytes)} at most. So it may be over 100%, and here too the copy, which leaves as"
             " much behind, is the measure."
         )
+
+
+def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
+    best = roof.best
+    if best is None:
+        return (roof.title, "none", "", "", "", "", "")
+    return (
+        roof.title,
+        best.label,
+        _latency(best.record.latency_ms),
+        format_bandwidth(best.bandwidth_gb_per_s) if best.bandwidth_gb_per_s else "",
+        format_percent(best.percent_of_peak) if best.percent_of_peak else "",
+        format_percent(best.record.percent_of_copy) if best.record.percent_of_copy else "",
+        _meaning(roof),
+    )
 
 
 def _leaves_much_in_l2(roof: WorkloadRoof) -> bool:

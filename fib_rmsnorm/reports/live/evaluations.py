@@ -51,11 +51,14 @@ def _details(evaluation: Evaluation) -> str:
     if performance.interpreted:
         return f"{latency}  interpreted: no measure of the kernel"
     bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+    is_copy_doubted = performance.ceiling is not None and performance.ceiling.copy_suspect
     parts = [
         latency,
         f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
-        f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"{format_ratio(performance.speedup_factor):>5} reference",
+        "copy untrusted" if is_copy_doubted else f"{format_percent(percent):>4} of copy" if percent is not None else "",
+        "reference untrusted"
+        if performance.reference_suspect
+        else f"{format_ratio(performance.speedup_factor):>5} reference",
     ]
     return "  ".join(filter(None, parts))
 
@@ -91,7 +94,8 @@ def results_table(traces: Sequence[Trace]) -> WordTable:
 def _reference_cell(traces: Sequence[Trace], column: str) -> str:
     for trace in traces:
         if axes_text(trace) == column and trace.evaluation and trace.evaluation.performance:
-            return format_latency(trace.evaluation.performance.reference_latency_ms)
+            performance = trace.evaluation.performance
+            return f"{'*' * bool(performance.reference_suspect)}{format_latency(performance.reference_latency_ms)}"
     return ""
 
 
@@ -105,7 +109,8 @@ def _cell(trace: Trace) -> str:
     if performance.interpreted:
         return "interpreted"
     doubt = "*" if performance.suspect else ""
-    return f"{doubt}{format_latency(performance.latency_ms)} ({format_ratio(performance.speedup_factor)})"
+    ratio = "" if performance.reference_suspect else f" ({format_ratio(performance.speedup_factor)})"
+    return f"{doubt}{format_latency(performance.latency_ms)}{ratio}"
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:

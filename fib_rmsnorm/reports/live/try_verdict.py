@@ -36,9 +36,14 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
     text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
     text.append(f": correct on all {len(drafts)} workloads, with hard inputs and an awkward size for each")
     for rival in dict.fromkeys(trace.solution for trace in rivals):
-        if ratios := _ratios(drafts, [trace for trace in rivals if trace.solution == rival]):
+        theirs = [trace for trace in rivals if trace.solution == rival]
+        if ratios := _ratios(drafts, theirs):
             low, high = format_ratio(min(ratios)), format_ratio(max(ratios))
             text.append(f"\n  {low if low == high else f'{low} to {high}'} the speed of {rival}")
+            if len(ratios) < len(drafts):
+                text.append(f" on {len(ratios)} of {len(drafts)} workloads; the other numbers are SUSPECT or missing")
+        elif any(map(suspicions, (*drafts, *theirs))):
+            text.append(f"\n  not compared with {rival}: the numbers are SUSPECT", style="yellow")
     for trace in (*drafts, *rivals):
         for reason in suspicions(trace):
             text.append(f"\n  SUSPECT: {trace.solution} at {axes_text(trace)}: {reason}", style="yellow")
@@ -46,7 +51,7 @@ def verdict(name: str, drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text
 
 
 def _ratios(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> list[float]:
-    """The rival's latency over the draft's, for each Workload that both passed; above 1 the draft is faster."""
+    """The rival's latency over the draft's, for each Workload with two trusted ones; above 1 the draft is faster."""
     latencies = {trace.workload.uuid: _latency_ms(trace) for trace in rivals}
     ratios = []
     for trace in drafts:
@@ -58,4 +63,4 @@ def _ratios(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> list[float]:
 
 def _latency_ms(trace: Trace) -> float | None:
     performance = trace.evaluation.performance if trace.evaluation else None
-    return None if performance is None or performance.interpreted else performance.latency_ms
+    return None if performance is None or performance.interpreted or performance.suspect else performance.latency_ms

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.results import either_side
+from fib_rmsnorm.reports.results import either_side, share_of_copy
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
     format_latency,
     format_percent,
     format_ratio,
+    format_share,
 )
 
 _COLUMNS = (
@@ -68,15 +69,16 @@ def _cells(result: Result, workload: WorkloadResults, index: int) -> Iterator[Ce
     record = result.record
     language = title_of(record.language)
     reference, baseline = result.over_reference, result.over_baseline
-    percent = record.percent_of_copy if record.is_native else None
     yield Cell(workload.title, index)
     yield Cell(result.label, result.label)
     yield Cell(language, language)
     yield _maybe(format_latency, record.latency_ms if record.passed else None)
     yield _maybe(format_bandwidth, result.bandwidth_gb_per_s)
-    yield _maybe(format_percent, percent)
+    yield Cell(share_of_copy(record), record.percent_of_copy or "")
     yield _maybe(format_percent, result.percent_of_peak)
-    yield _maybe(format_ratio, reference.factor if reference else None)
+    yield (
+        Cell("untrusted") if record.reference_suspect else _maybe(format_ratio, reference.factor if reference else None)
+    )
     yield _maybe(format_ratio, baseline.factor if baseline else None)
     yield _maybe(lambda us: format_latency(us / 1e3), record.host_overhead_us)
     yield Cell(result.mark or record.status, result.mark or record.status)
@@ -96,11 +98,15 @@ def trust_line(record: TraceRecord) -> str:
     cache = {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2]
     told = [
         *(f"SUSPECT: {reason}" for reason in record.suspect),
+        *(f"reference untrusted: {reason}" for reason in record.reference_suspect),
+        *(f"copy untrusted: {reason}" for reason in record.copy_suspect),
         "interpreted: no measure of the kernel" if record.interpreted else "",
         record.timer or "timer not recorded",
         f"{calls}{trials}",
         f"±{interval}" if interval else "no interval recorded",
-        f"earlier and later trials {record.a_a_difference:.1%} apart" if record.a_a_difference is not None else "",
+        f"earlier and later trials {format_share(record.a_a_difference)} apart"
+        if record.a_a_difference is not None
+        else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         cache,
         record.timestamp[:16].replace("T", " "),

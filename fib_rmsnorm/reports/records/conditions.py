@@ -33,7 +33,7 @@ def _clock_fields(clocks: Clocks) -> dict[str, str]:
     low, high = clocks.during_min_mhz, clocks.during_max_mhz
     span = f" ({low:.0f} to {high:.0f})" if low is not None and high is not None else ""
     throttled, others = clocks.throttle_reasons, clocks.other_processes
-    heat = clocks.max_temperature_c
+    heat, share, switches = clocks.max_temperature_c, clocks.other_share, clocks.involuntary_switches
     return {
         "Clock": joined(
             f"{clocks.before_mhz:.0f} MHz before" if clocks.before_mhz is not None else "",
@@ -44,6 +44,8 @@ def _clock_fields(clocks: Clocks) -> dict[str, str]:
         "Conditions": joined(
             f"throttled: {', '.join(throttled)}" if throttled else "not throttled" if throttled == [] else "",
             f"at most {heat:.0f} °C" if heat is not None else "",
+            f"other processes took {share:.0%} of the cores" if share is not None else "",
+            f"{switches} involuntary context switches" if switches is not None else "",
             f"{others or 'no'} other process{'es' * (others > 1)} on the device" if others is not None else "",
         ),
     }

@@ -18,6 +18,7 @@ from fib_rmsnorm.reports.text.units import (
     format_latency,
     format_percent,
     format_ratio,
+    format_share,
 )
 from fib_rmsnorm.schema import KernelLaunch, Performance
 
@@ -69,7 +70,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
             f"{count(len(repeated), 'trial')} measured again" if (repeated := performance.repeated_trials) else "",
             *map(harmless, repeated[:1]),
         ),
-        "A/A": f"earlier and later trials differ by {difference:.1%}" if difference is not None else "",
+        "A/A": f"earlier and later trials differ by {format_share(difference)}" if difference is not None else "",
         "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
         "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",
     }
@@ -92,28 +93,48 @@ def _launch_fields(launches: list[KernelLaunch]) -> dict[str, str]:
 
 
 def _speed_fields(performance: Performance) -> dict[str, str]:
-    reference, moved = format_latency(performance.reference_latency_ms), performance.bytes_moved
+    reference, moved = _reference_text(performance), performance.bytes_moved
     told = {
         "Reference": reference,
         "Bytes moved": f"{format_bytes(moved)} (inputs and outputs, each once)" if moved is not None else "",
     }
     if performance.interpreted:
         return told  # such a time says nothing about the kernel, and neither does what is computed from it
-    low, high = performance.speedup_low, performance.speedup_high
-    trials = f" ({format_ratio(low)} to {format_ratio(high)} over the trials)" if low and high else ""
-    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+    bandwidth = performance.bandwidth_gb_per_s
     peak = performance.ceiling.peak_bandwidth_gb_per_s if performance.ceiling else None
     return {
-        "Reference": f"{reference}; the Solution is {format_ratio(performance.speedup_factor)} as fast{trials}",
+        "Reference": f"{reference}; {_speedup_text(performance)}",
         "Bandwidth": joined(
             format_bandwidth(bandwidth) if bandwidth is not None else "",
-            f"{format_percent(percent)} of copy" if percent is not None else "",
+            _share_of_copy_text(performance),
             f"{format_percent(100 * bandwidth / peak)} of the datasheet's {format_bandwidth(peak)}"
             if bandwidth is not None and peak
             else "",
         ),
         "Bytes moved": told["Bytes moved"],
     }
+
+
+def _reference_text(performance: Performance) -> str:
+    low_ms, high_ms = performance.reference_low_ms, performance.reference_high_ms
+    interval = f"95% interval {_span(low_ms, high_ms)}" if low_ms is not None and high_ms is not None else ""
+    doubts = [f"SUSPECT: {harmless(reason)}" for reason in performance.reference_suspect]
+    return joined(format_latency(performance.reference_latency_ms), interval, *doubts)
+
+
+def _speedup_text(performance: Performance) -> str:
+    if performance.reference_suspect:
+        return "no speedup over an untrusted number"
+    low, high = performance.speedup_low, performance.speedup_high
+    trials = f" ({format_ratio(low)} to {format_ratio(high)} over the trials)" if low and high else ""
+    return f"the Solution is {format_ratio(performance.speedup_factor)} as fast{trials}"
+
+
+def _share_of_copy_text(performance: Performance) -> str:
+    if performance.ceiling and performance.ceiling.copy_suspect:
+        return "copy untrusted"
+    percent = performance.percent_of_copy
+    return f"{format_percent(percent)} of copy" if percent is not None else ""
 
 
 def _ceiling_fields(performance: Performance) -> dict[str, str]:
@@ -127,6 +148,7 @@ def _ceiling_fields(performance: Performance) -> dict[str, str]:
         "Copy": joined(
             f"{format_latency(ceiling.copy_ms)} for as many bytes",
             interval,
+            *(f"SUSPECT: {harmless(reason)}" for reason in ceiling.copy_suspect),
             f"by {ceiling.copy_method}",
             cores,
             ceiling.note or "",

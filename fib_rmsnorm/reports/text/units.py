@@ -53,6 +53,13 @@ def format_percent(percent: float) -> str:
     return f"{percent:.1f}%" if percent >= 0.995 else f"{percent:.2f}%"
 
 
+def format_share(share: float) -> str:
+    """A relative difference: `3.1%`, `24%`; one of 1 or more is a factor: `540x`."""
+    if share >= 1:
+        return format_ratio(share)
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
 def count(number: int, noun: str) -> str:
     """A number and its noun: `1 Trace`, `2 Traces`."""
     return f"{number} {noun}{'s' * (number != 1)}"

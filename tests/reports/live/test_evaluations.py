@@ -10,7 +10,7 @@ from rich.console import Console
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.live.try_verdict import verdict
-from fib_rmsnorm.schema import EvaluationStatus
+from fib_rmsnorm.schema import Ceiling, EvaluationStatus
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -97,3 +97,23 @@ def test_a_verdict_names_every_doubt(make):
     said = text.plain
     assert f"SUSPECT: {CUDA} at batch=1: {REASON}" in said
     assert "batch=1: another" in said
+
+
+def test_a_line_has_no_ratio_over_what_is_not_trusted(make):
+    ceiling = Ceiling(
+        empty_ms=0.001, copy_ms=0.01, copy_low_ms=0.01, copy_high_ms=0.01, copy_method="x", copy_suspect=["doubt"]
+    )
+    line = result_line(make(ceiling=ceiling, reference_suspect=["doubt"], speedup_factor=45.8), 0).plain
+    assert line.endswith("  copy untrusted  reference untrusted")
+
+
+def test_a_verdict_compares_no_suspect_number(make):
+    draft, rival = make(), make(latency_ms=48.1, suspect=["other processes took 62% of the cores"])
+    rival.solution = "torch"
+    told = verdict("mine", [draft], [rival]).plain
+    assert "the speed of torch" not in told and "not compared with torch: the numbers are SUSPECT" in told
+    other, trusted = make(latency_ms=0.025), make(latency_ms=0.025)
+    other.workload, trusted.workload = (draft.workload.model_copy(update={"uuid": "other"}) for _ in range(2))
+    trusted.solution = "torch"
+    told = verdict("mine", [draft, other], [rival, trusted]).plain
+    assert "1.00x the speed of torch on 1 of 2 workloads; the other numbers are SUSPECT or missing" in told

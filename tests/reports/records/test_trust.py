@@ -108,6 +108,32 @@ def test_all_that_says_how_far_to_trust_a_latency(show):
     }.items() <= facts(show()).items()
 
 
+def test_an_untrusted_reference_gives_no_speedup(show):
+    doubted = {"reference_low_ms": 0.05, "reference_high_ms": 0.5, "reference_suspect": ["95% interval ±301%"]}
+    told = facts(show(**doubted))["Reference"]
+    assert told == (
+        "74.7 us, 95% interval 50.0 us to 500 us, SUSPECT: 95% interval ±301%; no speedup over an untrusted number"
+    )
+
+
+def test_an_untrusted_copy_is_no_measure(show):
+    ceiling = CEILING.model_copy(update={"copy_suspect": ["other processes took 62% of the cores"]})
+    told = facts(show(ceiling=ceiling))
+    assert told["Bandwidth"] == "9.83 GB/s, copy untrusted, 0.29% of the datasheet's 3352 GB/s"
+    assert "1.81 us, SUSPECT: other processes took 62% of the cores, by cuda" in told["Copy"]
+
+
+def test_the_load_of_a_cpu_is_told(show):
+    clocks = Clocks(during_mhz=2300, other_share=0.62, involuntary_switches=900)
+    assert facts(show(timer="cpu_clock", clocks=clocks))["Conditions"] == (
+        "other processes took 62% of the cores, 900 involuntary context switches"
+    )
+
+
+def test_halves_far_apart_are_a_factor_apart(show):
+    assert facts(show(a_a_difference=540.04))["A/A"] == "earlier and later trials differ by 540x"
+
+
 def test_what_was_launched(show):
     one = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
     assert "Kernel" not in facts(show(launches=None))
