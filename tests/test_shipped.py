@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.try_kernel import BASELINE_AUTHOR
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
-from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.choosing import collect_timings

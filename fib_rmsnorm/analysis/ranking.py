@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fib_rmsnorm.analysis.difference import Drift, find_difference
+from fib_rmsnorm.analysis.comparing.difference import Drift, find_difference
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.student_t import Estimate

@@ -79,7 +79,7 @@ def command(
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
-            from fib_rmsnorm.registry.packing import check_languages
+            from fib_rmsnorm.registry.sources.packing import check_languages
 
         options = BenchOptions(
             selection=Selection(

@@ -21,8 +21,8 @@ from fib_rmsnorm.cli.reading import read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.comparison import Comparisons
-    from fib_rmsnorm.analysis.gate import Unjudged
+    from fib_rmsnorm.analysis.comparing.comparison import Comparisons
+    from fib_rmsnorm.analysis.comparing.gate import Unjudged
     from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.cli.progress import ProgressBar
 
@@ -62,8 +62,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or no different. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparison import compare
-    from fib_rmsnorm.analysis.gate import SUSPECT, find_unjudged
+    from fib_rmsnorm.analysis.comparing.comparison import compare
+    from fib_rmsnorm.analysis.comparing.gate import SUSPECT, find_unjudged
 
     allowed = _split_allowed(allow)
     if measure:
@@ -90,8 +90,8 @@ def command(
 
 
 def _split_allowed(allow: str | None) -> tuple[str, ...]:
-    from fib_rmsnorm.analysis.comparison import ASPECTS
-    from fib_rmsnorm.analysis.gate import TOLERATED
+    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS
+    from fib_rmsnorm.analysis.comparing.gate import TOLERATED
 
     allowed, known = split_names(allow), (*ASPECTS, *TOLERATED)
     if unknown := set(allowed) - set(known):
@@ -122,7 +122,7 @@ def _find_traces(side: str) -> Path:
 
 def _require_all(found: Comparisons, unjudged: list[Unjudged], faults: list[str], allowed: tuple[str, ...]) -> None:
     """Raise InputError for what the gate was asked about and could not judge: not a regression, but no pass either."""
-    from fib_rmsnorm.analysis.gate import MISSING
+    from fib_rmsnorm.analysis.comparing.gate import MISSING
     from fib_rmsnorm.reports.comparison import name_unjudged
 
     lacking: list[str] = []

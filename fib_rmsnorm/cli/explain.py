@@ -41,7 +41,7 @@ def command(
         from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
         from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry, generate_workloads
-        from fib_rmsnorm.registry.draft import find_solution
+        from fib_rmsnorm.registry.sources.draft import find_solution
         from fib_rmsnorm.schema import Settings
 
         target = check_arch(arch) if arch else None

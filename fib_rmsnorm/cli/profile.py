@@ -35,7 +35,7 @@ def command(
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile
     from fib_rmsnorm.registry import Registry, generate_workloads
-    from fib_rmsnorm.registry.draft import find_solution
+    from fib_rmsnorm.registry.sources.draft import find_solution
 
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition)

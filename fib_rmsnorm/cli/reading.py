@@ -72,7 +72,7 @@ def read_catalogue(
     """Read a registry and keep the chosen records. Raises InputError for a choice that matches nothing."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.packing import check_languages
+    from fib_rmsnorm.registry.sources.packing import check_languages
 
     with ProgressBar(doing="reading"):
         everything = Catalogue.read(registry)

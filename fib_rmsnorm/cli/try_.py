@@ -60,7 +60,7 @@ def command(
             from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.registry.draft import draft_solution
+            from fib_rmsnorm.registry.sources.draft import draft_solution
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)

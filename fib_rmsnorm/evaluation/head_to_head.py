@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 

@@ -26,7 +26,7 @@ class _Reading:
     """Totals since the machine and the processes started."""
 
     busy_s: float
-    """Of the cores that this process may use, including what a hypervisor took of them."""
+    """Busy time of the cores that this process may use, including what a hypervisor took of them."""
     ours_s: float
     switches: int
     at_s: float

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.layout import Layout, find_root
-    from fib_rmsnorm.registry.packing import pack
     from fib_rmsnorm.registry.registry import Registry
+    from fib_rmsnorm.registry.sources.packing import pack
     from fib_rmsnorm.registry.workload_generation import (
         DEFAULT_BATCH_SIZES,
         bytes_moved,
@@ -24,7 +24,7 @@ _HOME_OF = {
     "bytes_moved": "workload_generation",
     "find_root": "layout",
     "generate_workloads": "workload_generation",
-    "pack": "packing",
+    "pack": "sources.packing",
     "tensor_bytes": "workload_generation",
 }
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from statistics import geometric_mean
 from typing import Any
 
-from fib_rmsnorm.analysis.comparison import Comparisons, SolutionComparison, Verdict
-from fib_rmsnorm.analysis.difference import session_deviation
-from fib_rmsnorm.analysis.gate import Unjudged
+from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict
+from fib_rmsnorm.analysis.comparing.difference import session_deviation
+from fib_rmsnorm.analysis.comparing.gate import Unjudged
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid

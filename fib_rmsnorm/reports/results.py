@@ -100,7 +100,7 @@ def _bound_row(name: str, bound: Bound) -> Sequence[str]:
 
 
 def share_of_copy(record: TraceRecord) -> str:
-    """`72%`; that of an untrusted copy is no fact."""
+    """`72%`; an untrusted copy has no share."""
     if not record.is_native:
         return ""
     if record.copy_suspect:

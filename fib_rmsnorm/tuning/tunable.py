@@ -11,9 +11,9 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.draft import DEFAULT_DEFINITION, draft_solution
-from fib_rmsnorm.registry.manifest import MANIFEST, Tuning, read_manifest
-from fib_rmsnorm.registry.packing import pack_folder
+from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
 from fib_rmsnorm.tuning.table import Choice, render_table
 

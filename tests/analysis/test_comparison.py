@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.analysis.comparison import compare
+from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.errors import InputError
 from support.trace_json import record
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.analysis.difference import estimate_drift, find_difference, imbalance, share_confidence
+from fib_rmsnorm.analysis.comparing.difference import estimate_drift, find_difference, imbalance, share_confidence
 from support.trace_json import record
 
 

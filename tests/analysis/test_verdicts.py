@@ -12,8 +12,8 @@ from statistics import fmean, stdev, variance
 
 import pytest
 
-from fib_rmsnorm.analysis.comparison import compare
-from fib_rmsnorm.analysis.difference import Drift, estimate_drift
+from fib_rmsnorm.analysis.comparing.comparison import compare
+from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TICK_MS = 32e-6
 CALL_NOISE = 0.05
 FEWEST_TRIALS, MOST_TRIALS, CALLS = 4, 26, 40
-# Standard deviations at 2 us as measured (see analysis/difference.py): of a trial by where its tensors lie, such that
-# runs of a session scatter by 0.5%, and of a session.
+# Standard deviations at 2 us as measured (see analysis/comparing/difference.py): of a trial by where its tensors
+# lie, such that runs of a session scatter by 0.5%, and of a session.
 BY_PLACE, BY_SESSION = 0.009, 0.009
 
 

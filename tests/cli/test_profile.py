@@ -242,7 +242,7 @@ def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
     if find_ncu() is None:
         pytest.skip("needs ncu")
     monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
-    outcome = fib("profile", REPOSITORY / "examples" / "block_size", "--batch", "4096", "--json")
+    outcome = fib("profile", REPOSITORY / "examples" / "block_size", "--batch", "4096", "--json", "--root", REPOSITORY)
     if "ERR_NVGPUCTRPERM" in outcome.err:
         pytest.skip("may not read the counters")
     assert outcome.code == 0, outcome.err

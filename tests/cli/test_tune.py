@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from fib_rmsnorm.registry.draft import draft_solution
+from fib_rmsnorm.registry.sources.draft import draft_solution
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 

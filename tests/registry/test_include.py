@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.registry.draft import draft_solution
+from fib_rmsnorm.registry.sources.draft import draft_solution
 from support.full_registry import PYTHON, PYTHON_FILE, PYTHON_FOLDER
 from support.record_faults import errors_of
 from support.registries import RIGHT, add_sources, python_manifest

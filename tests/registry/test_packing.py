@@ -7,7 +7,7 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import pack
-from fib_rmsnorm.registry.manifest import read_manifest
+from fib_rmsnorm.registry.sources.manifest import read_manifest
 from fib_rmsnorm.schema import digest
 from support.registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.draft import draft_solution
-from fib_rmsnorm.registry.packing import read_sources
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.packing import read_sources
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 from support.paths import REPOSITORY, TESTS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.packing import pack
+from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Settings, Solution, Trace
 from support.paths import REPOSITORY

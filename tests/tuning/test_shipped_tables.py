@@ -53,7 +53,7 @@ def make_kernel(tmp_path, name, table):
     ],
 )
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
-    from fib_rmsnorm.registry.manifest import read_manifest
+    from fib_rmsnorm.registry.sources.manifest import read_manifest
     from fib_rmsnorm.tuning.table import Choice, Provenance, render_table
 
     language = name.split("_")[1]

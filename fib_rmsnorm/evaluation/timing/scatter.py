@@ -28,7 +28,7 @@ class Limits:
     ticks_ms: float = 0.0
     """An interval this wide on either side is trusted however short the call."""
     other_share: float = math.inf
-    """Of the cores' time that other processes took: such a load slows every call, so no interval shows it."""
+    """The share of the cores' time that other processes took. Such a load slows every call, so no interval shows it."""
 
 
 # Of 470 results of the tool's kernels on H200s the widest interval is ±3.4%, and the largest spread 1.33.
@@ -36,7 +36,7 @@ class Limits:
 _GPU = Limits(half_width=0.05, spread=2.0, a_a_difference=0.03, ticks_ms=96e-6)
 # A CPU's median drifts by 2% from run to run, as comparisons assume, so two halves may differ by 5.5% by chance.
 _CPU = Limits(half_width=0.05, spread=3.0, a_a_difference=0.06, other_share=0.25)
-# A smaller share of the cores is no cause to name.
+# A smaller share of the cores is not named as a cause.
 _LEAST_CAUSE = 0.02
 
 

@@ -1,11 +1,11 @@
-"""A gate on slowdowns: what it was asked to judge and could not is no pass."""
+"""A gate on slowdowns. It does not pass what it was asked to judge and could not."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.comparison import Comparisons, SolutionComparison
+from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison
 
 MISSING = "missing"
 """NEW lacks timings that OLD has."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import follow_links
-from fib_rmsnorm.registry.manifest import MANIFEST
+from fib_rmsnorm.registry.sources.manifest import MANIFEST
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import SourceFile
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry import Registry, pack
-from fib_rmsnorm.registry.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.packing import definition_suffix
-from fib_rmsnorm.registry.source_folder import find_included, read_sources
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import definition_suffix
+from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
     BuildSpec,

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.layout import check_name
-from fib_rmsnorm.registry.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
-from fib_rmsnorm.registry.source_folder import read_sources
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
+from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe
 from fib_rmsnorm.schema import Definition, Solution, SourceFile
 

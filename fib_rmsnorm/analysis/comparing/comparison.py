@@ -8,7 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.analysis.difference import Drift, estimate_drift, find_difference, imbalance, share_confidence
+from fib_rmsnorm.analysis.comparing.difference import (
+    Drift,
+    estimate_drift,
+    find_difference,
+    imbalance,
+    share_confidence,
+)
 from fib_rmsnorm.analysis.sections import clock_clusters
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError

@@ -1,0 +1,1 @@
+"""Sources on disk: manifests, what they include, packing them into Solutions, and drafts of loose files."""
