@@ -82,6 +82,7 @@ def evaluations(tmp_path_factory):
     return {(trace.solution, trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 
 
+@pytest.mark.slow  # make bench evaluates them too
 @pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_passes(evaluations, name, batch):

@@ -206,6 +206,7 @@ def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
     assert alarms <= 10
 
 
+@pytest.mark.slow
 def test_repeated_runs_correct_an_assumption_that_is_too_low():
     source = random.Random(9)
     batches = tuple(range(1, 9))

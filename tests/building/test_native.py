@@ -65,6 +65,7 @@ def test_cuda_that_does_not_compile_is_found_without_a_gpu(kernels, tmp_path):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, builds):
     built = build_native(kernels["cuda_two_kernels"], builds, arch="9.0")
     assert "sm_90" in built.log

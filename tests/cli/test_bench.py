@@ -153,6 +153,7 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
     assert registry.traces()[-1].evaluation.correctness.extra["tolerance"]["out"]["rtol"] == 0.002
 
 
+@pytest.mark.slow
 def test_resume_takes_nothing_from_other_hardware(registry, bench):
     add_kernel(registry, "right_v1")
     assert bench(*QUICK_OPTIONS, "--batch-sizes", "1").code == 0

@@ -131,6 +131,7 @@ def bench_until_killed(registry: Registry, output: Path, moments: random.Random,
     assert sorted(keys(read_output(output))) == sorted(everything)
 
 
+@pytest.mark.slow
 def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
     bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=2)
 

@@ -142,6 +142,7 @@ def test_only_the_batches_asked_for_are_compared(fib, file):
     assert outcome.code == 0 and "batch=512" not in outcome.out
 
 
+@pytest.mark.slow
 def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, tmp_path):
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
     outcome = fib(

@@ -49,6 +49,7 @@ def check_launches(record, batches):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "1,65536")
     check_launches(record, (1, 65536))
@@ -89,6 +90,7 @@ def test_a_sister_definition_by_name(fib, shipped):
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_triton_row_v1", "rmsnorm_tilelang_row_v1"])
+@pytest.mark.slow
 def test_kernels_of_python_dsls(fib, shipped, name):
     pytest.importorskip(name.split("_")[1])
     if "tilelang" in name and find_cuda_home() is None:
@@ -106,6 +108,7 @@ def test_the_work_is_counted_from_the_definition(fib, shipped):
     assert work["flops_per_byte"] == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_cpp_functions_and_their_vectors(fib, shipped):
     if not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs g++ and objdump")
@@ -128,6 +131,7 @@ def test_as_text(fib, shipped):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
     source = (TESTS / "honest_kernels" / "scratch_memory" / "cuda_two_kernels.cu").read_text()
@@ -161,6 +165,7 @@ def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
     assert "kernel is made for the CPU" in outcome.err
 
 
+@pytest.mark.slow
 def test_an_autotuner_is_told(fib, shipped):
     pytest.importorskip("triton")
     record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")

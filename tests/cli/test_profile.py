@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,7 +120,10 @@ sys.exit({code})
 @pytest.fixture
 def solution(tmp_path, monkeypatch):
     pytest.importorskip("triton")
-    monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
+    root = make_registry(tmp_path / "registry", 4096).root
+    shared = Path("solutions", "fib-rmsnorm", "shared")  # which the example includes
+    shutil.copytree(REPOSITORY / shared, root / shared)
+    monkeypatch.chdir(root)
     return REPOSITORY / "examples" / "block_size"
 
 

@@ -33,6 +33,7 @@ def test_a_good_choice_is_found_and_written(fib, napping):
     assert sum(line.count("*") for line in table) == 2
 
 
+@pytest.mark.slow
 def test_a_choice_changes_where_another_is_better(fib, napping):
     """Without (0, 0) few rows want one, many rows the other; between 1 and 16 the border is 4."""
     manifest = folder_of(napping) / "solution.toml"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.wrong_kernels import (
-    BATCH_SIZES,
     EXPECTED,
     KERNELS,
+    ON_CPU,
     SLEEP_MS,
     Outcome,
     assert_expected,
@@ -24,16 +24,16 @@ NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language != "pytho
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu")
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", ON_CPU)
 
 
-@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("batch", ON_CPU)
 @pytest.mark.parametrize("kernel", NAMES)
 def test_gets_its_status(outcome, kernel, batch):
     assert_expected(outcome.evaluations[kernel, batch], EXPECTED[kernel])
 
 
-@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("batch", ON_CPU)
 @pytest.mark.parametrize("kernel", NAMES)
 def test_does_not_harm_the_solution_after_it(outcome, kernel, batch):
     innocent = outcome.innocents[kernel, batch]

@@ -107,6 +107,7 @@ def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["json", pytest.param("jsonl", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
     flag = tmp_path / "flag"
     add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))

@@ -8,6 +8,8 @@ finds it, which docs/cheats.md explains. `log_contains` names what a kernel atta
 from __future__ import annotations
 
 import importlib.util
+import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,8 +28,11 @@ from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 from support.kernels import DEFINITION, add_kernels, read_kernels
 from support.paths import TESTS
 from support.registries import QUICK, add_kernel, make_registry
+from support.slow import ALSO_SLOW
 
 BATCH_SIZES = (1, 32)
+ON_CPU = BATCH_SIZES if os.environ.get(ALSO_SLOW) else BATCH_SIZES[-1:]
+"""On a CPU the other one waits for `make slow`: it takes as long, and finds the same."""
 GROUP_SIZE = 8
 PATIENCE_S = 60.0  # for compilers on a loaded machine; kernels that must run into a timeout name theirs
 MEMORY_LIMIT = 1 << 30
@@ -91,9 +96,9 @@ class Outcome:
     left_behind: list[psutil.Process]
 
 
-def evaluate_all(root: Path, kernels: list[str], device: str) -> Outcome:
+def evaluate_all(root: Path, kernels: list[str], device: str, batches: Sequence[int] = BATCH_SIZES) -> Outcome:
     """All of them in one run for each timeout, a few in a group with the innocent, which is timed after them."""
-    registry = make_registry(root, 4096, BATCH_SIZES)
+    registry = make_registry(root, 4096, batches)
     definition = registry.definition(DEFINITION.name)
     wrong = add_kernels(registry, (KERNELS[name] for name in kernels))
     innocent = add_kernel(registry, "innocent", INNOCENT)
@@ -117,7 +122,7 @@ def evaluate_all(root: Path, kernels: list[str], device: str) -> Outcome:
         traces = [event.trace for event in events if isinstance(event, Evaluated)]
         kernel_of = {wrong[name].name: name for name in names}
         innocents = iter(trace.evaluation for trace in traces if trace.solution == innocent.name)
-        for batch in BATCH_SIZES:
+        for batch in batches:
             for group in groups:
                 evaluation = next(innocents)
                 found.innocents |= {(name, batch): evaluation for name in group}

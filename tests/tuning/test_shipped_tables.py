@@ -14,6 +14,7 @@ from support.registries import copy_shared, make_registry
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
 
+@pytest.mark.slow
 def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     """But what the compiled code says is told: here for the textbook's kernel, by block size."""
     pytest.importorskip("triton")
@@ -52,6 +53,7 @@ def make_kernel(tmp_path, name, table):
         ("rmsnorm_tilelang_row_v1", {"rows": 2, "warps": 4}, [256, 1, 1]),
     ],
 )
+@pytest.mark.slow
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
     from fib_rmsnorm.registry.sources.manifest import read_manifest
     from fib_rmsnorm.tuning.table import Choice, Provenance, render_table

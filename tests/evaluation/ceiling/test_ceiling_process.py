@@ -157,6 +157,7 @@ for read, written in [(1000, 1000), (3000, 512), (512, 3000)]:
 """
 
 
+@pytest.mark.slow
 def test_the_interpreted_triton_copy_copies_the_given_bytes():
     pytest.importorskip("triton")
     here = str(Path(__file__).parent)
