@@ -94,6 +94,7 @@ def refusal() -> str:
 
 
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.slow
 def test_it_is_right_at_every_instruction_set(refusal, name):
     if name not in refusal:
         pytest.skip(f"this machine has no {name}")
@@ -119,5 +120,6 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     assert run_script(FORKED) == "0"
 
 
+@pytest.mark.slow
 def test_an_unknown_instruction_set_is_named(refusal):
     assert "FIB_RMSNORM_ISA is 'sse9', expected one of: " in refusal and "portable" in refusal

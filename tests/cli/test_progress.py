@@ -42,6 +42,7 @@ def assert_each_on_its_line(printed: str, screen: list[str], results: int) -> No
     assert all(line.startswith("batch=") for line in told), screen
 
 
+@pytest.mark.slow
 def test_bench(registry, run):
     add_kernel(registry, "right_v1")
     add_kernel(registry, "second_v1")
@@ -52,6 +53,7 @@ def test_bench(registry, run):
     assert "4 passed, 0 failed" in screen
 
 
+@pytest.mark.slow
 def test_try(registry, run, tmp_path):
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)

@@ -91,6 +91,7 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
     assert fifo.is_fifo()
 
 
+@pytest.mark.slow
 def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
     link, target = tmp_path / "link.json", tmp_path / "target.json"
     link.symlink_to(target)
