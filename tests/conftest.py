@@ -21,16 +21,10 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.reports.text import console
 from support.full_registry import make_full_registry
 from support.registries import make_registry  # which imports torch
-from support.slow import ALSO_SLOW
 
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
-
-
-def pytest_configure(config):
-    if config.getoption("--slow"):
-        os.environ[ALSO_SLOW] = "1"
 
 
 def pytest_collection_modifyitems(config, items):

@@ -124,6 +124,7 @@ def test_if_nothing_can_be_evaluated_it_says_so_and_writes_nothing(registry, ben
     assert sorted(tmp_path.rglob("*")) == before  # what would have been packed is not either
 
 
+@pytest.mark.slow
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
     folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/unsteady_v1"

@@ -11,9 +11,14 @@ from support.honest_kernels import BATCH_SIZES, KERNELS, NAMES, NAMES_ON_CUDA, e
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.fixture(scope="module", params=(pytest.param(1, marks=pytest.mark.slow), 8))
+def batch(request) -> int:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def evaluations(tmp_path_factory):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES, "cpu")
+def evaluations(tmp_path_factory, batch):
+    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES, "cpu", (batch,))
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,6 @@ def evaluations_on_cuda(tmp_path_factory):
     return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES_ON_CUDA, "cuda:0")
 
 
-@pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_passes(evaluations, name, batch):
     evaluation = evaluations[name, batch]
@@ -49,16 +53,16 @@ def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
         assert "aten::rsqrt" in evaluation.performance.library_calls
 
 
-def test_what_a_kernel_prints_is_in_its_log(evaluations):
-    log = evaluations["prints", 1].log
+def test_what_a_kernel_prints_is_in_its_log(evaluations, batch):
+    log = evaluations["prints", batch].log
     assert log.startswith("normalizing")
     assert "bytes left out" in log
 
 
-def test_no_honest_kernel_calls_a_library_of_kernels(evaluations):
+def test_no_honest_kernel_calls_a_library_of_kernels(evaluations, batch):
     """Copies and casts are not kernels of torch's that do the work."""
     for name in NAMES:
-        calls = evaluations[name, 8].performance.library_calls
+        calls = evaluations[name, batch].performance.library_calls
         assert calls == (None if KERNELS[name].language == "python" else [])
 
 

@@ -27,18 +27,21 @@ NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language == "pytho
 ON_CUDA = kernels_for("cuda")
 
 
+@pytest.fixture(scope="module", params=ON_CPU)
+def batch(request) -> int:
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", ON_CPU)
+def outcome(tmp_path_factory, batch) -> Outcome:
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", (batch,))
 
 
-@pytest.mark.parametrize("batch", ON_CPU)
 @pytest.mark.parametrize("kernel", NAMES)
 def test_gets_its_status(outcome, kernel, batch):
     assert_expected(outcome.evaluations[kernel, batch], EXPECTED[kernel])
 
 
-@pytest.mark.parametrize("batch", ON_CPU)
 @pytest.mark.parametrize("kernel", NAMES)
 def test_does_not_harm_the_solution_after_it(outcome, kernel, batch):
     innocent = outcome.innocents[kernel, batch]

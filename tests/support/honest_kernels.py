@@ -25,8 +25,10 @@ NAMES = [
 NAMES_ON_CUDA = [name for name, kernel in KERNELS.items() if "cuda" in kernel.target_hardware]
 
 
-def evaluate_all(root: Path, names: Sequence[str], device: str) -> dict[tuple[str, int], Evaluation]:
-    registry = make_registry(root, 4096, BATCH_SIZES)
+def evaluate_all(
+    root: Path, names: Sequence[str], device: str, batches: Sequence[int] = BATCH_SIZES
+) -> dict[tuple[str, int], Evaluation]:
+    registry = make_registry(root, 4096, batches)
     solutions = add_kernels(registry, (KERNELS[name] for name in names))
     kernel_of = {solution.name: name for name, solution in solutions.items()}
     events = bench(registry, BenchOptions(settings=QUICK, device=device))

@@ -8,7 +8,6 @@ finds it, which docs/cheats.md explains. `log_contains` names what a kernel atta
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import psutil
+import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
@@ -28,11 +28,10 @@ from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 from support.kernels import DEFINITION, add_kernels, read_kernels
 from support.paths import TESTS
 from support.registries import QUICK, add_kernel, make_registry
-from support.slow import ALSO_SLOW
 
 BATCH_SIZES = (1, 32)
-ON_CPU = BATCH_SIZES if os.environ.get(ALSO_SLOW) else BATCH_SIZES[-1:]
-"""On a CPU the other one waits for `make slow`: it takes as long, and finds the same."""
+ON_CPU = (pytest.param(1, marks=pytest.mark.slow), 32)
+"""Either takes a minute or two, and finds the same."""
 GROUP_SIZE = 8
 PATIENCE_S = 60.0  # for compilers on a loaded machine; kernels that must run into a timeout name theirs
 MEMORY_LIMIT = 1 << 30
