@@ -43,7 +43,7 @@ def pytest_runtest_setup(item):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def surroundings(tmp_path_factory):
+def private_build_cache(tmp_path_factory):
     """Builds go to a folder that lives as long as the tests, never to the user's cache."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

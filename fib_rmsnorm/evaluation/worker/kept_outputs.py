@@ -1,7 +1,7 @@
 """Find out whether a solution keeps the outputs of its calls, to answer later calls from memory.
 
 No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
-latency is honest. It is a cheat all the same, written for a benchmark that repeats its inputs.
+latency is honest. It is still a cheat, written for a benchmark that repeats its inputs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find out whether a solution has replaced code that it is measured with.
 
 The evaluator binds most of what it uses to its own names before it loads the solution, so a replaced
-`time.perf_counter` does not deceive it. The replacement is a cheat all the same, and this check finds it. The check
+`time.perf_counter` does not deceive it. The replacement is still a cheat, and this check finds it. The check
 runs in the solution's own process and could be replaced too: docs/cheats.md says which guards do not depend on it.
 """
 
