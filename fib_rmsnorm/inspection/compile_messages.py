@@ -9,14 +9,14 @@ from pydantic import BaseModel
 
 from fib_rmsnorm.inspection.facts import HostFunction, InspectedKernel, Kernel, Launch
 from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.schema import Definition, Solution, Workload
+from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 
 class CompileRequest(Request):
     """What to compile, for which GPU architecture and Workloads."""
 
     doing: ClassVar[str] = "compiling"
-    definition: Definition
+    definition: CheckedDefinition
     solution: Solution
     workloads: list[Workload]
     arch: str

@@ -21,6 +21,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 
+from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.trace import (
     Ceiling,
@@ -38,6 +39,7 @@ __all__ = [
     "AxisVar",
     "BuildSpec",
     "Ceiling",
+    "CheckedDefinition",
     "Clocks",
     "Correctness",
     "Definition",

@@ -11,7 +11,7 @@ from pydantic import Field
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
 from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics
 from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.schema import Definition, Settings, Workload
+from fib_rmsnorm.schema import CheckedDefinition, Settings, Workload
 
 
 class Compare(Request):
@@ -22,7 +22,7 @@ class Compare(Request):
 
     doing: ClassVar[str] = "comparing"
     do: Literal["compare"] = "compare"
-    definition: Definition
+    definition: CheckedDefinition
     workload: Workload
     case: int | None = None
     number: int | None = None

@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.schema import Definition, Solution, Workload
+from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
@@ -25,7 +25,7 @@ class Build(Request):
 
     doing: ClassVar[str] = "building"
     do: Literal["build"] = "build"
-    definition: Definition
+    definition: CheckedDefinition
     solution: Solution
     device: str
     dataset: Path | None
