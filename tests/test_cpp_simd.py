@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, load_native
+from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY
 
@@ -33,7 +33,7 @@ EPS = 1e-6
 
 def load():
     (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == SIMD]
-    return load_native(build_native(solution, cache_folder()).binary, "run")
+    return load_native(build_native(solution, solution_cache(solution)).binary, "run")
 
 
 def ordinals(values: torch.Tensor) -> torch.Tensor:

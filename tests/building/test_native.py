@@ -73,6 +73,7 @@ def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, builds):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_without_a_disassembler_cuda_tells_its_ptx(kernels, builds):
     from unittest import mock
 

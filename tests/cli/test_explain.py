@@ -73,6 +73,7 @@ def test_cuda_launches_follow_the_architecture(fib, shipped):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
     """Of each dtype's file they come together, and the files by name."""
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "512")

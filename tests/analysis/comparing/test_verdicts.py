@@ -7,7 +7,6 @@ import json
 import math
 import random
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, stdev, variance
 
 import pytest
@@ -18,9 +17,9 @@ from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.student_t import t_quantile
+from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import record
 
-ROOT = Path(__file__).resolve().parents[2]
 # As in the committed traces of an H200 at batch 1 to 32: the clock's tick, and the spread of the calls of a run
 # (5% to 95%: 1.57 to 1.86 us of 1.65).
 TICK_MS = 32e-6
@@ -141,7 +140,7 @@ def test_calls_of_a_clock_that_ticks_are_no_different_and_5_percent_is_found():
 
 def benches_of_an_h200() -> list[list[float]]:
     """Medians in microseconds of three benches in a row, of equal kernels, on four H200s."""
-    machines = json.loads((ROOT / "docs" / "data" / "h200-runs.json").read_text())
+    machines = json.loads((REPOSITORY / "docs" / "data" / "h200-runs.json").read_text())
     return [medians for machine in machines for medians in machine.values()]
 
 
@@ -170,9 +169,7 @@ def test_what_is_assumed_of_runs_is_what_benches_of_an_h200_show():
 def test_trials_of_an_h200_drawn_again_are_no_different_and_5_percent_is_found():
     """Real trials of kernels up to 10 us from the committed traces, drawn with replacement into two runs."""
     source = random.Random(7)
-    timed = [
-        each for each in load(ROOT / "traces") if each.is_trusted and each.trial_medians_ms and each.latency_ms < 0.01
-    ]
+    timed = [each for each in load(PUBLISHED) if each.is_trusted and each.trial_medians_ms and each.latency_ms < 0.01]
 
     def draw(original, slowdown=1.0):
         medians = source.choices(original.trial_medians_ms, k=len(original.trial_medians_ms))

@@ -60,7 +60,7 @@ print(kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
 """
 
 
-@pytest.mark.parametrize("language", ENTRIES)
+@pytest.mark.parametrize("language", ["triton", pytest.param("tilelang", marks=pytest.mark.slow)])
 def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> None:
     pytest.importorskip(language)
     if language == "tilelang" and find_cuda_home() is None:
@@ -87,6 +87,7 @@ print(code.source, *sorted((access.does, access.bytes) for access in code.access
 """
 
 
+@pytest.mark.slow
 def test_without_a_disassembler_triton_tells_its_ptx(tmp_path) -> None:
     pytest.importorskip("triton")
     header = "import torch\nfrom fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession as Session\n"

@@ -1,0 +1,37 @@
+"""Sources are written as they are in the Solution, whatever lies there already."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.building.source_files import write_sources
+from support.registries import add_kernel
+
+
+def make_solution(registry):
+    return add_kernel(registry, "kernel_v1", "X = 1\n")
+
+
+def test_changed_sources_are_written_again(registry, tmp_path):
+    solution = make_solution(registry)
+    folder = tmp_path / "sources"
+    write_sources(solution, folder)
+    (folder / "kernel.py").write_text("X = 2\n")
+    write_sources(solution, folder)
+    assert (folder / "kernel.py").read_text() == "X = 1\n"
+
+
+def test_foreign_byte_code_is_removed(registry, tmp_path):
+    solution = make_solution(registry)
+    folder = tmp_path / "sources"
+    write_sources(solution, folder)
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "kernel.cpython-312.pyc").write_bytes(b"")
+    write_sources(solution, folder)
+    assert [path.name for path in folder.rglob("*")] == ["kernel.py"]
+
+
+def test_correct_sources_are_left_alone(registry, tmp_path):
+    solution = make_solution(registry)
+    write_sources(solution, tmp_path / "sources")
+    before = (tmp_path / "sources").stat().st_ino
+    write_sources(solution, tmp_path / "sources")
+    assert (tmp_path / "sources").stat().st_ino == before

@@ -1,0 +1,80 @@
+"""Processes that run on after a call are found; those of honest libraries are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fib_rmsnorm.sandbox import idle_check
+from fib_rmsnorm.sandbox.idle_check import find_busy
+
+NOBODY = 0
+"""No process has this number, so nobody is running behind the figures that a test gives."""
+
+
+def find(code: str) -> str | None:
+    started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
+    with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        found = find_busy([process.pid]).get(process.pid)
+        process.kill()
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "",
+        "threading.Thread(target=lambda: [time.sleep(0.002) for _ in range(10**6)], daemon=True).start()",
+        "threading.Thread(target=lambda: sum(range(1_000_000)), daemon=True).start()",
+        "subprocess.run(['true'])",
+        "subprocess.Popen(['true'])\ntime.sleep(0.2)",
+    ],
+    ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
+)
+def test_an_honest_process_is_idle(code):
+    assert find(code) is None
+
+
+def test_a_thread_that_keeps_running_is_found():
+    code = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
+    assert "of a core while nobody called it" in find(code)
+
+
+def test_a_fork_is_found():
+    assert find("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
+        "left a process running: a fork of itself"
+    )
+
+
+def test_a_program_left_running_is_found():
+    assert find("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+
+
+def test_helpers_are_recognized_by_what_they_run():
+    entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
+    tracker = "from multiprocessing.resource_tracker import main;main(5)"
+    assert idle_check._is_helper([sys.executable, str(entry), "--workers=2"])
+    assert idle_check._is_helper([sys.executable, "-B", "-c", tracker])
+    assert not idle_check._is_helper([sys.executable, "-c", "while True: pass", tracker])
+    assert not idle_check._is_helper([sys.executable, "mine.py", str(entry)])
+    assert not idle_check._is_helper([""])
+
+
+def test_idle_processes_take_little_time(clock, monkeypatch):
+    monkeypatch.setattr(idle_check, "time", clock)
+    monkeypatch.setattr(idle_check, "_cpu_seconds", lambda _: 0.0)
+    assert find_busy([NOBODY]) == {}
+    assert clock.now <= 0.03
+
+
+@pytest.mark.parametrize(("busy_s", "least_s", "most_s"), [(0, 0.002, 0.002), (0.1, 0.1, 0.105), (9, 0.35, 0.355)])
+def test_it_waits_for_a_burst_to_end_but_not_forever(clock, monkeypatch, busy_s, least_s, most_s):
+    monkeypatch.setattr(idle_check, "time", clock)
+    monkeypatch.setattr(idle_check, "_cpu_seconds", lambda _: min(busy_s, clock.now))
+    idle_check.wait_for_quiet([NOBODY])
+    assert least_s <= clock.now <= most_s
