@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
@@ -17,9 +16,6 @@ from fib_rmsnorm.cli.interrupts import tidying
 from fib_rmsnorm.reports.text.console import stderr, stdout
 
 _STDERR = 2
-_PATIENCE_S = 0.5
-_TAKE_AWAY = b"\r\x1b[2K\x1b[?25h"
-"""Clears the bar's line and shows the cursor again."""
 
 
 class ProgressBar:
@@ -40,7 +36,7 @@ class ProgressBar:
 
     def __enter__(self) -> ProgressBar:
         if not self._bar.disable:
-            self._stack.enter_context(tidying(self._end))
+            self._stack.enter_context(tidying(_take_away))
             self._stack.enter_context(self._bar)
         return self
 
@@ -50,14 +46,6 @@ class ProgressBar:
     def stop(self) -> None:
         """Remove the bar."""
         self._stack.close()
-
-    def _end(self) -> None:
-        """Remove the bar at any moment, even if the interrupted code holds its locks."""
-        stopping = threading.Thread(target=self._bar.stop, daemon=True)
-        stopping.start()
-        stopping.join(_PATIENCE_S)
-        if stopping.is_alive():
-            os.write(_STDERR, _TAKE_AWAY)
 
     def print(self, console: Console, what: RenderableType, **options: Any) -> None:
         """Print to a console, above the bar if both are on a terminal."""
@@ -82,6 +70,11 @@ class ProgressBar:
             return False
         self._bar.below = table
         return True
+
+
+def _take_away() -> None:
+    """Clear the bar's line and show the cursor, without the bar's locks: the interrupted code may hold them."""
+    os.write(_STDERR, b"\r\x1b[2K\x1b[?25h")
 
 
 def _has_room() -> bool:

@@ -39,12 +39,9 @@ def test_the_folder_may_be_named(fib, full_registry, tmp_path, monkeypatch):
     assert fib("validate", "registry").code == 0
 
 
-def test_line_numbers_are_those_of_the_file(fib, full_registry):
-    edit(DEFINITION_FILE, "inputs", "x", "dtype", "float17")
+def test_a_finding_in_a_jsonl_file_names_its_line(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", "batch", -1, line=2)
-    definition, workload = errors_of(fib("validate"))
-    line = int(definition.split(":")[1])
-    assert "float17" in Path(DEFINITION_FILE).read_text().splitlines()[line - 1]
+    (workload,) = errors_of(fib("validate"))
     assert workload.startswith(f"{WORKLOAD_FILE}:2: ")
 
 
@@ -140,7 +137,7 @@ def test_what_upstreams_reports_want(fib, full_registry):
     outcome = fib("validate")
     assert outcome.code == 0
     assert [line for line in outcome.lines if ": warning: " in line] == [
-        f"{DEFINITION_FILE}:1: warning: no description for axes.batch, outputs.out",
+        f"{DEFINITION_FILE}: warning: no description for axes.batch, outputs.out",
         f"{PYTHON_TRACES}: warning: no Traces for 1 of 2 Workloads; run: fib-rmsnorm bench --resume",
         f"{PYTHON_TRACES}: warning: 1 Trace of the baseline did not pass",
     ]
@@ -152,8 +149,8 @@ def test_a_definition_alone(fib, full_registry):
     shutil.rmtree(PYTHON_FOLDER)
     warnings = [line for line in fib("validate").lines if ": warning: " in line]
     assert warnings == [
-        f"{DEFINITION_FILE}:1: warning: no Workloads; run: fib-rmsnorm workload --definition {DEFINITION}",
-        f"{DEFINITION_FILE}:1: warning: no Solution by author 'baseline' to compare with",
+        f"{DEFINITION_FILE}: warning: no Workloads; run: fib-rmsnorm workload --definition {DEFINITION}",
+        f"{DEFINITION_FILE}: warning: no Solution by author 'baseline' to compare with",
     ]
 
 

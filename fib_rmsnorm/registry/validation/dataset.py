@@ -17,7 +17,6 @@ from fib_rmsnorm.registry.registry import is_source
 from fib_rmsnorm.registry.store import is_json, read_text
 from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding, Level
-from fib_rmsnorm.registry.validation.locate import line_of
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -30,24 +29,21 @@ class Record(Generic[Model]):
     model: Model
     path: Path
     root: Path
-    text: str
-    first_line: int = 1
+    line: int | None
+    """The line in a `.jsonl` file; None for a record that has a file to itself."""
 
     @property
     def place(self) -> str:
         """The file, relative to the dataset's root."""
         return self.path.relative_to(self.root).as_posix()
 
-    def error(self, message: str, *field: int | str) -> Finding:
-        """An error at the line of `field`."""
-        return self._find("error", message, field)
+    def error(self, message: str) -> Finding:
+        """An error of this record."""
+        return Finding("error", self.place, self.line, message)
 
-    def warning(self, message: str, *field: int | str) -> Finding:
-        """A warning at the line of `field`."""
-        return self._find("warning", message, field)
-
-    def _find(self, level: Level, message: str, field: tuple[int | str, ...]) -> Finding:
-        return Finding(level, self.place, self.first_line - 1 + line_of(self.text, field), message)
+    def warning(self, message: str) -> Finding:
+        """A warning about this record."""
+        return Finding("warning", self.place, self.line, message)
 
 
 @dataclass
@@ -82,7 +78,7 @@ class Dataset:
     def _read_json(self, path: Path, model: type[Model]) -> Iterator[Record[Model]]:
         text = self._read_text(path)
         if text is not None:
-            yield from self._parse(path, text, 1, model)
+            yield from self._parse(path, text, None, model)
 
     def _read_lines(self, path: Path) -> Iterator[Record[Trace]]:
         text = self._read_text(path) or ""
@@ -107,14 +103,13 @@ class Dataset:
             self.findings.append(self.finding("error", path, str(error).removeprefix(f"{path}: ")))
             return None
 
-    def _parse(self, path: Path, text: str, first_line: int, model: type[Model]) -> Iterator[Record[Model]]:
+    def _parse(self, path: Path, text: str, line: int | None, model: type[Model]) -> Iterator[Record[Model]]:
         try:
-            yield Record(model.model_validate_json(text), path, self.layout.root, text, first_line)
+            yield Record(model.model_validate_json(text), path, self.layout.root, line)
         except ValidationError as error:
             self.damaged.append(path)
             for fault in list_faults(error):
-                line = first_line - 1 + (fault.line or line_of(text, fault.field))
-                self.findings.append(self.finding("error", path, str(fault), line))
+                self.findings.append(self.finding("error", path, str(fault), line or fault.line))
 
     def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
         """A finding about a whole file, or one line of it."""
@@ -136,7 +131,7 @@ def check_unique(records: list[Record[Model]], what: str, name_of: Callable[[Mod
     for record in records:
         name = name_of(record.model)
         if name in first:
-            yield record.error(f"{what} {name!r} already exists: {first[name].place}", "name")
+            yield record.error(f"{what} {name!r} already exists: {first[name].place}")
         first.setdefault(name, record)
 
 

@@ -26,10 +26,10 @@ def check_definitions(dataset: Dataset) -> Iterator[Finding]:
 
 def _check_constraints(record: Record[Definition]) -> Iterator[Finding]:
     axes = record.model.const_axes
-    for index, constraint in enumerate(record.model.constraints):
+    for constraint in record.model.constraints:
         if holds(constraint, axes) is False:
             values = ", ".join(f"{name}={axes[name]}" for name in axes if name in names_in(constraint))
-            yield record.error(f"constraint {constraint!r} does not hold ({values})", "constraints", index)
+            yield record.error(f"constraint {constraint!r} does not hold ({values})")
 
 
 def _check_descriptions(record: Record[Definition]) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ def _check_definition(dataset: Dataset, record: Record[Solution]) -> Iterator[Fi
         op_type = definition.op_type
     else:
         if not dataset.may_hold(layout.definitions, solution.definition):
-            yield record.error(f"no Definition {solution.definition!r}", "definition")
+            yield record.error(f"no Definition {solution.definition!r}")
         parts = record.path.relative_to(layout.solutions).parts
         op_type = parts[1] if len(parts) == _PARTS else "op_type"
     yield from check_place(
@@ -95,7 +95,7 @@ def _compare(
     fields = [name for name in Solution.model_fields if getattr(solution, name) != getattr(packed.model, name)]
     if fields:
         where = manifest.parent.relative_to(dataset.layout.root).as_posix()
-        yield packed.error(f"{', '.join(fields)}: differs from the sources in {where}; {_REPACK}", fields[0])
+        yield packed.error(f"{', '.join(fields)}: differs from the sources in {where}; {_REPACK}")
 
 
 def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:

@@ -22,7 +22,7 @@ def check_workloads(dataset: Dataset) -> Iterator[Finding]:
         key = (record.model.definition, record.model.workload.uuid)
         if key in seen:
             first = seen[key]
-            yield record.error(f"uuid {key[1]!r} is already used: {first.place}:{first.first_line}")
+            yield record.error(f"uuid {key[1]!r} is already used: {first.place}:{first.line}")
         seen.setdefault(key, record)
         yield from _check_against_definition(dataset, record)
 

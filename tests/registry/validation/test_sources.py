@@ -23,9 +23,8 @@ def test_packed_json_equals_its_sources(fib, full_registry):
     with Path(PYTHON_FOLDER, "kernel.py").open("a") as file:
         file.write("# faster\n")
     (error,) = errors_of(fib("validate"))
-    line = Path(PYTHON_FILE).read_text().splitlines().index('  "sources": [') + 1
     assert error == (
-        f"{PYTHON_FILE}:{line}: error: sources: differs from the sources in {PYTHON_FOLDER}; run: fib-rmsnorm solve"
+        f"{PYTHON_FILE}: error: sources: differs from the sources in {PYTHON_FOLDER}; run: fib-rmsnorm solve"
     )
     assert fib("solve").code == 0
     outcome = fib("validate")
