@@ -35,6 +35,10 @@ class Language:
     """The tools outside Python that compiling without a GPU requires."""
     ahead_of_time: str = ""
     """`module:class` of the session in `inspection.ahead_of_time` that compiles an imported language."""
+    compiler_folders: tuple[str, ...] = ()
+    """Folders of the module whose code compiles kernels: an exception there means that a kernel does not compile."""
+    cache_variable: str = ""
+    """The environment variable that names the folder of the module's compiled kernels."""
 
     @property
     def runs_on_host(self) -> bool:
@@ -71,6 +75,8 @@ LANGUAGES = {
             },
             needs={"cuda": ("C compiler",)},
             ahead_of_time="triton_aot:TritonSession",
+            compiler_folders=("/triton/compiler/",),
+            cache_variable="TRITON_CACHE_DIR",
         ),
         Language(
             "cpp",
@@ -103,9 +109,16 @@ LANGUAGES = {
             needs={"cuda": ("nvcc", "C++ compiler"), "cpu": ("C++ compiler",)},
             needs_to_compile=("nvcc",),
             ahead_of_time="tilelang_aot:TileLangSession",
+            compiler_folders=("/tilelang/engine/", "/tilelang/jit/"),
+            cache_variable="TILELANG_CACHE_DIR",
         ),
     )
 }
+
+
+def languages_that_need(tool: Tool) -> list[str]:
+    """The names of the languages that need the tool on some device."""
+    return [name for name, language in LANGUAGES.items() if any(tool in tools for tools in language.needs.values())]
 
 
 def title_of(language: str | None) -> str:

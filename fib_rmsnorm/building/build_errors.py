@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import traceback
 
+from fib_rmsnorm.languages import LANGUAGES
+
 
 class BuildError(Exception):
     """A Solution does not compile, load or import. The message comes from the compiler or the interpreter."""
@@ -21,7 +23,10 @@ def lead_with_error(output: str) -> str:
 
 
 # Kernels in Python DSLs compile at their first call, so an exception there may come from the compiler.
-_COMPILER_FOLDERS = ("/triton/compiler/", "/tilelang/engine/", "/tilelang/jit/", "/torch/_inductor/")
+_COMPILER_FOLDERS = (
+    "/torch/_inductor/",
+    *(folder for language in LANGUAGES.values() for folder in language.compiler_folders),
+)
 
 
 def is_compile_error(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Load Solutions whose entry point is Python: python, triton and tilelang."""
+"""Load Solutions whose entry point is Python: plain, or in a language that a Python module compiles."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Solution
 
 _VARIABLES = {
@@ -18,11 +19,10 @@ _VARIABLES = {
     "CUDA_CACHE_PATH": "cuda",
     "CUTE_DSL_CACHE_DIR": "cutedsl",
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
-    "TILELANG_CACHE_DIR": "tilelang",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TORCH_EXTENSIONS_DIR": "torch_extensions",
-    "TRITON_CACHE_DIR": "triton",
     "TVM_FFI_CACHE_DIR": "tvm_ffi",
+    **{language.cache_variable: name for name, language in LANGUAGES.items() if language.cache_variable},
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import LANGUAGES, Tool, languages_that_need
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
@@ -59,22 +59,17 @@ def _check_tools() -> list[FoundTool]:
     nvcc = str(cuda_home / "bin" / "nvcc") if cuda_home else None
     driver = _driver_version()
     return [
-        _tool("C++ compiler", find_cxx(), "for cpp, cuda and tilelang: apt-get install g++, or set CXX"),
-        _tool("C compiler", find_cc(), "for triton on a GPU: apt-get install gcc, or set CC"),
-        _tool(
-            "nvcc",
-            nvcc,
-            "for cuda and tilelang on a GPU: install a CUDA toolkit and set CUDA_HOME",
-            r"V([\d.]+)",
-        ),
-        _tool("ninja", find_ninja(), "for cpp and cuda: pip install ninja"),
+        _tool("C++ compiler", find_cxx(), "install g++, or set CXX"),
+        _tool("C compiler", find_cc(), "install gcc, or set CC"),
+        _tool("nvcc", nvcc, "install a CUDA toolkit and set CUDA_HOME", r"V([\d.]+)"),
+        _tool("ninja", find_ninja(), "pip install ninja"),
         FoundTool("NVIDIA driver", None, driver, "" if driver else "for GPUs"),
     ]
 
 
-def _tool(name: str, path: str | None, purpose: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
+def _tool(name: Tool, path: str | None, remedy: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
     if path is None:
-        return FoundTool(name, None, None, purpose)
+        return FoundTool(name, None, None, f"for {', '.join(languages_that_need(name))}: {remedy}")
     found = re.search(pattern, _output_of([path, "--version"]))
     return FoundTool(name, path, found[1] if found else None)
 

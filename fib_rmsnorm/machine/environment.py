@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.schema import Environment
 
@@ -16,8 +17,7 @@ PACKAGES = (
     "fib-rmsnorm",
     "flashinfer-bench",
     "torch",
-    "triton",
-    "tilelang",
+    *(language.module for language in LANGUAGES.values() if language.module),
     "nvidia-cutlass-dsl",
     "apache-tvm-ffi",
     "flashinfer-python",
