@@ -83,6 +83,7 @@ def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
     assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"
