@@ -78,6 +78,7 @@ class _Evaluation(msgspec.Struct):
     performance: _Performance | None = None
     settings: msgspec.Raw = msgspec.Raw(b"null")
     solution_sha256: str | None = None
+    judged_by: str | None = None
 
 
 class _Trace(msgspec.Struct):
@@ -162,6 +163,7 @@ def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict
         "log": evaluation.log,
         "libs": environment.libs,
         "solution_sha256": evaluation.solution_sha256,
+        "judged_by": evaluation.judged_by,
     }
 
 

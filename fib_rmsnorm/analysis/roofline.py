@@ -10,7 +10,7 @@ from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.traffic import count_tensor_bytes
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
-from fib_rmsnorm.operators import Cost, find_operator
+from fib_rmsnorm.operators import Cost, count_cost
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -95,11 +95,10 @@ def make_roofline(section: SectionResults, definition: Definition | None) -> Roo
 
 
 def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cost | None:
-    operator = find_operator(definition) if definition else None
-    axes = workload.results[0].record.axes
-    if operator is None or definition is None or not set(definition.var_axes) <= axes.keys():
+    if definition is None:
         return None
-    return operator.count_cost(definition, axes)
+    judged_by = next((r.record.judged_by for r in workload.results if r.record.judged_by), None)
+    return count_cost(definition, workload.results[0].record.axes, judged_by)
 
 
 def _count_written(definition: Definition | None, workload: WorkloadResults) -> int | None:

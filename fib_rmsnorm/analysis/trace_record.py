@@ -39,6 +39,8 @@ class Origin:
     log: str
     libs: dict[str, str]
     solution_sha256: str | None
+    judged_by: str | None
+    """The operator that judged the outputs; `reference` if the Definition's reference alone did."""
     path: str
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""

@@ -69,7 +69,7 @@ class CorrectnessGate:
             return failure
         budget = TimeBudget(self._timeout_s)
         try:
-            first = self._judge_client.call(workload, 0, worker, budget)
+            first = self._judge_client.call(workload, worker, budget)
             correctness = self._judge_client.judge(definition, workload, worker, first, budget)
         except EvaluationFailedError as failure:
             return failure.with_log(worker.process.take_log())

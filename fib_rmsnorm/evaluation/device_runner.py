@@ -172,6 +172,7 @@ class DeviceRunner:
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),
+                judged_by=self._judge_client.judged_by(definition, workload) if verdict.correctness else None,
             ),
         )
 

@@ -15,7 +15,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import Architecture, find_architecture
 from fib_rmsnorm.machine.capabilities import missing_to_compile
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Workload
@@ -96,8 +96,8 @@ def _count_multiprocessors(device: Device | None) -> int | None:
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:
-    operator = find_operator(definition)
-    flops = operator.count_cost(definition, dict(workload.axes)).flops if operator else None
+    cost = count_cost(definition, workload.axes)
+    flops = cost.flops if cost else None
     moved = bytes_moved(definition, workload)
     rows = workload.axes.get("batch")
     sizes = tensor_bytes(definition, workload)

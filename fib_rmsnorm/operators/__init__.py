@@ -6,24 +6,23 @@ only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
+from fib_rmsnorm.operators.operator import Cost, HardCase
+from fib_rmsnorm.operators.recognition import (
+    Recognition,
+    count_cost,
+    define_by_name,
+    list_candidates,
+    recognise_source,
+)
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
 
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition
-
-__all__ = ["OPERATORS", "Cost", "HardCase", "Operator", "RmsNorm", "define_by_name", "find_operator"]
-
-OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
-
-
-def find_operator(definition: Definition) -> Operator | None:
-    """Return the operator that recognises `definition`; None if none does."""
-    return next((operator for operator in OPERATORS if operator.recognises(definition)), None)
-
-
-def define_by_name(name: str) -> Definition | None:
-    """Make the Definition to which an operator gives this name, such as `rmsnorm_d2048_bf16`; None if none does."""
-    return next(filter(None, (operator.define_by_name(name) for operator in OPERATORS)), None)
+__all__ = [
+    "Cost",
+    "HardCase",
+    "Recognition",
+    "RmsNorm",
+    "count_cost",
+    "define_by_name",
+    "list_candidates",
+    "recognise_source",
+]

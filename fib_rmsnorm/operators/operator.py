@@ -1,15 +1,28 @@
-"""The interface of an operator: what evaluations need beyond a Definition."""
+"""The interface of an operator: what evaluations need beyond a Definition.
+
+An operator never sees the names of a Definition's tensors and axes: it names them by the parts that they play, such as
+`x`, `weight` and `rows`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that a Definition's tensors and axes can play in an operator, by their shapes and dtypes."""
+
+    tensors: dict[str, str]
+    """The name of the input or output that plays each part; a part that is a constant is missing."""
+    axes: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -34,34 +47,46 @@ class Cost:
 
 
 class Operator(Protocol):
-    """Knowledge of one operator, which recognises Definitions by structure and not by name alone."""
+    """Knowledge of one operator. Inputs, sizes and constants are named by their parts."""
 
     name: str
+    arguments: tuple[str, ...]
+    """The parts of the inputs of its own reference, in order."""
+    reference: str
+    """The source of its own reference."""
+    probe_sizes: ClassVar[Mapping[str, int]]
+    """The sizes of variable axes for which a reference is probed."""
+    probe_scalars: ClassVar[Mapping[str, float]]
+    """The values of scalar inputs with which a reference is probed."""
 
-    def recognises(self, definition: Definition) -> bool:
-        """Whether `definition` has this operator's inputs, outputs and axes."""
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """Match `definition` by its shapes and dtypes alone; None if they do not fit this operator."""
+        ...
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
         ...
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
         ...
 
-    def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
-        """The number of hard cases for a Workload with these axes."""
+    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
+        """The number of hard cases for a Workload of these sizes."""
         ...
 
-    def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
-        """Make hard case `index` from the Workload's generated inputs, without changing them."""
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make hard case `index` from the Workload's generated inputs, without changing them or the constants."""
         ...
 
-    def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
-        """Choose axes near a Workload's that are not multiples of a tile; benched axes are usually powers of two."""
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Choose sizes of variable axes near `sizes` that are no multiples of a tile, as benched ones usually are."""
         ...
 
-    def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
-        """Count the operations of the formula as written, for a Workload with these axes."""
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of the formula as written, for a Workload of these sizes."""
         ...
 
-    def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:
-        """Compute the outputs in float64 and round them once to their dtypes."""
+    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+        """Compute the outputs from inputs and constants in float64 and round them once to their dtypes."""
         ...

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.operator import Cost, HardCase
+from fib_rmsnorm.operators.operator import Cost, HardCase, Parts
 from fib_rmsnorm.operators.rounding import round_once
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ def run(x, weight, eps):
 
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
-_AWKWARD_BATCHES = (3, 31, 509, 4099)
+_AWKWARD_ROWS = (3, 31, 509, 4099)
+
+# The machine epsilons are those of float16, bfloat16 and float32, torch's default.
+_USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
 
 # More elements than this at once in float64 would need gigabytes of temporaries.
 _CHUNK_ELEMENTS = 1 << 24
@@ -75,6 +78,10 @@ class RmsNorm:
     """The operator RMSNorm over the last axis."""
 
     name = "rmsnorm"
+    arguments: tuple[str, ...] = ("x", "weight", "eps")
+    reference = REFERENCE
+    probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
+    probe_scalars: ClassVar[Mapping[str, float]] = {"eps": 1e-6}
 
     def define(self, hidden: int, dtype: str = "float16") -> Definition:
         """Make the Definition `rmsnorm_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
@@ -117,16 +124,31 @@ class RmsNorm:
             reference=REFERENCE,
         )
 
-    def recognises(self, definition: Definition) -> bool:
-        """Whether the Definition has exactly the inputs, outputs and axes that `define` gives it."""
-        shapes = {name: spec.shape for name, spec in {**definition.inputs, **definition.outputs}.items()}
-        rows = ["batch", "hidden"]
-        return definition.name.startswith("rmsnorm_") and shapes == {
-            "x": rows,
-            "weight": ["hidden"],
-            "eps": None,
-            "out": rows,
-        }
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """Match inputs x [rows, hidden], weight [hidden] and perhaps a scalar eps, and an output with x's shape."""
+        by_rank: dict[int, list[str]] = {0: [], 1: [], 2: []}
+        for name, spec in definition.inputs.items():
+            by_rank.setdefault(len(spec.shape or ()), []).append(name)
+        if [len(names) for names in by_rank.values()] not in ([0, 1, 1], [1, 1, 1]) or len(definition.outputs) != 1:
+            return None
+        tensors = {"x": by_rank[2][0], "weight": by_rank[1][0], "out": next(iter(definition.outputs))}
+        specs = {part: {**definition.inputs, **definition.outputs}[name] for part, name in tensors.items()}
+        shapes = {part: tuple(spec.shape or ()) for part, spec in specs.items()}
+        rows, hidden = shapes["x"]
+        if rows == hidden or shapes["weight"] != (hidden,) or shapes["out"] != (rows, hidden):
+            return None
+        if by_rank[0]:
+            tensors["eps"] = by_rank[0][0]
+            specs["eps"] = definition.inputs[tensors["eps"]]
+        if any(spec.dtype.value not in DTYPES for spec in specs.values()) or specs["out"].dtype != specs["x"].dtype:
+            return None
+        return Parts(tensors, {"rows": rows, "hidden": hidden})
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values of eps, if it is no input: numbers in the reference's source first, then the usual ones."""
+        if "eps" in parts.tensors:
+            return [{}]
+        return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
@@ -138,14 +160,14 @@ class RmsNorm:
             return definition if definition.name == name else None
         return None
 
-    def count_hard_cases(self, definition: Definition, axes: dict[str, int]) -> int:
-        """The number of cases in which every kind of row meets both values of eps, even with one row per batch."""
-        return 2 * self._rotations(axes["batch"])
+    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
+        """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
+        return (1 if "eps" in constants else 2) * self._rotations(sizes["rows"])
 
-    def _rotations(self, batch: int) -> int:
-        return -(-len(_ROW_KINDS) // max(1, min(batch, len(_ROW_KINDS))))
+    def _rotations(self, rows: int) -> int:
+        return -(-len(_ROW_KINDS) // max(1, min(rows, len(_ROW_KINDS))))
 
-    def make_hard_case(self, definition: Definition, inputs: dict[str, Any], index: int) -> HardCase:
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         x, weight, eps = inputs["x"].clone(), inputs["weight"].clone(), inputs["eps"]
         rotations = self._rotations(x.shape[0])
@@ -166,23 +188,24 @@ class RmsNorm:
             row_kinds=tuple(kinds),
         )
 
-    def choose_awkward_axes(self, axes: dict[str, int]) -> dict[str, int]:
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Choose a prime number of rows, below the Workload's number if that is above three."""
-        below = [batch for batch in _AWKWARD_BATCHES if batch < axes["batch"]]
-        return {**axes, "batch": max(below, default=_AWKWARD_BATCHES[0])}
+        if "rows" not in sizes:
+            return {}
+        below = [rows for rows in _AWKWARD_ROWS if rows < sizes["rows"]]
+        return {"rows": max(below, default=_AWKWARD_ROWS[0])}
 
-    def count_cost(self, definition: Definition, axes: dict[str, int]) -> Cost:
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count four operations per element and three per row."""
-        hidden = definition.const_axes.get("hidden") or axes["hidden"]
         return Cost(
-            flops=axes["batch"] * (4 * hidden + 3),
+            flops=sizes["rows"] * (4 * sizes["hidden"] + 3),
             how=(
                 "4 operations an element (square, add, times rstd, times weight)"
                 " and 3 a row (divide, add eps, reciprocal square root)"
             ),
         )
 
-    def compute_exact(self, inputs: dict[str, Any]) -> Sequence[torch.Tensor]:
+    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute RMSNorm in float64, in blocks of rows, and round once to the dtype of x."""
         import torch
 

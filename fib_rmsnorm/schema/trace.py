@@ -181,6 +181,9 @@ class Evaluation(UpstreamEvaluation):
     settings: Settings | None = None
     definition_sha256: str | None = None
     solution_sha256: str | None = None
+    judged_by: str | None = None
+    """The operator by whose exact answer and hard inputs the outputs were judged; `reference` if the Definition's
+    reference alone judged them, on the Workload's inputs. None if there were no outputs to judge."""
     parameters: dict[str, int] | None = None
     """The launch parameters of a tuned Solution, if `tune` measured it."""
     multiprocessors: int | None = None

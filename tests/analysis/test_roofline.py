@@ -7,7 +7,7 @@ from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import make_roofline
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
-from fib_rmsnorm.operators import RmsNorm, find_operator
+from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition
 from support.trace_json import records, trace
 
@@ -23,8 +23,7 @@ def roofline(definition, *traces):
 
 
 def test_rmsnorm_does_one_operation_a_byte(definition):
-    operator = find_operator(definition)
-    cost = operator.count_cost(definition, {"batch": 512})
+    cost = count_cost(definition, {"batch": 512})
     assert cost.flops == 512 * (4 * 4096 + 3)
     found = roofline(definition, trace(batch=512))
     assert found.workloads[0].intensity == pytest.approx(1.0, abs=0.01)
@@ -57,8 +56,20 @@ def test_an_unknown_device_has_no_roof(definition):
     assert (found.peak, found.ridge, found.workloads[0].bound, found.workloads[0].fits_l2) == (None,) * 4
 
 
-def test_an_unknown_operator_has_no_cost():
+def test_an_unknown_operator_has_no_cost(definition):
     assert roofline(None, trace()).cost is None
+    relu = definition.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})
+    by_the_reference = trace()
+    by_the_reference["evaluation"]["judged_by"] = "reference"
+    assert roofline(relu, trace()).cost is None
+    assert roofline(relu, by_the_reference).cost is None
+
+
+def test_a_trace_tells_the_operator_that_judged_it(definition):
+    other = definition.model_copy(update={"reference": "from mine import run\n\n\ndef run(a, b, c): ...\n"})
+    judged = trace(batch=512)
+    judged["evaluation"]["judged_by"] = "rmsnorm"
+    assert roofline(other, judged).cost == count_cost(definition, {"batch": 512})
 
 
 def test_the_fastest_is_trusted(definition):

@@ -115,7 +115,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
 
     process, budget = Answers(), worker_pool.TimeBudget(10)
     worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10))
-    request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0)
+    request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
     worker.ask(request, Called, budget)
     clock.sleep(1000)
     worker.ask(request, Called, budget)

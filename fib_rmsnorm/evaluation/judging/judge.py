@@ -19,7 +19,7 @@ from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
 
@@ -33,13 +33,15 @@ class _Expected:
     outputs: list[torch.Tensor]
     reference: list[torch.Tensor] | None = None
     """The outputs of the Definition's reference, if `outputs` are more exact."""
+    contradicted: bool = False
+    """Whether the reference's outputs are no operator's own, and wrong."""
 
 
 class Judge:
     """Computes the expected outputs of each case once, and keeps those of the current Workload."""
 
     def __init__(self) -> None:
-        self._current: tuple[str, str] | None = None
+        self._current: tuple[str, str, Recognition | None] | None = None
         self._cases: dict[int, _Expected] = {}
         self._fresh_inputs: FreshInputs | None = None
 
@@ -57,21 +59,21 @@ class Judge:
         hint = None
         if request.explain and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        return Verdict(expected.case.name, missing=None, outputs=outputs, hint=hint)
+        return Verdict(expected.case.name, None, outputs, hint, expected.contradicted)
 
     def _expect(self, request: Compare) -> _Expected:
         definition, workload = request.definition, request.workload
-        if self._current != (definition.name, workload.uuid):
-            self._current = (definition.name, workload.uuid)
+        current = (definition.name, workload.uuid, request.recognition)
+        if self._current != current:
+            self._current = current
             self._cases.clear()
             self._fresh_inputs = None
         if request.number is not None:
-            is_known = find_operator(definition) is not None
-            inputs = self._require_fresh_inputs(request).set(request.number) if is_known else {}
+            inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}
             return _make_expected(request, Case("timed call", workload, inputs))
         index = request.case or 0
         if index not in self._cases:
-            case = make_case(definition, workload, index, request.device, request.dataset)
+            case = make_case(definition, request.recognition, workload, index, request.device, request.dataset)
             self._cases[index] = _make_expected(request, case)
         return self._cases[index]
 
@@ -82,7 +84,7 @@ class Judge:
 
     def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
-        operator, settings = find_operator(request.definition), request.settings
+        recognition, settings = request.recognition, request.settings
         if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
@@ -94,7 +96,7 @@ class Judge:
             return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
 
         def is_right_for(inputs: dict[str, Any]) -> bool:
-            return operator is not None and is_right(list(operator.compute_exact(inputs)))
+            return recognition is not None and is_right(list(recognition.compute_exact(inputs)))
 
         before = len(self._cases) if request.case is None else request.case
         earlier = [
@@ -109,7 +111,7 @@ class Judge:
         for each in earlier:
             if is_right(each.outputs):
                 return f"this is the answer to an earlier call: {each.case.name}"
-        for number in request.earlier if operator else ():
+        for number in request.earlier if recognition else ():
             if is_right_for(self._require_fresh_inputs(request).set(number)):
                 return "this is the answer to an earlier call"
         return None
@@ -142,11 +144,13 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
 
 
 def _make_expected(request: Compare, case: Case) -> _Expected:
-    """The expected outputs: those of a known operator, which are exact, else those of the reference."""
-    operator = find_operator(request.definition)
+    """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
     reference = _read_reference(request, case)
-    if operator:
-        return _Expected(case, list(operator.compute_exact(case.inputs)), reference)
+    if request.recognition:
+        outputs = list(request.recognition.compute_exact(case.inputs))
+        probed = [] if request.recognition.is_own or reference is None else reference
+        contradicted = any(compare(*pair).mismatched for pair in zip(probed, outputs, strict=False))
+        return _Expected(case, outputs, reference, contradicted)
     if reference is None:
         raise OutputTransferError("the outputs of the reference are missing")
     return _Expected(case, reference)

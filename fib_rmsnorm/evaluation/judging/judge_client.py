@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fib_rmsnorm.evaluation import JUDGE
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Verdict
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
+from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.asking import InvalidAnswerError, RefusedError, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Correctness, Definition, Workload
+
+REFERENCE = "reference"
+"""What a Trace says of outputs that were compared with those of the Definition's reference alone."""
+
+
+class _ContradictedError(Exception):
+    """The reference computes something else on this Workload than the operator that it was recognised as."""
 
 
 class JudgeClient:
-    """Asks the judge process of one device, and replaces it if it dies. Threads may share it and take turns."""
+    """Asks the judge process of one device. Threads may share it and take turns."""
 
     def __init__(
         self,
@@ -33,16 +36,20 @@ class JudgeClient:
         find_reference: Callable[[Definition], WorkerClient],
     ) -> None:
         """`find_reference` returns the worker that holds a Definition's reference."""
-        self._fork_server = fork_server
-        self._reference = ReferenceClient(find_reference, config.timeout_s)
-        self._device = device
-        self._config = config
-        self._judge: Process | None = None
-        self._lock = threading.Lock()
+        self._comparer = Comparer(fork_server, device, config, find_reference)
+        self._recogniser = Recogniser(self._comparer, find_reference, config.timeout_s)
 
-    def call(self, workload: Workload, case: int, worker: WorkerClient, budget: TimeBudget) -> Called:
-        """Have a worker call its Solution on a case. Raises EvaluationFailedError if the call fails."""
-        return worker.ask(Call(workload=workload, case=case), Called, budget)
+    def judged_by(self, definition: Definition, workload: Workload) -> str:
+        """The operator by which a Workload's outputs are judged; REFERENCE if it is the Definition's reference alone.
+
+        Raises ReferenceFailedError if the reference does not answer.
+        """
+        recognition = self._recogniser.recognise(definition, workload)
+        return recognition.operator if recognition else REFERENCE
+
+    def call(self, workload: Workload, worker: WorkerClient, budget: TimeBudget) -> Called:
+        """Have a worker call its Solution on the first case. Raises EvaluationFailedError if the call fails."""
+        return worker.ask(Call(workload=workload, case=0, recognition=None), Called, budget)
 
     def judge(
         self, definition: Definition, workload: Workload, worker: WorkerClient, first: Called, budget: TimeBudget
@@ -52,16 +59,28 @@ class JudgeClient:
         Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
         cannot be computed.
         """
+        recognition = self._recogniser.recognise(definition, workload)
+        try:
+            return self._judge(Subject(definition, workload, recognition), worker, first, budget)
+        except _ContradictedError:
+            self._recogniser.withdraw(definition, workload)
+            again = self.call(workload, worker, budget)
+            return self._judge(Subject(definition, workload, None), worker, again, budget)
+
+    def _judge(self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget) -> Correctness:
         verdicts: list[Verdict] = []
         faults: list[str] = []
-        for case in range(count_cases(definition, workload)):
-            called = self.call(workload, case, worker, budget) if case else first
-            request = self._make_request(definition, workload, worker, case=case, explain=not faults)
-            verdicts.append(self._compare(request, worker))
-            faults += _describe_faults(verdicts[-1], called, list(definition.outputs))
+        names = list(subject.definition.outputs)
+        for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
+            request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
+            called = worker.ask(request, Called, budget) if case else first
+            verdicts.append(self._compare(subject, worker, case=case, explain=not faults))
+            if verdicts[-1].contradicted:
+                raise _ContradictedError
+            faults += _describe_faults(verdicts[-1], called, names)
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
-        correctness = _sum_up(verdicts, list(definition.outputs))
+        correctness = _sum_up(verdicts, names)
         if faults:
             raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
         return correctness
@@ -71,51 +90,19 @@ class JudgeClient:
     ) -> None:
         """Judge one of the calls timed since the last one judged. Raises EvaluationFailedError if it was wrong."""
         revealed = worker.ask(Reveal(), Revealed, budget)
-        request = self._make_request(
-            definition, workload, worker, number=revealed.number, earlier=revealed.earlier, explain=True
-        )
-        verdict = self._compare(request, worker)
+        subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
+        verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier, explain=True)
         names = list(definition.outputs)
         if faults := _describe_faults(verdict, revealed, names):
             raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(faults), _sum_up([verdict], names))
 
-    def _make_request(self, definition: Definition, workload: Workload, worker: WorkerClient, **which: Any) -> Compare:
-        return Compare(
-            definition=definition,
-            workload=workload,
-            device=self._device.name,
-            dataset=self._config.dataset,
-            settings=self._config.settings,
-            outputs_path=worker.process.outputs_path,
-            **which,
-        )
-
-    def _compare(self, request: Compare, worker: WorkerClient) -> Verdict:
-        with self._lock:
-            verdict = self._ask(request)
+    def _compare(self, subject: Subject, worker: WorkerClient, **which: Any) -> Verdict:
+        verdict = self._comparer.compare(subject, worker, **which)
         worker.process.clear_outputs()  # otherwise a later call could pass with the outputs of this one
         if verdict.missing is not None:
             worker.process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
         return verdict
-
-    def _ask(self, request: Compare) -> Verdict:
-        if self._judge is None or not self._judge.alive:
-            self._judge = self._fork_server.spawn(JUDGE)
-        reference = self._reference.call(request, self._judge)
-        if reference is not None:
-            request = request.model_copy(update={"expected_path": reference.outputs_path})
-        try:
-            return ask(self._judge, request, Verdict, time.monotonic() + self._config.timeout_s)
-        except ProcessTimeoutError:
-            raise ReferenceFailedError(f"the judge timed out after {self._config.timeout_s:g} s") from None
-        except (ProcessDiedError, InvalidAnswerError) as error:
-            raise ReferenceFailedError(f"the judge {error}: {self._judge.take_log()}") from None
-        except RefusedError as refused:
-            raise ReferenceFailedError(f"the judge failed: {refused}") from None
-        finally:
-            if reference is not None:
-                reference.clear_outputs()
 
 
 def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:

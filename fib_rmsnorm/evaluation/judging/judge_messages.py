@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
 from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Settings, Workload
 
@@ -23,6 +24,8 @@ class Compare(Request):
     doing: ClassVar[str] = "comparing"
     do: Literal["compare"] = "compare"
     definition: CheckedDefinition
+    recognition: Recognition | None
+    """The operator that knows the exact answer; None if the outputs of the reference are the expected ones."""
     workload: Workload
     case: int | None = None
     number: int | None = None
@@ -33,7 +36,7 @@ class Compare(Request):
     settings: Settings
     outputs_path: str
     expected_path: str | None = None
-    """The outputs of the Definition's reference: the expected ones, unless the Definition's operator is known."""
+    """The outputs of the Definition's reference, which are the expected ones without a recognised operator."""
     explain: bool
     """Whether to look for the cause of wrong outputs."""
 
@@ -59,3 +62,5 @@ class Verdict:
     outputs: list[OutputVerdict]
     hint: str | None
     """The cause of wrong outputs, if the judge found it."""
+    contradicted: bool = False
+    """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""

@@ -1,6 +1,6 @@
 """The scheduler's client of a Definition's reference: code of other people, which runs in a worker, never in the judge.
 
-The judge needs its outputs as the expected ones if no operator is known, and otherwise to say how exact it is.
+The judge needs its outputs as the expected ones if no operator is recognised, and otherwise to say how exact it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
-from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.process import Process
 from fib_rmsnorm.schema import Definition
 
@@ -26,7 +26,7 @@ class ReferenceClient:
     def __init__(self, find_worker: Callable[[Definition], WorkerClient], timeout_s: float) -> None:
         self._find_worker = find_worker
         self._timeout_s = timeout_s
-        self._current: tuple[str, str, int] | None = None
+        self._current: tuple[str, str, Recognition | None, int] | None = None
         self._known: set[int] = set()
         """The cases whose outputs the judge has kept."""
         self._failure: ReferenceFailedError | None = None
@@ -36,7 +36,7 @@ class ReferenceClient:
 
         Raises ReferenceFailedError if the call fails, at once if one on this Workload has failed before.
         """
-        current = (request.definition.name, request.workload.uuid, judge.pid)
+        current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
         if self._current != current:
             self._current, self._failure = current, None
             self._known.clear()
@@ -46,7 +46,12 @@ class ReferenceClient:
             return None
         try:
             worker = self._find_worker(request.definition)
-            call = Call(workload=request.workload, case=request.case or 0, number=request.number)
+            call = Call(
+                workload=request.workload,
+                case=request.case or 0,
+                number=request.number,
+                recognition=request.recognition,
+            )
             worker.ask(call, Called, TimeBudget(self._timeout_s))
         except EvaluationFailedError as failure:
             self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
@@ -55,7 +60,11 @@ class ReferenceClient:
             self._known.add(request.case)
         return worker.process
 
+    def forget(self) -> None:
+        """Forget what the judge has kept: it was asked about something else."""
+        self._current = None
+
     def _is_needed(self, request: Compare) -> bool:
         if request.case in self._known:
             return False
-        return request.case == 0 or find_operator(request.definition) is None
+        return request.case == 0 or request.recognition is None

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Workload
 
 
@@ -97,22 +97,24 @@ class Case:
     row_kinds: tuple[str, ...] = ()
 
 
-def count_cases(definition: Definition, workload: Workload) -> int:
-    """The number of cases: the Workload's own inputs, the operator's hard ones, and an awkward size."""
-    return 1 + _count_hard_cases(definition, workload) + (_make_awkward_workload(definition, workload) is not None)
+def count_cases(definition: Definition, recognition: Recognition | None, workload: Workload) -> int:
+    """The number of cases: the Workload's own inputs, the operator's hard ones, and an awkward size.
+
+    Without an operator there is one.
+    """
+    if recognition is None:
+        return 1
+    awkward = _make_awkward_workload(definition, recognition, workload)
+    return 1 + _count_hard_cases(definition, recognition, workload) + (awkward is not None)
 
 
-def _count_hard_cases(definition: Definition, workload: Workload) -> int:
-    operator = find_operator(definition)
-    return operator.count_hard_cases(definition, dict(workload.axes)) if operator else 0
+def _count_hard_cases(definition: Definition, recognition: Recognition, workload: Workload) -> int:
+    return recognition.count_hard_cases({**definition.const_axes, **workload.axes})
 
 
-def _make_awkward_workload(definition: Definition, workload: Workload) -> Workload | None:
-    """A Workload of an awkward size; None if the operator is unknown, or if a file determines the size."""
-    operator = find_operator(definition)
-    if operator is None:
-        return None
-    axes = operator.choose_awkward_axes(dict(workload.axes))
+def _make_awkward_workload(definition: Definition, recognition: Recognition, workload: Workload) -> Workload | None:
+    """A Workload of an awkward size; None if a file or the Definition determines the size."""
+    axes = recognition.choose_awkward_axes(workload.axes)
     changed = {name for name, size in axes.items() if size != workload.axes[name]}
     for name, spec in definition.inputs.items():
         if changed.intersection(spec.shape or ()) and isinstance(workload.inputs.get(name), SafetensorsInput):
@@ -121,15 +123,20 @@ def _make_awkward_workload(definition: Definition, workload: Workload) -> Worklo
     return workload.model_copy(update={"axes": axes, "uuid": f"{workload.uuid} {axes}"}) if changed else None
 
 
-def make_case(definition: Definition, workload: Workload, case: int, device: str, dataset: Path | None = None) -> Case:
+def make_case(
+    definition: Definition,
+    recognition: Recognition | None,
+    workload: Workload,
+    case: int,
+    device: str,
+    dataset: Path | None = None,
+) -> Case:
     """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
-    awkward = _make_awkward_workload(definition, workload)
-    if awkward is not None and case > _count_hard_cases(definition, workload):
+    if recognition is None or case == 0:
+        return Case("workload", workload, generate_inputs(definition, workload, device, dataset))
+    if case > _count_hard_cases(definition, recognition, workload):
+        awkward = _make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, awkward, generate_inputs(definition, awkward, device, dataset))
-    inputs = generate_inputs(definition, workload, device, dataset)
-    operator = find_operator(definition)
-    if case == 0 or operator is None:
-        return Case("workload", workload, inputs)
-    hard = operator.make_hard_case(definition, inputs, case - 1)
+    hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1)
     return Case(hard.name, workload, hard.inputs, hard.row_kinds)

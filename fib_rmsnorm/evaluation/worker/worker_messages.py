@@ -14,6 +14,7 @@ from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
@@ -49,6 +50,8 @@ class Call(Request):
     case: int
     number: int | None = None
     """The number of a timed call's inputs, which are used instead of the case's: for a Definition's reference."""
+    recognition: Recognition | None
+    """The operator that knows the hard cases, if there is one."""
 
 
 @dataclass(frozen=True)

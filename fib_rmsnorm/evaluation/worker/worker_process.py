@@ -216,7 +216,9 @@ class Worker:
 
 def _make_case(target: _Target, request: Call) -> Case:
     if request.number is None:
-        return make_case(target.definition, request.workload, request.case, target.device, target.dataset)
+        return make_case(
+            target.definition, request.recognition, request.workload, request.case, target.device, target.dataset
+        )
     fresh_inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset)
     return Case("timed call", request.workload, fresh_inputs.set(request.number))
 

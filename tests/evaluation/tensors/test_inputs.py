@@ -11,13 +11,14 @@ from safetensors.torch import save_file
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.command_line import cli_environment
 from support.paths import TESTS
 
 DEFINITION = RmsNorm().define(256)
+RECOGNITION = recognise_source(DEFINITION)
 
 
 def workload_of(batch: int) -> Workload:
@@ -27,8 +28,8 @@ def workload_of(batch: int) -> Workload:
 def fingerprint() -> str:
     sha = hashlib.sha256()
     for batch in (1, 7):
-        for case in range(count_cases(DEFINITION, workload_of(batch))):
-            made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+        for case in range(count_cases(DEFINITION, RECOGNITION, workload_of(batch))):
+            made = make_case(DEFINITION, RECOGNITION, workload_of(batch), case, "cpu")
             for value in made.inputs.values():
                 sha.update(value.numpy().tobytes() if isinstance(value, torch.Tensor) else repr(value).encode())
     return sha.hexdigest()
@@ -70,8 +71,8 @@ def test_a_scalar_without_a_value_is_refused():
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     seen = set()
-    for case in range(1, count_cases(DEFINITION, workload_of(batch)) - 1):
-        made = make_case(DEFINITION, workload_of(batch), case, "cpu")
+    for case in range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1):
+        made = make_case(DEFINITION, RECOGNITION, workload_of(batch), case, "cpu")
         inputs, kinds = made.inputs, made.row_kinds
         assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
         seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
@@ -88,7 +89,7 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
 )
 def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
     workload = workload_of(batch)
-    case = make_case(DEFINITION, workload, count_cases(DEFINITION, workload) - 1, "cpu")
+    case = make_case(DEFINITION, RECOGNITION, workload, count_cases(DEFINITION, RECOGNITION, workload) - 1, "cpu")
     assert case.name == f"batch={awkward}"
     assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
     assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
@@ -97,8 +98,8 @@ def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward)
 def test_a_file_determines_the_size(tmp_path):
     save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
     workload = safetensors_workload("blob.safetensors")
-    for index in range(count_cases(DEFINITION, workload)):
-        case = make_case(DEFINITION, workload, index, "cpu", tmp_path)
+    for index in range(count_cases(DEFINITION, RECOGNITION, workload)):
+        case = make_case(DEFINITION, RECOGNITION, workload, index, "cpu", tmp_path)
         assert case.workload == workload and case.inputs["x"].shape == (2, 256)
 
 

@@ -1,0 +1,108 @@
+"""Recognise the operator that a Definition's reference computes, by its outputs on probe inputs.
+
+The probe is what a Solution goes through: a worker calls the reference on a small Workload, the operator's hard inputs
+and an awkward size, and the judge compares its outputs with the exact answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.tensors.inputs import count_cases
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
+from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
+from fib_rmsnorm.schema import Definition, EvaluationStatus, RandomInput, SafetensorsInput, ScalarInput, Workload
+
+# Within the tolerance, a reference that rounds once more (as Llama's does, before the weight) gives a quarter of the
+# 16-bit elements another value than the exact one, and one that computes in float32 and rounds once less than 1 in 500.
+_ROUNDED_DTYPES = ("float16", "bfloat16")
+_LEAST_EXACT = 0.95
+
+
+class Recogniser:
+    """Recognises each Definition once for a device. Threads may share it."""
+
+    def __init__(
+        self, comparer: Comparer, find_reference: Callable[[Definition], WorkerClient], timeout_s: float
+    ) -> None:
+        self._comparer = comparer
+        self._find_reference = find_reference
+        self._timeout_s = timeout_s
+        self._found: dict[str, Recognition | ReferenceFailedError | None] = {}
+        self._withdrawn: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def recognise(self, definition: Definition, workload: Workload) -> Recognition | None:
+        """The operator by which to judge a Workload's outputs; None if its reference computes no known one.
+
+        Raises ReferenceFailedError if the reference does not answer.
+        """
+        if (definition.name, workload.uuid) in self._withdrawn:
+            return None
+        with self._lock:
+            if definition.name not in self._found:
+                self._found[definition.name] = recognise_source(definition) or self._probe(definition)
+            found = self._found[definition.name]
+        if isinstance(found, ReferenceFailedError):
+            raise found
+        return found
+
+    def withdraw(self, definition: Definition, workload: Workload) -> None:
+        """Recognise nothing for a Workload, on whose inputs the reference has contradicted the operator."""
+        self._withdrawn.add((definition.name, workload.uuid))
+
+    def _probe(self, definition: Definition) -> Recognition | ReferenceFailedError | None:
+        try:
+            for candidates in list_candidates(definition):
+                if found := self._choose(definition, candidates):
+                    return found
+        except EvaluationFailedError as failure:
+            if failure.status is EvaluationStatus.TIMEOUT:  # to try it again on the Workload would take as long again
+                return ReferenceFailedError(f"the reference of {definition.name} failed: {failure}")
+        return None
+
+    def _choose(self, definition: Definition, candidates: list[Recognition]) -> Recognition | None:
+        """The first of the candidates, which differ in their constants alone, with which all outputs are right."""
+        worker = self._find_reference(definition)
+        budget = TimeBudget(self._timeout_s)
+        workload = _make_probe(definition, candidates[0])
+        for case in range(count_cases(definition, candidates[0], workload)):
+            worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
+            candidates = [
+                candidate
+                for candidate in candidates
+                if _is_right(
+                    self._comparer.compare_reference(Subject(definition, workload, candidate), worker, case),
+                    definition,
+                    may_round=case > 0,
+                )
+            ]
+            worker.process.clear_outputs()
+            if not candidates:
+                return None
+        return candidates[0]
+
+
+def _make_probe(definition: Definition, candidate: Recognition) -> Workload:
+    axes, scalars = candidate.choose_probe(definition)
+    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
+        name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
+    }
+    return Workload(axes=axes, inputs=inputs, uuid="probe")
+
+
+def _is_right(verdict: Verdict, definition: Definition, *, may_round: bool) -> bool:
+    """Whether the reference's outputs are within the tolerance and, unless they may, were not rounded once more."""
+    if verdict.missing is not None or any(output.comparison.mismatched for output in verdict.outputs):
+        return False
+    dtypes = [spec.dtype.value for spec in definition.outputs.values()]
+    return may_round or all(
+        output.ulp.histogram["0"] >= _LEAST_EXACT * output.comparison.elements
+        for output, dtype in zip(verdict.outputs, dtypes, strict=True)
+        if output.ulp is not None and dtype in _ROUNDED_DTYPES
+    )

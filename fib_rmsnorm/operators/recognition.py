@@ -1,0 +1,128 @@
+"""Which operator a Definition computes. Its name and the names of its tensors and axes do not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
+from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
+from fib_rmsnorm.operators.rmsnorm import RmsNorm
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
+
+# Each is compared with what the reference computed.
+_MOST_LITERALS = 64
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """An operator that a Definition computes, or may compute, and who plays its parts.
+
+    Inputs, axes and sizes have the Definition's names here, and those of the operator's parts beyond.
+    """
+
+    operator: str
+    tensors: dict[str, str]
+    """The name of the input or output that plays each part."""
+    axes: dict[str, str]
+    constants: dict[str, float]
+    """The values of the parts that are no inputs, such as an eps that the reference's source contains."""
+    is_own: bool
+    """Whether the Definition's reference is the operator's own, which nobody has to probe."""
+
+    @property
+    def _operator(self) -> Operator:
+        return _find_operator(self.operator)
+
+    def count_hard_cases(self, sizes: Mapping[str, int]) -> int:
+        """The number of hard cases for a Workload whose axes, constant ones too, have these sizes."""
+        return self._operator.count_hard_cases(self._sizes_by_part(sizes), self.constants)
+
+    def make_hard_case(self, inputs: dict[str, Any], index: int) -> HardCase:
+        """Make hard case `index` from the Workload's generated inputs, without changing them."""
+        made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index)
+        changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
+        return HardCase(made.name, {**inputs, **changed}, made.row_kinds)
+
+    def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
+        """Choose sizes near those of a Workload's variable axes that are no multiples of a tile."""
+        chosen = self._operator.choose_awkward_sizes(self._sizes_by_part(axes))
+        return {**axes, **{self.axes[part]: size for part, size in chosen.items()}}
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of a Workload whose axes, constant ones too, have these sizes."""
+        return self._operator.count_cost(self._sizes_by_part(sizes))
+
+    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+        """Compute the outputs in float64 and round them once to their dtypes."""
+        return self._operator.compute_exact(self._inputs_by_part(inputs))
+
+    def choose_probe(self, definition: Definition) -> tuple[dict[str, int], dict[str, float]]:
+        """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""
+        operator = self._operator
+        sizes = {name: operator.probe_sizes[part] for part, name in self.axes.items()}
+        axes = {name: sizes.get(name, 1) for name in definition.var_axes}
+        return axes, {self.tensors[part]: v for part, v in operator.probe_scalars.items() if part in self.tensors}
+
+    def _sizes_by_part(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        return {part: sizes[name] for part, name in self.axes.items() if name in sizes}
+
+    def _inputs_by_part(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.constants, **{part: inputs[name] for part, name in self.tensors.items() if name in inputs}}
+
+
+def recognise_source(definition: Definition) -> Recognition | None:
+    """Recognise the operator whose own reference `definition` has; None if it has another, which must be probed."""
+    for operator in OPERATORS:
+        parts = operator.find_parts(definition)
+        if parts is None or [parts.tensors.get(part) for part in operator.arguments] != list(definition.inputs):
+            continue
+        if is_same_code(definition.reference, operator.reference):
+            return Recognition(operator.name, parts.tensors, parts.axes, {}, is_own=True)
+    return None
+
+
+def list_candidates(definition: Definition) -> list[list[Recognition]]:
+    """For each operator whose shapes and dtypes `definition` has: Recognitions that differ in their constants."""
+    found = []
+    for operator in OPERATORS:
+        parts = operator.find_parts(definition)
+        if parts is not None:
+            literals = list_literals(definition.reference)[:_MOST_LITERALS]
+            found.append(
+                [
+                    Recognition(operator.name, parts.tensors, parts.axes, constants, is_own=False)
+                    for constants in operator.suggest_constants(parts, literals)
+                ]
+            )
+    return found
+
+
+def count_cost(definition: Definition, axes: Mapping[str, int], judged_by: str | None = None) -> Cost | None:
+    """Count the operations of a Workload of these variable axes; None if nobody knows the operator.
+
+    The operator is known by the reference's source, or from a Trace that an operator judged (`judged_by`).
+    """
+    recognition = recognise_source(definition)
+    if recognition is None:
+        recorded = (each[0] for each in list_candidates(definition) if each and each[0].operator == judged_by)
+        recognition = next(recorded, None)
+    if recognition is None or not set(definition.var_axes) <= axes.keys():
+        return None
+    return recognition.count_cost({**definition.const_axes, **axes})
+
+
+def define_by_name(name: str) -> Definition | None:
+    """Make the Definition to which an operator gives this name, such as `rmsnorm_d2048_bf16`; None if none does."""
+    return next(filter(None, (operator.define_by_name(name) for operator in OPERATORS)), None)
+
+
+def _find_operator(name: str) -> Operator:
+    return next(operator for operator in OPERATORS if operator.name == name)

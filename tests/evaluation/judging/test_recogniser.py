@@ -1,0 +1,144 @@
+"""An operator is recognised by what a reference computes. What it and its tensors are called does not matter."""
+
+from __future__ import annotations
+
+import pytest
+
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
+from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from support.norms import define_norm, kernel_for, workload_of
+from support.registries import QUICK
+
+NAMES = ("a", "scale", "y")
+
+PLAIN = """\
+import torch
+
+
+def run(a, scale, e=1e-5):
+    mean_square = a.float().square().sum(dim=-1, keepdim=True) / a.shape[-1]
+    return (scale.float() * (a.float() / torch.sqrt(mean_square + e))).to(a.dtype)
+"""
+NO_EPS = PLAIN.replace(" + e)", ")").replace("a.float() /", "a.float().clamp(min=-1e30) /")
+OTHER_EPS = PLAIN.replace("1e-5", "1e-6")
+SQUARES_IN_FLOAT16 = PLAIN.replace("a.float().square()", "a.square().float()")
+RELU = PLAIN.replace("return (", "return torch.relu(")
+GEMMA = PLAIN.replace("(scale.float() *", "((1 + scale.float()) *")
+LLAMA = PLAIN.replace("(scale.float() * (a.float()", "scale * (a.float()").replace("+ e))).to", "+ e)).to")
+ONLY_IN_SMALL = PLAIN.replace("return (", "return (a.shape[0] < 10) * (")
+
+# As flashinfer-bench's own Definitions are written: eps is no input.
+UPSTREAM = """\
+import torch
+
+@torch.no_grad()
+def run(hidden_states, weight):
+    batch_size, hidden_size = hidden_states.shape
+    # Check constants
+    assert hidden_size == 128
+
+    EPS = 1e-5
+
+    x = hidden_states.to(torch.float32)
+    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
+    y = (x * inv_rms) * weight.to(torch.float32)
+    return y.to(hidden_states.dtype)
+"""
+
+CASES = {
+    "rmsnorm_relu_d128": (
+        RmsNorm().define(128).model_copy(update={"name": "rmsnorm_relu_d128", "reference": RELU}),
+        [RELU, PLAIN],
+    ),
+    "my_norm": (define_norm("my_norm", PLAIN, NAMES, eps="e"), [PLAIN, NO_EPS, SQUARES_IN_FLOAT16]),
+    "rmsnorm_h128": (
+        define_norm("rmsnorm_h128", UPSTREAM, ("hidden_states", "weight", "output"), eps=None, dtype="bfloat16"),
+        [PLAIN, NO_EPS, OTHER_EPS],
+    ),
+    "gemma": (define_norm("gemma", GEMMA, NAMES), [GEMMA, PLAIN]),
+    "llama": (define_norm("llama", LLAMA, NAMES), [LLAMA]),
+    "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), [PLAIN, ONLY_IN_SMALL]),
+}
+
+
+def kernel_name(source: str) -> str:
+    return next(name.lower() for name, value in globals().items() if value is source)
+
+
+@pytest.fixture(scope="module")
+def traces():
+    """The Trace of each kernel by Definition, kernel and number of rows, all of one run."""
+    groups = [
+        Group(
+            definition,
+            workload_of(definition, rows),
+            tuple(kernel_for(definition, kernel_name(source), source) for source in sources),
+        )
+        for definition, sources in CASES.values()
+        for rows in ((8, 16) if definition.name == "only_in_small" else (8,))
+    ]
+    with ForkServer(ROLES) as fork_server:
+        events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(Plan(groups)))
+    assert not [event.reason for event in events if isinstance(event, Skip)]
+    traces = [event.trace for event in events if isinstance(event, Evaluated)]
+    return {(each.definition, each.solution, *each.workload.axes.values()): each.evaluation for each in traces}
+
+
+def verdicts(traces, definition: str, rows: int = 8) -> dict[str, str]:
+    return {
+        solution: evaluation.status.value
+        for (name, solution, size), evaluation in traces.items()
+        if (name, size) == (definition, rows)
+    }
+
+
+def judges(traces, definition: str, rows: int = 8) -> set[str | None]:
+    return {each.judged_by for (name, _, size), each in traces.items() if (name, size) == (definition, rows)}
+
+
+def test_a_name_that_begins_like_ours_makes_no_rmsnorm(traces):
+    assert verdicts(traces, "rmsnorm_relu_d128") == {"relu": "PASSED", "plain": "INCORRECT_NUMERICAL"}
+    assert judges(traces, "rmsnorm_relu_d128") == {"reference"}
+
+
+def test_an_rmsnorm_is_recognised_under_any_name(traces):
+    assert verdicts(traces, "my_norm") == {
+        "plain": "PASSED",
+        "no_eps": "INCORRECT_NUMERICAL",
+        "squares_in_float16": "INCORRECT_NUMERICAL",
+    }
+    assert judges(traces, "my_norm") == {"rmsnorm"}
+    assert "hard rows, eps=0.01: y:" in traces["my_norm", "no_eps", 8].log
+
+
+def test_an_eps_that_is_no_input_is_found(traces):
+    assert verdicts(traces, "rmsnorm_h128") == {
+        "plain": "PASSED",
+        "no_eps": "INCORRECT_NUMERICAL",
+        "other_eps": "INCORRECT_NUMERICAL",
+    }
+    assert judges(traces, "rmsnorm_h128") == {"rmsnorm"}
+    log = traces["rmsnorm_h128", "other_eps", 8].log
+    assert "hard rows, eps=1e-05" in log and "eps dominates" in log
+
+
+def test_one_plus_weight_is_another_operator(traces):
+    assert verdicts(traces, "gemma") == {"gemma": "PASSED", "plain": "INCORRECT_NUMERICAL"}
+    assert judges(traces, "gemma") == {"reference"}
+
+
+def test_so_is_one_that_rounds_before_the_weight(traces):
+    assert verdicts(traces, "llama") == {"llama": "PASSED"}
+    assert judges(traces, "llama") == {"reference"}
+
+
+def test_a_reference_that_computes_something_else_at_another_size_judges_there_itself(traces):
+    assert verdicts(traces, "only_in_small") == {"plain": "PASSED", "only_in_small": "PASSED"}
+    assert judges(traces, "only_in_small") == {"rmsnorm"}
+    assert verdicts(traces, "only_in_small", 16) == {"plain": "INCORRECT_NUMERICAL", "only_in_small": "PASSED"}
+    assert judges(traces, "only_in_small", 16) == {"reference"}

@@ -1,0 +1,50 @@
+"""Definitions of norms under other names than ours, and kernels for them."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages, Workload
+
+HIDDEN = 128
+
+
+def define_norm(
+    name: str, reference: str, tensors: tuple[str, str, str], *, eps: str | None = "eps", dtype: str = "float16"
+) -> Definition:
+    """`tensors` are the names of what is normalized, of the weight and of the output; without `eps` it is no input."""
+    x, weight, out = tensors
+    rows = {"shape": ["tokens", "channels"], "dtype": dtype}
+    scalar = {eps: {"shape": None, "dtype": "float32"}} if eps else {}
+    return Definition.model_validate(
+        {
+            "name": name,
+            "op_type": "norm",
+            "axes": {"tokens": {"type": "var"}, "channels": {"type": "const", "value": HIDDEN}},
+            "inputs": {x: rows, weight: {"shape": ["channels"], "dtype": dtype}, **scalar},
+            "outputs": {out: rows},
+            "reference": reference,
+        }
+    )
+
+
+def workload_of(definition: Definition, rows: int) -> Workload:
+    inputs = {
+        name: {"type": "random"} if spec.shape else {"type": "scalar", "value": 1e-6}
+        for name, spec in definition.inputs.items()
+    }
+    axes = dict.fromkeys(definition.var_axes, rows)
+    return Workload.model_validate({"axes": axes, "inputs": inputs, "uuid": f"{definition.name}-{rows}"})
+
+
+def kernel_for(definition: Definition, name: str, source: str) -> Solution:
+    return Solution(
+        name=name,
+        definition=definition.name,
+        author="tester",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu"],
+            entry_point="kernel.py::run",
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path="kernel.py", content=source)],
+    )
