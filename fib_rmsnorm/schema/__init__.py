@@ -24,6 +24,7 @@ from flashinfer_bench.data import (
 from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.trace import (
+    REFERENCE,
     Ceiling,
     Clocks,
     Correctness,
@@ -35,6 +36,7 @@ from fib_rmsnorm.schema.trace import (
 )
 
 __all__ = [
+    "REFERENCE",
     "AxisConst",
     "AxisVar",
     "BuildSpec",

@@ -15,7 +15,20 @@ from flashinfer_bench.data import Performance as UpstreamPerformance
 from flashinfer_bench.data import Trace as UpstreamTrace
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Ceiling", "Clocks", "Correctness", "Evaluation", "KernelLaunch", "Performance", "Settings", "Trace"]
+__all__ = [
+    "REFERENCE",
+    "Ceiling",
+    "Clocks",
+    "Correctness",
+    "Evaluation",
+    "KernelLaunch",
+    "Performance",
+    "Settings",
+    "Trace",
+]
+
+REFERENCE = "reference"
+"""The `judged_by` of outputs that were compared with those of the Definition's reference alone."""
 
 # Outputs are compared in float32, and this is near its maximum.
 _Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
@@ -182,7 +195,7 @@ class Evaluation(UpstreamEvaluation):
     definition_sha256: str | None = None
     solution_sha256: str | None = None
     judged_by: str | None = None
-    """The operator by whose exact answer and hard inputs the outputs were judged; `reference` if the Definition's
+    """The operator by whose exact answer and hard inputs the outputs were judged; REFERENCE if the Definition's
     reference alone judged them, on the Workload's inputs. None if there were no outputs to judge."""
     parameters: dict[str, int] | None = None
     """The launch parameters of a tuned Solution, if `tune` measured it."""

@@ -15,10 +15,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects,
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Correctness, Definition, Workload
-
-REFERENCE = "reference"
-"""What a Trace says of outputs that were compared with those of the Definition's reference alone."""
+from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Workload
 
 
 class _ContradictedError(Exception):

@@ -10,7 +10,7 @@ from rich.text import Text
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_latency, format_percent, format_ratio
-from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Trace
+from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Trace
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -114,7 +114,7 @@ def _cell(trace: Trace) -> str:
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """What the table's `*` stands for, if there is one, and where to read what failed."""
+    """What the table's `*` stands for, if there is one, where to read what failed, and what was judged weakly."""
     doubted = [trace for trace in traces if suspicions(trace)]
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
     found = []
@@ -122,6 +122,8 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
         found.append(f"* SUSPECT: do not trust this number. Reasons: {_show(doubted[0])}")
     if failed:
         found.append(f"Full failure logs: {_show(failed[0])}")
+    if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
+        found.append("Judged by the reference alone, without hard inputs: no operator computes what it computes")
     return found
 
 

@@ -16,7 +16,7 @@ from fib_rmsnorm.reports.records.rows import each_trace_rows, timestamp_of
 from fib_rmsnorm.reports.records.trust import describe_performance
 from fib_rmsnorm.reports.text.source_text import harmless
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.schema import Evaluation, EvaluationStatus, Settings, Trace, digest, trace_id
+from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, digest, trace_id
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -34,6 +34,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
             "Hardware": evaluation.environment.hardware,
             "Evaluated": evaluation.timestamp,
             "Libraries": ", ".join(f"{name} {version}" for name, version in evaluation.environment.libs.items()),
+            "Judged by": _judge_text(evaluation.judged_by),
             "Settings": _settings_text(evaluation.settings) if evaluation.settings else "",
             "Solution SHA-256": evaluation.solution_sha256 or "",
             "Definition SHA-256": evaluation.definition_sha256 or "",
@@ -65,6 +66,12 @@ def _age(trace: Trace, catalogue: Catalogue) -> str:
     if solution is None:
         return " (no longer in this registry)"
     return " (changed since)" if recorded and recorded != digest(solution) else ""
+
+
+def _judge_text(judged_by: str | None) -> str:
+    if judged_by in (None, REFERENCE):
+        return "the Definition's reference alone, on the Workload's inputs" if judged_by else ""
+    return f"the operator {judged_by}, on hard inputs too"
 
 
 def _settings_text(settings: Settings) -> str:

@@ -17,7 +17,7 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Trace, Workload
 from support.registries import QUICK, add_kernel
 
-DOUBLES = "import torch\n\n\ndef run(x):\n    return x * 2\n"
+DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
 ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
 RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
 
@@ -42,7 +42,7 @@ def with_attack(reference: str) -> str:
 
 @pytest.fixture
 def doubling(tmp_path) -> Registry:
-    """A registry whose operator nobody knows."""
+    """A registry whose operator nobody knows, although its tensors have RMSNorm's shapes."""
     (tmp_path / "definitions").mkdir()
     (tmp_path / "solutions").mkdir()
     registry = Registry(tmp_path)
@@ -52,7 +52,7 @@ def doubling(tmp_path) -> Registry:
             "name": "double",
             "op_type": "elementwise",
             "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
-            "inputs": {"x": tensor},
+            "inputs": {"x": tensor, "weight": {"shape": ["hidden"], "dtype": "float32"}},
             "outputs": {"y": tensor},
             "reference": DOUBLES,
         }
@@ -64,7 +64,7 @@ def doubling(tmp_path) -> Registry:
 def judge(registry: Registry, reference: str, *sources: str, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
     (definition,) = registry.definitions().values()
     definition = definition.model_copy(update={"reference": reference})
-    inputs = {"x": {"type": "random"}}
+    inputs = {"x": {"type": "random"}, "weight": {"type": "random"}}
     workloads = [Workload(axes={"batch": batch}, inputs=inputs, uuid=f"batch-{batch}") for batch in (1, 8)]
     solutions = tuple(
         add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})

@@ -10,7 +10,7 @@ from rich.console import Console
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.live.try_verdict import verdict
-from fib_rmsnorm.schema import Ceiling, EvaluationStatus
+from fib_rmsnorm.schema import REFERENCE, Ceiling, EvaluationStatus
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -26,6 +26,14 @@ def make(full_registry):
         return trace
 
     return run
+
+
+def test_a_table_says_that_only_the_reference_judged(make):
+    weak, strong = make(), make()
+    weak.evaluation.judged_by, strong.evaluation.judged_by = REFERENCE, "rmsnorm"
+    (footnote,) = results_footnotes([strong, weak])
+    assert footnote.startswith("Judged by the reference alone, without hard inputs")
+    assert results_footnotes([strong, make()]) == []
 
 
 def test_a_line_says_how_near_the_copy_it_comes(make):
