@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import is_workload
-from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
+from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace, trace_id
 from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
 
 
@@ -29,6 +29,7 @@ def test_a_definition(fib, full_registry):
     ]
     assert "Constraints:      hidden % 128 == 0" in outcome.lines
     assert "In this registry: 2 Solutions, 2 Workloads, 4 Traces" in outcome.lines
+    assert "Judged by:        the operator rmsnorm, whose own reference it has" in outcome.lines
     assert "float16 [batch, hidden]  Activations, contiguous by rows." in outcome.row("x", "input")
     assert full_registry.definition(DEFINITION).reference in outcome.out
 
@@ -242,7 +243,20 @@ def test_json_is_the_record(fib, full_registry, workloads):
 
 def test_a_definition_that_is_not_ours(fib, full_registry):
     definition = RmsNorm().define(256)
-    full_registry.write_definition(definition.model_copy(update={"tags": [], "constraints": [], "description": None}))
+    bare = {"tags": [], "constraints": [], "description": None, "reference": definition.reference + "\nEPS = 1e-6\n"}
+    full_registry.write_definition(definition.model_copy(update=bare))
     outcome = fib("show", definition.name)
     assert outcome.code == 0
     assert "Constraints" not in outcome.out
+    assert "Judged by:        rmsnorm, if the reference's outputs are: an evaluation probes it" in outcome.lines
+
+
+@pytest.mark.parametrize(
+    ("judged_by", "said"),
+    [("rmsnorm", "the operator rmsnorm, on hard inputs too"), (REFERENCE, "the Definition's reference alone, on the")],
+)
+def test_a_trace_says_who_judged(fib, full_registry, workloads, judged_by, said):
+    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0])
+    trace.evaluation.judged_by, trace.evaluation.timestamp = judged_by, "2027-01-01T00:00:00+00:00"
+    full_registry.append_trace(trace, "tester", "norm")
+    assert f"Judged by:          {said}" in fib("show", trace_id(trace)).out

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import Readiness
+from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
@@ -34,6 +35,7 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
             "Operator type": definition.op_type,
             "Tags": ", ".join(definition.tags),
             "Constraints": "; ".join(definition.constraints),
+            "Judged by": _judge_text(definition),
             "In this registry": ", ".join(
                 [
                     count(len(held.solutions), "Solution"),
@@ -61,6 +63,16 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
     yield plain_table(("name", "is", "value", "description"), rows)
     yield heading("Reference")
     yield source_text("reference.py", definition.reference, console)
+
+
+def _judge_text(definition: Definition) -> str:
+    recognition = recognise_source(definition)
+    if recognition:
+        return f"the operator {recognition.operator}, whose own reference it has"
+    candidates = [each[0].operator for each in list_candidates(definition) if each]
+    if candidates:
+        return f"{' or '.join(candidates)}, if the reference's outputs are: an evaluation probes it"
+    return "the reference alone, without hard inputs: no known operator has such tensors"
 
 
 def describe_solution(
