@@ -80,7 +80,7 @@ class Operator(Protocol):
         ...
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Choose sizes of variable axes near `sizes` that are no multiples of a tile, as benched ones usually are."""
+        """Choose sizes of variable axes near `sizes`, but without the factors that benched sizes and tiles share."""
         ...
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:

@@ -33,7 +33,7 @@ class Recognition:
     """The name of the input or output that plays each part."""
     axes: dict[str, str]
     constants: dict[str, float]
-    """The values of the parts that are no inputs, such as an eps that the reference's source contains."""
+    """The values of the parts that the reference's source holds instead of inputs, such as an eps."""
     is_own: bool
     """Whether the Definition's reference is the operator's own, which nobody has to probe."""
 
@@ -52,7 +52,7 @@ class Recognition:
         return HardCase(made.name, {**inputs, **changed}, made.row_kinds)
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
-        """Choose sizes near those of a Workload's variable axes that are no multiples of a tile."""
+        """Choose sizes of variable axes near `axes`, but without the factors that benched sizes and tiles share."""
         chosen = self._operator.choose_awkward_sizes(self._sizes_by_part(axes))
         return {**axes, **{self.axes[part]: size for part, size in chosen.items()}}
 

@@ -145,7 +145,7 @@ class RmsNorm:
         return Parts(tensors, {"rows": rows, "hidden": hidden})
 
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
-        """Suggest values of eps, if it is no input: numbers in the reference's source first, then the usual ones."""
+        """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""
         if "eps" in parts.tensors:
             return [{}]
         return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]

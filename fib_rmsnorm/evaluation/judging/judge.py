@@ -34,7 +34,7 @@ class _Expected:
     reference: list[torch.Tensor] | None = None
     """The outputs of the Definition's reference, if `outputs` are more exact."""
     contradicted: bool = False
-    """Whether the reference's outputs are no operator's own, and wrong."""
+    """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
 class Judge:

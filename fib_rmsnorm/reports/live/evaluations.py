@@ -123,7 +123,7 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
     if failed:
         found.append(f"Full failure logs: {_show(failed[0])}")
     if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
-        found.append("Judged by the reference alone, without hard inputs: no operator computes what it computes")
+        found.append("Judged by the reference alone, on the Workload's inputs: no known operator computes the same")
     return found
 
 

@@ -32,7 +32,7 @@ GEMMA = PLAIN.replace("(scale.float() *", "((1 + scale.float()) *")
 LLAMA = PLAIN.replace("(scale.float() * (a.float()", "scale * (a.float()").replace("+ e))).to", "+ e)).to")
 ONLY_IN_SMALL = PLAIN.replace("return (", "return (a.shape[0] < 10) * (")
 
-# As flashinfer-bench's own Definitions are written: eps is no input.
+# As flashinfer-bench's own Definitions are written: eps is not an input.
 UPSTREAM = """\
 import torch
 

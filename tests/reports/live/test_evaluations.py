@@ -32,7 +32,7 @@ def test_a_table_says_that_only_the_reference_judged(make):
     weak, strong = make(), make()
     weak.evaluation.judged_by, strong.evaluation.judged_by = REFERENCE, "rmsnorm"
     (footnote,) = results_footnotes([strong, weak])
-    assert footnote.startswith("Judged by the reference alone, without hard inputs")
+    assert footnote.startswith("Judged by the reference alone, on the Workload's inputs")
     assert results_footnotes([strong, make()]) == []
 
 
