@@ -56,6 +56,10 @@ Languages = Annotated[
 Names = Annotated[
     str | None, typer.Option(metavar="NAME,...", callback=refuse_empty, help="Comma-separated names or globs.")
 ]
+Entry = Annotated[
+    str | None,
+    typer.Option("--entry", metavar="NAME", help="Function to call in a kernel's file or folder; default: run."),
+]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, check_output
+from fib_rmsnorm.cli.options import Entry, Json, Root, check_output
 from fib_rmsnorm.errors import InputError
 
 
@@ -17,6 +17,7 @@ def command(
     definition: Annotated[
         str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
     ] = None,
+    entry: Entry = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -38,7 +39,7 @@ def command(
     from fib_rmsnorm.registry.sources.draft import find_solution
 
     registry = Registry.find_or_shipped(root)
-    wanted, found = find_solution(registry, solution, definition)
+    wanted, found = find_solution(registry, solution, definition, entry)
     (workload,) = generate_workloads(wanted, [batch])
     report = (output or Path(f"{found.name}.batch{batch}.ncu-rep")).absolute()
     if report.suffix != ".ncu-rep":

@@ -22,7 +22,7 @@ def command(
         str,
         typer.Argument(
             help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
-            " newest) or an id from `list traces --each`."
+            " newest) or an id from `fib-rmsnorm list traces --each`."
         ),
     ],
     root: Root = None,

@@ -12,6 +12,7 @@ from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
     DeviceName,
+    Entry,
     JsonLines,
     Root,
     Rtol,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
     definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
-    entry: Annotated[str | None, typer.Option(help="Entry point; default: run.")] = None,
+    entry: Entry = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,

@@ -78,9 +78,8 @@ def generating_command(definition: Definition, workloads: Sequence[Workload]) ->
             return None
     except InputError:
         return None
-    with_eps = "" if eps == DEFAULT_EPS else f" --eps {eps}"
-    listed = ",".join(map(str, sizes))
-    return f"fib-rmsnorm workload --definition {definition.name} --batch-sizes {listed}{with_eps}"
+    words = ["fib-rmsnorm", "workload", "--definition", definition.name, "--batch-sizes", ",".join(map(str, sizes))]
+    return " ".join([*words, *([] if eps == DEFAULT_EPS else ["--eps", str(eps)])])
 
 
 def bytes_moved(definition: Definition, workload: Workload) -> int:
