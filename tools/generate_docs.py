@@ -84,7 +84,7 @@ def run(*command: str) -> str:
         env=environment,
         cwd=ROOT,
     )
-    return result.stdout.replace("python -m fib_rmsnorm", "fib-rmsnorm").strip()
+    return result.stdout.strip()
 
 
 def make_page() -> str:

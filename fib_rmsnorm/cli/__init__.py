@@ -28,7 +28,7 @@ def main() -> None:
     try:
         from fib_rmsnorm.cli.app import app
 
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
         sys.exit(_complain(str(error)))

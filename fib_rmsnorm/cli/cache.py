@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Names, Root, split_names
+from fib_rmsnorm.cli.options import Json, Root, SolutionNames, split_names
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def command(
     action: Annotated[
         str | None, typer.Argument(metavar="[clear]", help="Delete builds; default: show what they take.")
     ] = None,
-    solutions: Names = None,
+    solutions: SolutionNames = None,
     root: Root = None,
     json: Json = False,
 ) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
+    DefinitionNames,
     DeviceName,
     Json,
-    Names,
     Root,
+    SolutionNames,
     refuse_empty,
     split_batch_sizes,
     split_names,
@@ -31,8 +33,16 @@ _Sides = tuple["list[TraceRecord]", "list[TraceRecord]"]
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or a kernel file.")],
-    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
+    old: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.solution,
+            help="Trace file or folder; with --measure: a Solution or a kernel file.",
+        ),
+    ],
+    new: Annotated[
+        str, typer.Argument(autocompletion=completion.solution, help="Same kind as OLD; compared against it.")
+    ],
     max_slowdown: Annotated[
         float | None,
         typer.Option(
@@ -65,8 +75,8 @@ def command(
     ] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     root: Root = None,
     json: Json = False,
 ) -> int:

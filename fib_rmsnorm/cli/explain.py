@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, Root, split_batch_sizes
+from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, OwnDefinition, Root, SolutionOrKernel, split_batch_sizes
 
 if TYPE_CHECKING:
     from fib_rmsnorm.inspection.facts import Explanation
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
-    definition: Annotated[
-        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
-    ] = None,
+    solution: SolutionOrKernel,
+    definition: OwnDefinition = None,
     entry: Entry = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, Root, check_output, split_batch_sizes
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    Entry,
+    Json,
+    OwnDefinition,
+    Root,
+    SolutionOrKernel,
+    check_output,
+    split_batch_sizes,
+)
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,11 +29,9 @@ _DEFAULT_BATCH_SIZE = 4096
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
+    solution: SolutionOrKernel,
     batch_sizes: BatchSizes = None,
-    definition: Annotated[
-        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
-    ] = None,
+    definition: OwnDefinition = None,
     entry: Entry = None,
     output: Annotated[
         Path | None,

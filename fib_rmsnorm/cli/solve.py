@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Names, Root, split_names
+from fib_rmsnorm.cli.options import Json, Languages, Root, SolutionNames, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    solutions: Names = None,
+    solutions: SolutionNames = None,
     languages: Languages = None,
     build: Annotated[
         bool, typer.Option("--build", help="Also build each Solution, for this machine or for --arch.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
-    definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
+    ] = "rmsnorm_d4096",
     entry: Entry = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",

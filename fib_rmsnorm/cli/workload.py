@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def command(
-    definition: Annotated[str, typer.Option(help="Definition to generate Workloads for.")] = "rmsnorm_d4096",
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition to generate Workloads for.")
+    ] = "rmsnorm_d4096",
     batch_sizes: BatchSizes = None,
     eps: Annotated[float, typer.Option(help="Value of eps.")] = 1e-6,
     replace: Annotated[
