@@ -83,7 +83,7 @@ LANGUAGES = {
             "C++",
             (".cpp", ".cc", ".cxx"),
             is_compiled=True,
-            on={"cuda": ("no", "C++ Solutions run on the CPU; use --device cpu"), "cpu": ("run", "")},
+            on={"cuda": ("no", "C++ Solutions run on the CPU: choose the device cpu"), "cpu": ("run", "")},
             needs={"cpu": _NATIVE_TOOLS},
             needs_to_compile=_NATIVE_TOOLS,
         ),

@@ -37,6 +37,9 @@ Generated from `--help` by `make fix`; do not edit.
 
 Exit codes: 0 success, 1 an evaluation or a validation failed or something became slower, 2 bad input or a gate that
 cannot judge, 130 interrupted, 141 the reader of the output has gone.
+
+With `--json`, stdout holds nothing but results, and an error is the last line of stderr as one object:
+`{"error": "no Definition matches 'x' (available: rmsnorm_d4096)", "exit_code": 2}`.
 """
 RESULTS_HEADER = """\
 # Results on an NVIDIA H200
@@ -81,7 +84,7 @@ def run(*command: str) -> str:
         env=environment,
         cwd=ROOT,
     )
-    return result.stdout.replace("python -m fib_rmsnorm", "fib-rmsnorm").strip()
+    return result.stdout.strip()
 
 
 def make_page() -> str:

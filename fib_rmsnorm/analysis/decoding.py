@@ -136,7 +136,8 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
     if trace.evaluation is None:
         return None
-    values = {**_origin(trace, trace.evaluation, workload), "path": path, "line": line, "author": author, **_UNKNOWN}
+    read = {"path": path, "file": path, "line": line, "author": author}
+    values = {**_origin(trace, trace.evaluation, workload), **read, **_UNKNOWN}
     for part in _parts(trace.evaluation):
         values.update(vars(part))
     if values["copy_suspect"]:

@@ -101,11 +101,18 @@ def _dataset_around(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
 
 
+def _path_in_registry(file: Path) -> str:
+    """The path from the root of the registry around the file; its name alone if there is none."""
+    whole = file.resolve()
+    root = _dataset_around(whole.parent)
+    return str(whole.relative_to(root)) if root else file.name
+
+
 def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
     """The records of a file. One warning covers all that could not be read in it."""
     records: list[TraceRecord] = []
     faults: list[str] = []
-    author = _author_by_path(path)
+    author, shown = _author_by_path(path), _path_in_registry(path)
     try:
         for number, item in _items(path):
             try:
@@ -114,6 +121,7 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
                 faults.append(f"{path}:{number}: {error}")
                 continue
             if record is not None:
+                record.file = shown
                 records.append(record)
     except OSError as error:
         faults.append(f"{path}: {error.strerror}")

@@ -42,6 +42,9 @@ class Origin:
     judged_by: str | None
     """The operator that judged the outputs; `reference` if the Definition's reference alone did."""
     path: str
+    """Where it was read."""
+    file: str
+    """The path from the registry's root, or outside of one the file's name: a report names no folder of a machine."""
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""
 
@@ -162,8 +165,8 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Err
 
     @property
     def place(self) -> str:
-        """`path:line` of the Trace."""
-        return f"{self.path}:{self.line}"
+        """`file:line` of the Trace."""
+        return f"{self.file}:{self.line}"
 
     def as_row(self) -> dict[str, Any]:
         """Every field by name, with a column for each axis and each scalar instead of the two mappings."""

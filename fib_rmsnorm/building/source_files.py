@@ -6,16 +6,33 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fib_rmsnorm.building.build_errors import BuildError
-from fib_rmsnorm.schema import Solution
+
+if TYPE_CHECKING:  # the schema imports torch, which reading the cache does not need
+    from fib_rmsnorm.schema import Solution
 
 
-def content_key(solution: Solution, **context: object) -> str:
+class _Source(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+
+
+class HasSources(Protocol):
+    """A Solution, or what is read of one without the schema."""
+
+    @property
+    def sources(self) -> Sequence[_Source]:
+        """The files."""
+
+
+def content_key(solution: HasSources, **context: object) -> str:
     """A hex digest of the sources and of `context`, everything else that decides the build's result."""
     identity = {
         "sources": {source.path: source.content for source in solution.sources},

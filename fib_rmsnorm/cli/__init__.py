@@ -10,8 +10,10 @@ import sys
 from contextlib import suppress
 from typing import NoReturn, TextIO
 
+from fib_rmsnorm.cli.error_output import print_error
 from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted
 
+BAD_INPUT = 2
 UNREAD = 141
 """Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -26,7 +28,7 @@ def main() -> None:
     try:
         from fib_rmsnorm.cli.app import app
 
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
         sys.exit(_complain(str(error)))
@@ -71,5 +73,5 @@ def _drop_streams(*streams: TextIO) -> None:
 
 
 def _complain(message: str) -> int:
-    print(f"fib-rmsnorm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
-    return 2
+    print_error(message, BAD_INPUT)
+    return BAD_INPUT

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -18,8 +18,8 @@ def command(
         Path | None,
         typer.Option("--output", "-o", callback=check_output, help="Write to this file instead; .md gives Markdown."),
     ] = None,
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,

@@ -10,6 +10,7 @@ from fib_rmsnorm.cli import (
     analyze,
     bench,
     best,
+    cache,
     compare,
     define,
     env,
@@ -81,4 +82,5 @@ app.command("export")(export.command)
 app.command("merge")(merge.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)
+app.command("cache")(cache.command)
 app.command("init")(init.command)

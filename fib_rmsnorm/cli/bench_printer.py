@@ -8,6 +8,7 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
+from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.reports.live.evaluations import axes_text, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -42,6 +43,8 @@ class BenchPrinter:
                 (group.definition.name, group.workload.uuid, name): place for place, (group, name) in enumerate(planned)
             }
             self._bar.expect(event.plan.evaluations)
+            if event.plan.lacking:
+                self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
             self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames
 from fib_rmsnorm.cli.reading import Traces, read_traces
 
 
 def command(
     traces: Traces = None,
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
+    DefinitionNames,
     DeviceName,
     Json,
-    Names,
     Root,
+    SolutionNames,
     refuse_empty,
     split_batch_sizes,
     split_names,
@@ -25,13 +27,22 @@ if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.gate import Unjudged
     from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.evaluation.head_to_head import HeadToHead
 
 _Sides = tuple["list[TraceRecord]", "list[TraceRecord]"]
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or a kernel file.")],
-    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
+    old: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.solution,
+            help="Trace file or folder; with --measure: a Solution or a kernel file.",
+        ),
+    ],
+    new: Annotated[
+        str, typer.Argument(autocompletion=completion.solution, help="Same kind as OLD; compared against it.")
+    ],
     max_slowdown: Annotated[
         float | None,
         typer.Option(
@@ -54,10 +65,18 @@ def command(
         bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")
     ] = False,
     rounds: Annotated[int, typer.Option(min=1, help="With --measure: number of rounds, each in new processes.")] = 3,
+    entry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=refuse_empty,
+            help="With --measure: function to call in a kernel's file; OLD's,NEW's if they differ; default: run.",
+        ),
+    ] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     root: Root = None,
     json: Json = False,
 ) -> int:
@@ -70,8 +89,11 @@ def command(
         if definitions or solutions:
             raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
         faults: list[str] = []
-        sides = _measure(old, new, root, split_batch_sizes(batch_sizes), device, rounds)
+        entries = _split_entries(entry)
+        sides = _measure(old, new, entries, root, split_batch_sizes(batch_sizes), device, rounds)
     else:
+        if entry:
+            raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
         before, after = (
             read_traces([_find_traces(side)], root, definitions, solutions, batch_sizes) for side in (old, new)
         )
@@ -97,6 +119,14 @@ def _split_allowed(allow: str | None) -> tuple[str, ...]:
     if unknown := set(allowed) - set(known):
         raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     return allowed
+
+
+def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
+    """The functions to call in OLD and NEW; one name serves both."""
+    names = split_names(entry)
+    if len(names) > 2:
+        raise InputError(f"--entry {entry}: give one function, or those of OLD and NEW")
+    return (names[0], names[-1]) if names else (None, None)
 
 
 def _print(found: Comparisons, max_slowdown: float | None, unjudged: list[Unjudged], *, as_json: bool) -> None:
@@ -136,33 +166,41 @@ def _require_all(found: Comparisons, unjudged: list[Unjudged], faults: list[str]
         raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow {','.join(accept)}")
 
 
-def _measure(old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int) -> _Sides:
+def _measure(
+    old: str,
+    new: str,
+    entries: tuple[str | None, str | None],
+    root: Path | None,
+    batch_sizes: tuple[int, ...],
+    device: str,
+    rounds: int,
+) -> _Sides:
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar() as bar:  # shown before the imports, which take seconds
-        return _run_trials(bar, old, new, root, batch_sizes, device, rounds)
+        from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head
+        from fib_rmsnorm.machine.devices import choose_devices
+        from fib_rmsnorm.registry import Registry
+
+        registry = Registry.find_or_shipped(root)
+        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], entries)
+        return _run_trials(bar, match, registry.root, rounds)
 
 
-def _run_trials(
-    bar: ProgressBar, old: str, new: str, root: Path | None, batch_sizes: tuple[int, ...], device: str, rounds: int
-) -> _Sides:
+def _run_trials(bar: ProgressBar, match: HeadToHead, root: Path, rounds: int) -> _Sides:
     from contextlib import closing
 
     from fib_rmsnorm.analysis.decoding import decode
-    from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
+    from fib_rmsnorm.evaluation.head_to_head import run_head_to_head
     from fib_rmsnorm.evaluation.run_config import RunConfig
-    from fib_rmsnorm.machine.devices import choose_devices
-    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.live.evaluations import folded_result
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
 
-    registry = Registry.find_or_shipped(root)
-    match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0])
     width = max(len(match.old.name), len(match.new.name))
     sides: _Sides = ([], [])
     bar.expect(2 * rounds * len(match.workloads))
-    with closing(run_head_to_head(match, RunConfig(Settings(), 120.0, registry.root), rounds)) as traces:
+    with closing(run_head_to_head(match, RunConfig(Settings(), 120.0, root), rounds)) as traces:
         for number, trace in enumerate(traces, start=1):
             bar.print(stderr(), folded_result(trace, width))
             bar.advance("evaluating")

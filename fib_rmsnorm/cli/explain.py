@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Json, Root, split_batch_sizes
+from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, OwnDefinition, Root, SolutionOrKernel, split_batch_sizes
 
 if TYPE_CHECKING:
     from fib_rmsnorm.inspection.facts import Explanation
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
-    definition: Annotated[
-        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
-    ] = None,
+    solution: SolutionOrKernel,
+    definition: OwnDefinition = None,
+    entry: Entry = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
     ] = None,
@@ -45,7 +44,7 @@ def command(
         from fib_rmsnorm.schema import Settings
 
         target = check_arch(arch) if arch else None
-        wanted, found = find_solution(Registry.find_or_shipped(root), solution, definition)
+        wanted, found = find_solution(Registry.find_or_shipped(root), solution, definition, entry)
         workloads = generate_workloads(wanted, sizes or DEFAULT_BATCH_SIZES)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Names, Root
+from fib_rmsnorm.cli.options import AuthorNames, DefinitionNames, Json, Languages, Root, SolutionNames
 from fib_rmsnorm.cli.reading import read_catalogue
 
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: empty or new.")],
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     languages: Languages = None,
-    authors: Names = None,
+    authors: AuthorNames = None,
     root: Root = None,
     json: Json = False,
 ) -> None:

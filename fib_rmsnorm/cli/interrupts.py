@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from fib_rmsnorm.cli.error_output import print_error
 from fib_rmsnorm.garbage_collection import collector_off
 
 INTERRUPTED = 130
@@ -20,9 +21,7 @@ def end_interrupted(hint: str = "") -> NoReturn:
     with suppress(OSError):
         sys.stdout.flush()
     _tidy()
-    print(
-        f"fib-rmsnorm: interrupted{hint}", file=sys.__stderr__, flush=True
-    )  # not sys.stderr, which a progress bar replaces
+    print_error(f"interrupted{hint}", INTERRUPTED, sys.__stderr__)  # not sys.stderr, which a progress bar replaces
     # Not sys.exit: if Ctrl-C hit an import that runs generated code, the interpreter would still die of SIGINT.
     os._exit(INTERRUPTED)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Names, Root
+from fib_rmsnorm.cli.options import AuthorNames, DefinitionNames, Json, Languages, Root, SolutionNames
 from fib_rmsnorm.cli.reading import read_catalogue
 from fib_rmsnorm.errors import InputError
 
@@ -27,10 +27,10 @@ def command(
         str | None,
         typer.Argument(metavar="definitions|solutions|workloads|traces", help="What to list; default: an overview."),
     ] = None,
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     languages: Languages = None,
-    authors: Names = None,
+    authors: AuthorNames = None,
     each: Annotated[bool, typer.Option("--each", help="With traces: one line per Trace, with its id.")] = False,
     root: Root = None,
     json: Json = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,11 +51,41 @@ BatchSizes = Annotated[
 Languages = Annotated[
     str | None,
     typer.Option(
-        "--languages", metavar="LANG,...", callback=refuse_empty, help="Comma-separated languages; default: all."
+        "--languages",
+        metavar="LANG,...",
+        callback=refuse_empty,
+        autocompletion=completion.languages,
+        help="Comma-separated languages; default: all.",
     ),
 ]
-Names = Annotated[
-    str | None, typer.Option(metavar="NAME,...", callback=refuse_empty, help="Comma-separated names or globs.")
+_NAMES = "Comma-separated names or globs."
+DefinitionNames = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.definitions, help=_NAMES),
+]
+SolutionNames = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.solutions, help=_NAMES),
+]
+AuthorNames = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.authors, help=_NAMES),
+]
+OwnDefinition = Annotated[
+    str | None,
+    typer.Option(
+        "--definition",
+        autocompletion=completion.definition,
+        help="Definition; default: the Solution's own, else rmsnorm_d4096.",
+    ),
+]
+SolutionOrKernel = Annotated[
+    str,
+    typer.Argument(autocompletion=completion.solution, help="Solution's name, or a kernel's file or source folder."),
+]
+Entry = Annotated[
+    str | None,
+    typer.Option("--entry", metavar="NAME", help="Function to call in a kernel's file or folder; default: run."),
 ]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 

@@ -3,65 +3,113 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, check_output
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    Entry,
+    Json,
+    OwnDefinition,
+    Root,
+    SolutionOrKernel,
+    check_output,
+    split_batch_sizes,
+)
 from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.machine.devices import Device
+    from fib_rmsnorm.profiling.counters import KernelCounters
+    from fib_rmsnorm.schema import Definition, Solution, Workload
+
+_SUFFIX = ".ncu-rep"
+_DEFAULT_BATCH_SIZE = 4096
 
 
 def command(
-    solution: Annotated[str, typer.Argument(help="Solution's name, or a kernel's file or source folder.")],
-    batch: Annotated[int, typer.Option(min=1, help="Batch size of the Workload.")] = 4096,
-    definition: Annotated[
-        str | None, typer.Option(help="Definition; default: the Solution's own, else rmsnorm_d4096.")
-    ] = None,
+    solution: SolutionOrKernel,
+    batch_sizes: BatchSizes = None,
+    definition: OwnDefinition = None,
+    entry: Entry = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             callback=check_output,
-            help="Report file for ncu-ui; default: SOLUTION.batchN.ncu-rep.",
+            help="Report file for ncu-ui, several sizes: NAME.batchN.ncu-rep each; default: SOLUTION.batchN.ncu-rep.",
         ),
     ] = None,
     device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
-    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for the whole run, in seconds.")] = 300.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for each batch size, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Profile one call of a Solution with NVIDIA's ncu. Shows bandwidth, cache hits, occupancy and warp stalls."""
+    """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls."""
+    sizes = split_batch_sizes(batch_sizes) or (_DEFAULT_BATCH_SIZE,)
+    if output is not None and output.suffix != _SUFFIX:
+        raise InputError(f"--output {output}: the name must end in {_SUFFIX}")
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile
     from fib_rmsnorm.registry import Registry, generate_workloads
     from fib_rmsnorm.registry.sources.draft import find_solution
 
     registry = Registry.find_or_shipped(root)
-    wanted, found = find_solution(registry, solution, definition)
-    (workload,) = generate_workloads(wanted, [batch])
-    report = (output or Path(f"{found.name}.batch{batch}.ncu-rep")).absolute()
-    if report.suffix != ".ncu-rep":
-        raise InputError(f"--output {output}: the name must end in .ncu-rep")
+    wanted, found = find_solution(registry, solution, definition, entry)
     place = choose_devices(device)[0]
-    counters = profile(wanted, found, workload, place, report, timeout, registry.root)
+    records = []
+    for workload in generate_workloads(wanted, sizes):
+        report = _report_file(output, found.name, workload.axes["batch"], alone=len(sizes) == 1)
+        counters = profile(wanted, found, workload, place, report, timeout, registry.root)
+        if json:
+            records.append(_record(wanted, found, workload, place, report, counters))
+        else:
+            _print(wanted, found, workload, place, report, counters)
     if json:
         from json import dumps
 
-        record = {
-            "solution": found.name,
-            "definition": wanted.name,
-            "axes": workload.axes,
-            "hardware": place.hardware,
-            "report": str(report),
-            "kernels": [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in counters],
-        }
-        typer.echo(dumps(record, indent=2))
-        return
+        typer.echo(dumps(records, indent=2))
+
+
+def _report_file(output: Path | None, solution: str, batch: int, *, alone: bool) -> Path:
+    if output is None:
+        return Path(f"{solution}.batch{batch}{_SUFFIX}").absolute()
+    return (output if alone else output.with_suffix(f".batch{batch}{_SUFFIX}")).absolute()
+
+
+def _record(
+    definition: Definition,
+    solution: Solution,
+    workload: Workload,
+    device: Device,
+    report: Path,
+    counters: list[KernelCounters],
+) -> dict[str, object]:
+    return {
+        "solution": solution.name,
+        "definition": definition.name,
+        "axes": workload.axes,
+        "hardware": device.hardware,
+        "report": str(report),
+        "kernels": [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in counters],
+    }
+
+
+def _print(
+    definition: Definition,
+    solution: Solution,
+    workload: Workload,
+    device: Device,
+    report: Path,
+    counters: list[KernelCounters],
+) -> None:
     from fib_rmsnorm.reports.counters import describe_profile
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
-    stdout().print(f"{found.name} for {wanted.name} at batch={batch} on {place.hardware}")
+    batch = workload.axes["batch"]
+    stdout().print(f"{solution.name} for {definition.name} at batch={batch} on {device.hardware}")
     for part in describe_profile(counters, batch):
         stdout().print(part)
     stderr().print(f"\nWrote {report}; open it with: ncu-ui")

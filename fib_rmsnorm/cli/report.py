@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output
+from fib_rmsnorm.cli import completion
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -50,10 +51,15 @@ def command(
         Path | None, typer.Option(metavar="DIR", help="Also write PNG and SVG charts to this folder.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(metavar="SOLUTION", help="Solution to compare with; default: the Python baseline.")
+        str | None,
+        typer.Option(
+            metavar="SOLUTION",
+            autocompletion=completion.solution,
+            help="Solution to compare with; default: the Python baseline.",
+        ),
     ] = None,
-    definitions: Names = None,
-    solutions: Names = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,

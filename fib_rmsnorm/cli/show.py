@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import Json, Root
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
+            autocompletion=completion.record,
             help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
-            " newest) or an id from `list traces --each`."
+            " newest) or an id from `fib-rmsnorm list traces --each`.",
         ),
     ],
     root: Root = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Root, split_names
+from fib_rmsnorm.cli.options import Json, Languages, Root, SolutionNames, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    solutions: SolutionNames = None,
     languages: Languages = None,
     build: Annotated[
         bool, typer.Option("--build", help="Also build each Solution, for this machine or for --arch.")
@@ -32,22 +33,24 @@ def command(
     """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
+    from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.reports.text.console import stdout
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
     definitions = registry.definitions()
-    solutions = pack(registry, split_names(languages) or LANGUAGES)
-    for solution in solutions:
+    packed = pack(registry, split_names(languages) or LANGUAGES)
+    packed = choose("Solution with sources", packed, lambda solution: solution.name, split_names(solutions))
+    for solution in packed:
         registry.write_solution(solution, definitions[solution.definition].op_type)
     if build or arch:
-        return _build(registry, solutions, target, timeout, as_json=json)
+        return _build(registry, packed, target, timeout, as_json=json)
     if json:
-        typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
+        typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
         return 0
     console = stdout()
     console.print("Solutions:")
-    for number, solution in enumerate(solutions, start=1):
+    for number, solution in enumerate(packed, start=1):
         console.print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
     return 0
 

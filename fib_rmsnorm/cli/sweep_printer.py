@@ -6,6 +6,7 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
 from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.tuning.sweep import Tried
 
 
@@ -34,4 +35,4 @@ class SweepPrinter:
         if self._as_json:
             self._bar.print(stdout(), event.trace.model_dump_json())
         elif not self._bar.show_below(self.results.table()):
-            stdout().print(trial_line(event.trace))
+            stdout().print(Folded(trial_line(event.trace), 2))

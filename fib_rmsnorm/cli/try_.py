@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
     DeviceName,
+    Entry,
     JsonLines,
     Root,
     Rtol,
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
-    definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
-    entry: Annotated[str | None, typer.Option(help="Entry point; default: run.")] = None,
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
+    ] = "rmsnorm_d4096",
+    entry: Entry = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,

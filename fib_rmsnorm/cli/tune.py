@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
+    DefinitionNames,
     DeviceName,
     Json,
-    Names,
     Root,
     check_output,
     split_batch_sizes,
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
 
 def command(
     solution: Annotated[
-        str, typer.Argument(help="Solution's name or source folder; its solution.toml needs a [tune].")
+        str,
+        typer.Argument(
+            autocompletion=completion.solution,
+            help="Solution's name or source folder; its solution.toml needs a [tune].",
+        ),
     ],
-    definitions: Names = None,
+    definitions: DefinitionNames = None,
     batch_sizes: BatchSizes = None,
     values: Annotated[
         list[str] | None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
 
 if TYPE_CHECKING:
@@ -14,15 +15,19 @@ if TYPE_CHECKING:
 
 
 def command(
-    definition: Annotated[str, typer.Option(help="Definition to generate Workloads for.")] = "rmsnorm_d4096",
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition to generate Workloads for.")
+    ] = "rmsnorm_d4096",
     batch_sizes: BatchSizes = None,
     eps: Annotated[float, typer.Option(help="Value of eps.")] = 1e-6,
-    add: Annotated[bool, typer.Option("--add", help="Keep existing Workloads and add these.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove the Definition's other Workloads; default: keep them.")
+    ] = False,
     device: DeviceName = "auto",
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Generate Workloads. The default is 1 to 65536 rows, as many as fit the device's memory."""
+    """Add Workloads to a Definition. The default is 1 to 65536 rows, as many as fit the device's memory."""
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
@@ -34,9 +39,11 @@ def command(
     workloads = _generate(wanted, split_batch_sizes(batch_sizes), eps, device)
     made = {workload.uuid for workload in workloads}
     others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
-    kept = others if add else []
+    kept = [] if replace else others
     everything = sorted([*kept, *workloads], key=lambda workload: workload.axes["batch"]) if kept else workloads
     path = registry.write_workloads(wanted, everything)
+    if removed := others if replace else []:
+        stderr().print(_describe_removed(registry, wanted, removed))
     if json:
         typer.echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
@@ -46,12 +53,20 @@ def command(
         console.print(f"  batch={workload.axes['batch']:<6} eps={eps:g}  {workload.uuid}")
     note = f"; kept {count(len(kept), 'existing Workload')}" if kept else ""
     console.print(f"Wrote {path.relative_to(registry.root)}{note}")
-    if others and not add:
-        stderr().print(f"Removed {count(len(others), 'Workload')}; to keep existing ones, use --add")
-        if left := _count_traces(registry, {workload.uuid for workload in others}):
-            stderr().print(
-                f"{count(left, 'Trace')} of removed Workloads would fail validate; restore the Workloads with --add"
-            )
+
+
+def _describe_removed(registry: Registry, definition: Definition, removed: list[Workload]) -> str:
+    """Say how many Workloads were removed, how many Traces refer to them, and how to get them back."""
+    from fib_rmsnorm.registry.workload_generation import generating_command
+    from fib_rmsnorm.reports.text.units import count
+
+    what = f"Removed {count(len(removed), 'Workload')}"
+    left = _count_traces(registry, {workload.uuid for workload in removed})
+    if not left:
+        return f"{what}; no Trace refers to {'it' if len(removed) == 1 else 'them'}"
+    command = generating_command(definition, removed)
+    restore = f"; to restore: {command}" if command else ""
+    return f"{what} of {count(left, 'Trace')}, which validate rejects now{restore}"
 
 
 def _count_traces(registry: Registry, uuids: set[str]) -> int:

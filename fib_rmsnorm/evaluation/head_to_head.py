@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -33,13 +33,18 @@ class HeadToHead:
 
 
 def plan_head_to_head(
-    registry: Registry, old: str, new: str, batch_sizes: tuple[int, ...], device: Device
+    registry: Registry,
+    old: str,
+    new: str,
+    batch_sizes: tuple[int, ...],
+    device: Device,
+    entries: tuple[str | None, str | None] = (None, None),
 ) -> HeadToHead:
     """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
-    Two files are assumed to serve the default Definition. Raises InputError if a Solution is unknown or cannot run
-    natively on the device, if the two serve different Definitions, or if the device lacks memory for a requested batch
-    size.
+    `entries` names the functions to call in files and folders. Two files are assumed to serve the default Definition.
+    Raises InputError if a Solution is unknown or cannot run natively on the device, if the two serve different
+    Definitions, or if the device lacks memory for a requested batch size.
     """
     known = registry.solutions()
     for name in (old, new):
@@ -51,7 +56,14 @@ def plan_head_to_head(
     if len(names) > 1:
         raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
     definition = registry.definition(names.pop() if names else DEFAULT_DEFINITION)
-    first, second = (_find(registry, known, name, definition) for name in (old, new))
+    registered = [(name, entry) for name, entry in zip((old, new), entries, strict=True) if name in known]
+    if len(registered) == 2 or entries[0] != entries[1]:  # one function for both sides is for those that are files
+        for name, entry in registered:
+            refuse_entry(name, entry)
+    first, second = (
+        known[name] if name in known else draft_solution(registry, Path(name), definition, entry)
+        for name, entry in zip((old, new), entries, strict=True)
+    )
     for rival in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
@@ -65,10 +77,6 @@ def plan_head_to_head(
     if batch_sizes:
         require_fit(definition, workloads, device)
     return HeadToHead(definition, first, second, workloads, device)
-
-
-def _find(registry: Registry, known: dict[str, Solution], name: str, definition: Definition) -> Solution:
-    return known[name] if name in known else draft_solution(registry, Path(name), definition)
 
 
 def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:

@@ -11,7 +11,7 @@ from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_solutions
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
@@ -59,6 +59,8 @@ class Plan:
 
     groups: list[Group] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
+    lacking: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Definitions without a Workload of some requested batch sizes, and these sizes."""
 
     @property
     def evaluations(self) -> int:
@@ -69,29 +71,40 @@ class Plan:
 def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Plan:
     """Choose what to evaluate on devices like `device`.
 
-    Raises InputError if a filter matches nothing, or if nothing can be evaluated: a mistyped name or a missing GPU must
-    not look like success.
+    A Definition without a Workload of a requested batch size does not stop the others. Raises InputError if it, or a
+    Solution of it, was requested by name, if a filter matches nothing, or if nothing can be evaluated: a mistyped name
+    or a missing GPU must not look like success.
     """
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan = Plan()
-    runnable = []
-    for solution in solutions:
-        reason = reason_to_skip(solution, device)
-        if reason:
-            plan.skips.append(Skip(solution.definition, solution.name, reason))
-        else:
-            runnable.append(solution)
+    runnable = _choose_runnable(plan, solutions, device)
+    served = {solution.definition for solution in solutions}
+    named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
+    asked = [d for d in definitions if d.name in served or d.name in named]
+    workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
-        _plan_definition(plan, definition, records.workloads[definition.name], mine, selection, device)
+        if mine:
+            _plan_definition(plan, definition, workloads[definition.name], mine, device)
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
         raise InputError(f"nothing to evaluate on {device.name}: {why}")
     return plan
+
+
+def _choose_runnable(plan: Plan, solutions: list[Solution], device: Device) -> list[Solution]:
+    """Keep the Solutions that the device can run; note the others in the plan."""
+    runnable = []
+    for solution in solutions:
+        if reason := reason_to_skip(solution, device):
+            plan.skips.append(Skip(solution.definition, solution.name, reason))
+        else:
+            runnable.append(solution)
+    return runnable
 
 
 def _describe(skips: list[Skip]) -> str:
@@ -102,25 +115,8 @@ def _describe(skips: list[Skip]) -> str:
 
 
 def _plan_definition(
-    plan: Plan,
-    definition: Definition,
-    workloads: list[Workload],
-    solutions: list[Solution],
-    selection: Selection,
-    device: Device,
+    plan: Plan, definition: Definition, workloads: list[Workload], solutions: list[Solution], device: Device
 ) -> None:
-    if selection.batch_sizes:
-        wanted = selection.batch_sizes
-        there = [workload.axes.get("batch") for workload in workloads]
-        for size in wanted:
-            if size not in there:
-                raise InputError(
-                    f"{definition.name} has no workload of batch {size}; run: fib-rmsnorm workload "
-                    f"--definition {definition.name} --add --batch-sizes {size}"
-                )
-        workloads = [workload for workload in workloads if workload.axes.get("batch") in wanted]
-    if not solutions:
-        return
     for workload in workloads:
         moved = bytes_moved(definition, workload)
         if reason := reason_not_to_fit(definition, workload, device):

@@ -14,10 +14,9 @@ from fib_rmsnorm.inspection.ahead_of_time.compilation import (
 from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.facts import Code, HostFunction, InspectedKernel
 from fib_rmsnorm.inspection.machine_code.host_code import read_functions
+from fib_rmsnorm.inspection.machine_code.resources import find_cuobjdump
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Definition, Solution, Workload
-
-_NO_CUOBJDUMP = "cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
 
 
 def collect_facts(
@@ -45,10 +44,13 @@ def _notes(
     solution: Solution, compiled: CompiledSolution, codes: Sequence[Code | None], functions: list[HostFunction] | None
 ) -> Iterator[str]:
     yield from compiled.notes
+    why = "cuobjdump cannot read them"
+    if find_cuobjdump() is None:
+        why = "cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
     if compiled.kernels and not any(codes):
-        yield f"the instructions are unknown: {_NO_CUOBJDUMP}"
+        yield f"the instructions are unknown: {why}"
     if any(code and code.source == "PTX" for code in codes):
-        yield f"the instructions are PTX, before registers are allocated: {_NO_CUOBJDUMP}"
+        yield f"the instructions are PTX, before registers are allocated: {why}"
     if not compiled.kernels and not LANGUAGES[solution.spec.language.value].runs_on_host:
         yield "the binary holds no kernels"
     if functions is None:

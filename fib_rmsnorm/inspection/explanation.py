@@ -12,7 +12,7 @@ from fib_rmsnorm.inspection.compiler import inspect_solution
 from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Work
 from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.architectures import Architecture, find_architecture
+from fib_rmsnorm.machine.architectures import Architecture, find_architecture, is_known
 from fib_rmsnorm.machine.capabilities import missing_to_compile
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import count_cost
@@ -41,32 +41,41 @@ def explain(
         raise InputError(
             f"{solution.name} does not compile for {arch}: {_first_error(str(failure).removeprefix('compiling: '))}"
         ) from None
-    architecture = find_architecture(arch)
-    multiprocessors = _count_multiprocessors(device) or architecture.model.multiprocessors
     on_host = LANGUAGES[solution.spec.language.value].runs_on_host
+    limits = find_architecture(arch) if is_known(arch) and not on_host else None
+    chip = device.hardware if device else limits.model.name if limits else None
+    multiprocessors = _count_multiprocessors(device) or (limits.model.multiprocessors if limits else None)
     return Explanation(
         solution=solution.name,
         definition=definition.name,
         language=solution.spec.language.value,
         arch=None if on_host else arch,
-        chip=None if on_host else device.hardware if device else architecture.model.name,
+        chip=None if on_host else chip,
         multiprocessors=None if on_host else multiprocessors,
         kernels=found.kernels,
-        launches=tuple(_explain_launches(found, workloads, architecture, multiprocessors)),
+        launches=tuple(_explain_launches(found, workloads, limits, multiprocessors)),
         functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
-        notes=found.notes,
+        notes=found.notes if limits or on_host else (*found.notes, _describe_unknown(arch)),
+    )
+
+
+def _describe_unknown(arch: str) -> str:
+    """What cannot be said of an architecture that the table of models lacks."""
+    return (
+        f"occupancy and waves are unknown: no GPU model of {arch} is known here; a kernel that asks its device for"
+        f" properties is answered as on a {find_architecture(arch).model.name}"
     )
 
 
 def _explain_launches(
-    found: Inspected, workloads: Sequence[Workload], architecture: Architecture, multiprocessors: int
+    found: Inspected, workloads: Sequence[Workload], limits: Architecture | None, multiprocessors: int | None
 ) -> Iterator[ExplainedLaunch]:
     for workload, launches in zip(workloads, found.launches, strict=False):
         for launch in launches:
             if launch.kernel_number < len(found.kernels):
                 kernel = found.kernels[launch.kernel_number]
-                yield explain_launch(workload, launch, kernel, architecture, multiprocessors)
+                yield explain_launch(workload, launch, kernel, limits, multiprocessors)
 
 
 def _check(solution: Solution) -> None:

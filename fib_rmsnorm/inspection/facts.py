@@ -133,7 +133,7 @@ class Explanation(_Fact):
     definition: str
     language: str
     arch: str | None
-    """None for host code, like the next two."""
+    """None for host code, like the next two, which are also None for an architecture without a known GPU model."""
     chip: str | None
     multiprocessors: int | None
     kernels: tuple[InspectedKernel, ...]

@@ -14,18 +14,24 @@ SECTOR_BYTES = 32
 
 
 def explain_launch(
-    workload: Workload, launch: Launch, kernel: InspectedKernel, architecture: Architecture, multiprocessors: int
+    workload: Workload,
+    launch: Launch,
+    kernel: InspectedKernel,
+    architecture: Architecture | None,
+    multiprocessors: int | None,
 ) -> ExplainedLaunch:
-    """The launch with how full it makes the multiprocessors, and with its memory transactions."""
+    """The launch with how full it makes the multiprocessors, if they are known, and with its memory transactions."""
     blocks, threads = prod(launch.grid), prod(launch.block)
     shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
-    fits = occupancy(architecture, threads, kernel.registers, shared) if kernel.registers is not None else None
+    fits = None
+    if architecture is not None and kernel.registers is not None:
+        fits = occupancy(architecture, threads, kernel.registers, shared)
     return ExplainedLaunch(
         **launch.model_dump(),
         axes=workload.axes,
         kernel=kernel.kernel,
         occupancy=fits,
-        waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks else None,
+        waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
         traffic=_count_traffic(workload, kernel.code, blocks, threads),
     )
 

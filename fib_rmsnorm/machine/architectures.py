@@ -16,9 +16,6 @@ REGISTERS = 65536  # per multiprocessor, on all architectures below
 MAX_THREADS_PER_BLOCK = 1024
 REGISTER_UNIT = 256  # registers are allocated to warps in multiples of this
 SUBPARTITIONS = 4  # each has a quarter of a multiprocessor's registers, and its own warps
-SHARED_UNIT = 128
-RESERVED_SHARED_BYTES = 1024
-"""Shared memory that the system reserves in each block, from compute capability 8.0 on."""
 
 _KIB = 1024
 
@@ -41,9 +38,19 @@ class Architecture:
         return next(model for model in GPU_MODELS if model.capability == self.capability)
 
     @property
+    def reserved_shared_bytes(self) -> int:
+        """Shared memory that the system reserves in each block."""
+        return 1024 if self.capability >= (8, 0) else 0
+
+    @property
+    def shared_unit(self) -> int:
+        """Shared memory is allocated to blocks in multiples of this many bytes."""
+        return 128 if self.capability >= (8, 0) else 256
+
+    @property
     def max_shared_bytes(self) -> int:
         """The most shared memory that one block may use."""
-        return self.shared_bytes - RESERVED_SHARED_BYTES
+        return self.shared_bytes - self.reserved_shared_bytes
 
     @property
     def max_warps(self) -> int:
@@ -52,6 +59,8 @@ class Architecture:
 
 
 _KNOWN = (
+    Architecture((7, 0), 2048, 32, 96 * _KIB),
+    Architecture((7, 5), 1024, 16, 64 * _KIB),
     Architecture((8, 0), 2048, 32, 164 * _KIB),
     Architecture((8, 6), 1536, 16, 100 * _KIB),
     Architecture((8, 7), 1536, 16, 164 * _KIB),
@@ -79,9 +88,17 @@ def capability_of(arch: str) -> tuple[int, int]:
 
 
 def find_architecture(arch: str) -> Architecture:
-    """Return the limits of an architecture such as `sm_90`; an unknown one gets those of the nearest older one."""
+    """Return the limits of an architecture such as `sm_90`; an unknown one gets those of the nearest older one.
+
+    Enough to compile and to answer a kernel that asks; `is_known` tells whether the limits are the architecture's own.
+    """
     wanted = capability_of(arch)
     if wanted in _BY_CAPABILITY:
         return _BY_CAPABILITY[wanted]
     older = [each for each in _KNOWN if each.capability < wanted]
     return older[-1] if older else _KNOWN[0]
+
+
+def is_known(arch: str) -> bool:
+    """Whether the table has the limits of an architecture such as `sm_90`."""
+    return capability_of(arch) in _BY_CAPABILITY

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from fib_rmsnorm.machine.architectures import (
     REGISTER_UNIT,
     REGISTERS,
-    RESERVED_SHARED_BYTES,
-    SHARED_UNIT,
     SUBPARTITIONS,
     WARP,
     Architecture,
@@ -51,8 +49,8 @@ def _blocks_by_registers(registers: int, warps: int) -> int:
 
 
 def _blocks_by_shared_memory(architecture: Architecture, shared_bytes: int) -> int:
-    of_a_block = _round_up(shared_bytes + RESERVED_SHARED_BYTES, SHARED_UNIT)
-    return architecture.shared_bytes // of_a_block
+    of_a_block = _round_up(shared_bytes + architecture.reserved_shared_bytes, architecture.shared_unit)
+    return architecture.shared_bytes // max(1, of_a_block)  # before 8.0, a block may need none
 
 
 def _divide_up(number: int, by: int) -> int:

@@ -144,4 +144,4 @@ def find_root(given: Path | None = None) -> Path:
     for folder in (here, *here.parents):
         if is_registry(folder):
             return folder
-    raise InputError(f"no registry in {here} or above it: cd into one, pass --root, or run: fib-rmsnorm init DIR")
+    raise InputError(f"no registry in {here} or above it: cd into one, give its folder, or run: fib-rmsnorm init DIR")

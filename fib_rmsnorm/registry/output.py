@@ -20,7 +20,7 @@ def check_output(path: Path) -> None:
     followed first.
     """
     if str(path) == "-":
-        raise InputError("--output -: to write to stdout, leave out --output (and add --json for JSON)")
+        raise InputError("--output -: name a file; without --output, results are printed (with --json, as JSON)")
     target = follow_links(path)
     for place in (target, Path(os.path.normpath(path.absolute()))):  # a registry's folders may be links
         if folder := _registry_folder_of(place):
@@ -45,7 +45,7 @@ def _find_fault(path: Path) -> str | None:
         return "is a folder"
     # /dev/stdout is a regular file if the shell redirects stdout to one.
     if not stat.S_ISREG(found.st_mode) or any(os.path.samestat(found, each) for each in _standard_streams()):
-        return "is not a regular file; to write to stdout, leave out --output"
+        return "is not a regular file; without --output, results are printed"
     return None
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, TypeVar
 
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+    from fib_rmsnorm.schema import Definition, Solution, Workload
 
 Item = TypeVar("Item")
 
@@ -36,3 +36,47 @@ def choose_solutions(
     chosen = choose("Solution", found, lambda s: s.name, names)
     chosen = choose("language", chosen, lambda s: s.spec.language.value, languages)
     return choose("author", chosen, lambda s: s.author, authors)
+
+
+def choose_batches(
+    definitions: Sequence[Definition],
+    workloads: Mapping[str, list[Workload]],
+    sizes: tuple[int, ...],
+    named: Collection[str],
+) -> tuple[dict[str, list[Workload]], dict[str, tuple[int, ...]]]:
+    """Keep the Workloads of these batch sizes; no sizes keep all.
+
+    Args:
+        definitions: The Definitions to choose for.
+        workloads: The Workloads by their Definition's name.
+        sizes: The requested batch sizes.
+        named: Names of the Definitions that must have every size. Any other may lack some that another one has.
+
+    Returns:
+        The Workloads by their Definition's name, and the sizes that a Definition lacks.
+
+    Raises InputError for a size that a named Definition lacks, or that all Definitions lack.
+    """
+    found = {definition.name: workloads[definition.name] for definition in definitions}
+    if not sizes:
+        return found, {}
+    there = {name: {workload.axes.get("batch") for workload in mine} for name, mine in found.items()}
+    lacking = {name: tuple(size for size in sizes if size not in mine) for name, mine in there.items()}
+    lacking = {name: missing for name, missing in lacking.items() if missing}
+    must = {name: lacking[name] for name in found if name in named and name in lacking}
+    if nowhere := tuple(size for size in sizes if not any(size in mine for mine in there.values())):
+        must = must or dict.fromkeys(found, nowhere)
+    if must:
+        raise InputError(describe_lacking(must))
+    return {name: [each for each in mine if each.axes.get("batch") in sizes] for name, mine in found.items()}, lacking
+
+
+def describe_lacking(lacking: Mapping[str, tuple[int, ...]]) -> str:
+    """Say which Definitions lack Workloads of which batch sizes, and how the first gets them."""
+    by_size: dict[int, list[str]] = {}
+    for name, sizes in lacking.items():
+        for size in sizes:
+            by_size.setdefault(size, []).append(name)
+    missing = "; ".join(f"no Workload of batch {size}: {', '.join(names)}" for size, names in by_size.items())
+    first, sizes = next(iter(lacking.items()))
+    return f"{missing}; run: fib-rmsnorm workload --definition {first} --batch-sizes {','.join(map(str, sizes))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -68,18 +68,18 @@ def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
     return Workload(axes={"batch": batch}, inputs=inputs, uuid=str(identity))
 
 
-def generating_command(definition: Definition, workload: Workload) -> str | None:
-    """The command that adds exactly this Workload; None if no command does."""
-    given = workload.inputs.get("eps")
+def generating_command(definition: Definition, workloads: Sequence[Workload]) -> str | None:
+    """The command that adds exactly these Workloads; None if no single command does."""
+    given = workloads[0].inputs.get("eps")
     eps = given.value if isinstance(given, ScalarInput) and isinstance(given.value, float) else DEFAULT_EPS
-    size = workload.axes.get("batch", 0)
+    sizes = [workload.axes.get("batch", 0) for workload in workloads]
     try:
-        if generate_workloads(definition, [size], eps) != [workload]:
+        if generate_workloads(definition, sizes, eps) != list(workloads):
             return None
     except InputError:
         return None
-    with_eps = "" if eps == DEFAULT_EPS else f" --eps {eps}"
-    return f"fib-rmsnorm workload --definition {definition.name} --add --batch-sizes {size}{with_eps}"
+    words = ["fib-rmsnorm", "workload", "--definition", definition.name, "--batch-sizes", ",".join(map(str, sizes))]
+    return " ".join([*words, *([] if eps == DEFAULT_EPS else ["--eps", str(eps)])])
 
 
 def bytes_moved(definition: Definition, workload: Workload) -> int:

@@ -73,9 +73,8 @@ def _title(explanation: Explanation) -> str:
     title = f"{explanation.solution} ({title_of(explanation.language)}) for {explanation.definition}"
     if explanation.arch is None:
         return f"{title}, compiled for this machine's CPU"
-    return (
-        f"{title}, compiled for {explanation.arch} ({explanation.chip}: {explanation.multiprocessors} multiprocessors)"
-    )
+    chip = f" ({explanation.chip}: {explanation.multiprocessors} multiprocessors)" if explanation.chip else ""
+    return f"{title}, compiled for {explanation.arch}{chip}"
 
 
 def _number(number: int | None) -> str:

@@ -7,6 +7,8 @@ from functools import partial
 
 import pytest
 
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
 from support.command_line import QUICK_OPTIONS, printed, run_cli
 from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, python_manifest, read_output
 
@@ -92,6 +94,43 @@ def test_bad_input_is_one_line_and_exit_code_2(registry, bench, name):
     assert len(found.err.splitlines()) == 1
     assert found.out == ""
     assert sorted(registry.root.rglob("*")) == before
+
+
+@pytest.fixture
+def two_definitions(registry):
+    """A registry whose rmsnorm_d256 has Workloads of batch 1 and 4, and whose rmsnorm_d128 of 1 and 8."""
+    other = RmsNorm().define(256)
+    registry.write_definition(other)
+    registry.write_workloads(other, generate_workloads(other, (1, 4)))
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT})
+    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d256" / "wide_v1"
+    folder.mkdir(parents=True)
+    (folder / "kernel.py").write_text(RIGHT)
+    (folder / "solution.toml").write_text(python_manifest("wide_v1"))
+    return registry
+
+
+def test_a_definition_without_a_batch_size_does_not_stop_the_others(two_definitions, bench):
+    found = bench(*QUICK_OPTIONS, "--batch-sizes", "4")
+    assert found.code == 0, found.err
+    assert keys(two_definitions.traces()) == [("wide_v1", 4)]
+    (line,) = [line for line in found.err.splitlines() if "rmsnorm_d128" in line and not line.startswith("Made")]
+    command = "fib-rmsnorm workload --definition rmsnorm_d128 --batch-sizes 4"
+    assert line == f"Skipped: no Workload of batch 4: rmsnorm_d128; run: {command}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--batch-sizes", "4", "--definitions", "rmsnorm_d256,rmsnorm_d128"), "no Workload of batch 4: rmsnorm_d128;"),
+        (("--batch-sizes", "1,4", "--solutions", "right_v1"), "no Workload of batch 4: rmsnorm_d128;"),
+        (("--batch-sizes", "1,16"), "no Workload of batch 16: rmsnorm_d128, rmsnorm_d256;"),
+    ],
+)
+def test_a_batch_size_that_was_asked_for_by_name_must_be_there(two_definitions, bench, arguments, said):
+    found = bench("--device", "cpu", *arguments)
+    assert found.code == 2
+    assert found.err.startswith(f"fib-rmsnorm: {said}") and len(found.err.splitlines()) == 1
 
 
 def test_a_kernel_that_does_not_name_the_device_is_told_where_to(registry, bench):

@@ -101,10 +101,14 @@ def test_kernels_of_python_dsls(fib, shipped, name):
     check_launches(explain(fib, shipped, name, "--batch-sizes", "8,4096"), (8, 4096))
 
 
-def test_the_work_is_counted_from_the_definition(fib, shipped):
+def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, shipped):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("needs triton")
-    (work,) = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "4096")["work"]
+    record = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "4096", "--arch", "sm_110")
+    assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_110", None, None)
+    assert [(launch["occupancy"], launch["waves"]) for launch in record["launches"]] == [(None, None)]
+    assert record["notes"][-1].startswith("occupancy and waves are unknown: no GPU model of sm_110 is known here; ")
+    (work,) = record["work"]  # it is counted from the Definition
     assert work["bytes_moved"] == 2 * 4096 * 8192 + 8192
     assert work["flops"] == 4096 * (4 * 4096 + 3)
     assert work["flops_per_byte"] == pytest.approx(1.0, rel=1e-3)

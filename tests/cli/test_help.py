@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli.app import app
-from support.command_line import cli_environment, run_cli
+from support.command_line import cli_command, cli_environment, run_cli
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
@@ -100,6 +100,31 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said, tmp_path):
     assert len(found.stderr.splitlines()) == 1
     assert said in found.stderr
     assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--frobnicate"], "--frobnicate (see fib-rmsnorm list --help)"),
+        (["list"], "no registry in"),
+        (["bench", "--iterations", "0"], "--iterations"),
+        (["report", "nowhere.json"], "no such file or folder: nowhere.json"),
+    ],
+)
+def test_with_json_an_error_is_one_object(arguments, said, tmp_path):
+    found = subprocess.run(
+        cli_command(*arguments, "--json"),
+        cwd=tmp_path,
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (2, "")
+    (line,) = found.stderr.splitlines()
+    error = json.loads(line)
+    assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
+    assert said in error["error"]
 
 
 def test_no_command_is_help():

@@ -129,9 +129,9 @@ def solution(tmp_path, monkeypatch):
 
 def test_a_profile_as_json(fib, solution, gpu, ncu, tmp_path):
     calls = ncu()
-    outcome = fib("profile", solution, "--batch", "4096", "--output", tmp_path / "r.ncu-rep", "--json")
+    outcome = fib("profile", solution, "--batch-sizes", "4096", "--output", tmp_path / "r.ncu-rep", "--json")
     assert outcome.code == 0, outcome.err
-    record = json.loads(outcome.out)
+    (record,) = json.loads(outcome.out)
     assert (record["axes"], record["hardware"]) == ({"batch": 4096}, "Fake GPU")
     assert record["kernels"][0]["stalls"]["long_scoreboard"] == 0.75
     assert (tmp_path / "r.ncu-rep").exists()
@@ -149,7 +149,7 @@ def test_a_profile_as_json(fib, solution, gpu, ncu, tmp_path):
 
 def test_a_profile_in_words(fib, solution, gpu, ncu):
     ncu()
-    outcome = fib("profile", solution, "--batch", "4096")
+    outcome = fib("profile", solution, "--batch-sizes", "4096")
     assert outcome.code == 0, outcome.err
     assert "Duration:  16.6 us under ncu, with cold, clean caches" in outcome.lines
     assert "Hits:      L1 12%, L2 51%" in outcome.lines
@@ -157,6 +157,15 @@ def test_a_profile_in_words(fib, solution, gpu, ncu):
     assert "Loads:     32 requests/row, 512 sectors/row" in outcome.lines
     assert outcome.row("long_scoreboard", "75%").startswith("data from global memory")
     assert Path("block_size.batch4096.ncu-rep").exists()
+
+
+def test_several_batch_sizes_have_a_report_each(fib, solution, gpu, ncu, tmp_path):
+    ncu()
+    outcome = fib("profile", solution, "--batch-sizes", "8,512", "--output", tmp_path / "r.ncu-rep", "--json")
+    assert outcome.code == 0, outcome.err
+    found = [(each["axes"]["batch"], each["report"]) for each in json.loads(outcome.out)]
+    assert found == [(size, str(tmp_path / f"r.batch{size}.ncu-rep")) for size in (8, 512)]
+    assert all(Path(report).exists() for _, report in found)
 
 
 def test_without_permission_it_says_what_to_do(fib, solution, gpu, ncu):
@@ -246,11 +255,12 @@ def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
     if find_ncu() is None:
         pytest.skip("needs ncu")
     monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)
-    outcome = fib("profile", REPOSITORY / "examples" / "block_size", "--batch", "4096", "--json", "--root", REPOSITORY)
+    example = REPOSITORY / "examples" / "block_size"
+    outcome = fib("profile", example, "--batch-sizes", "4096", "--json", "--root", REPOSITORY)
     if "ERR_NVGPUCTRPERM" in outcome.err:
         pytest.skip("may not read the counters")
     assert outcome.code == 0, outcome.err
-    record = json.loads(outcome.out)
+    (record,) = json.loads(outcome.out)
     (kernel,) = record["kernels"]
     assert Path(record["report"]).stat().st_size > 0
     assert 5 < kernel["duration_us"] < 1000

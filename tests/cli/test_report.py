@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from support.command_line import cli_command, cli_environment
-from support.full_registry import CUDA, DEFINITION, PYTHON
+from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON
 from support.trace_json import lines, trace, upstream_trace
 
 
@@ -205,3 +205,15 @@ def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
     assert outcome.code == 2 and "unknown suffix .pdf" in outcome.err
     assert fib("report", file(trace()), "--format", "csv", "--output", tmp_path / "report.pdf").code == 0
     assert fib("report", file(trace()), "--json", "--output", tmp_path / "report.txt").code == 0
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "markdown", "html"])
+def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path, format_):
+    """It is passed on. Within a registry a path from its root finds the Trace, elsewhere the file's name must do."""
+    elsewhere = tmp_path / "mine" / "out.jsonl"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text((full_registry.root / CUDA_TRACES).read_text())
+    for source, place in ((full_registry.root, f"{CUDA_TRACES}:1"), (elsewhere, "out.jsonl:1")):
+        outcome = fib("report", source, "--format", format_)
+        assert str(tmp_path) not in outcome.out
+        assert place in outcome.out or format_ == "markdown"

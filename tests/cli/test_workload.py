@@ -11,23 +11,26 @@ def batches(registry):
     return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
 
 
-def test_those_asked_for_take_the_place_of_those_there_and_that_is_told(fib, full_registry):
-    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32")
-    assert outcome.code == 0 and batches(full_registry) == [8, 32]
-    assert "Removed 1 Workload; to keep existing ones, use --add" in outcome.err
-    assert "2 Traces of removed Workloads would fail validate; restore the Workloads with --add" in outcome.err
-    assert fib("validate").code == 1
-    assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1", "--add").code == 0
-    assert fib("validate").code == 0
-
-
-def test_more_can_be_added(fib, full_registry):
+def test_those_there_are_kept(fib, full_registry):
     before = full_registry.workloads(DEFINITION)
-    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8", "--add")
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8")
     assert outcome.code == 0 and outcome.err == ""
     assert batches(full_registry) == [1, 4, 8]
     assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
+
+
+def test_one_that_is_replaced_is_told_with_its_traces_and_how_to_restore_it(fib, full_registry):
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32", "--replace")
+    assert outcome.code == 0 and batches(full_registry) == [8, 32]
+    command = f"fib-rmsnorm workload --definition {DEFINITION} --batch-sizes 1"
+    assert outcome.err == f"Removed 1 Workload of 2 Traces, which validate rejects now; to restore: {command}\n"
+    assert fib("validate").code == 1
+    assert fib(*command.split()[1:]).code == 0
+    assert fib("validate").code == 0
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8", "--replace", "--json")
+    assert outcome.err == "Removed 1 Workload; no Trace refers to it\n"
+    assert len(json.loads(outcome.out)) == 2
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_what_cannot_be_is_refused(fib, full_registry, arguments, said):
 
 
 def test_json_has_what_was_made(fib, full_registry):
-    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4", "--add", "--json")
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4", "--json")
     assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 4}]
 
 

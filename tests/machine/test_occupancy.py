@@ -9,10 +9,10 @@ import subprocess
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.architectures import REGISTERS, WARP, find_architecture
+from fib_rmsnorm.machine.architectures import REGISTERS, WARP, find_architecture, is_known
 from fib_rmsnorm.machine.occupancy import occupancy
 
-ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
 REGISTER_COUNTS = (16, 30, 32, 33, 40, 64, 90, 125, 168, 255)
 SHARED = (0, 128, 1024, 20_000, 49_152, 100_000)
@@ -36,7 +36,7 @@ int main() {
     device.sharedMemPerMultiprocessor = sm_shared;
     device.numSms = 100;
     device.sharedMemPerBlockOptin = max_shared;
-    device.reservedSharedMemPerBlock = 1024;
+    device.reservedSharedMemPerBlock = major < 8 ? 0 : 1024;
     cudaOccFuncAttributes function;
     function.maxThreadsPerBlock = 1024;
     function.numRegs = registers;
@@ -98,4 +98,17 @@ def test_what_limits_a_hopper_is_named(threads, registers, shared, blocks, limit
 
 def test_an_architecture_that_is_newer_than_the_table_is_like_the_newest_before_it():
     assert find_architecture("sm_91") == find_architecture("sm_90a") == find_architecture("sm_90")
+    assert not is_known("sm_91") and is_known("sm_90a")
     assert REGISTERS // WARP == 2048
+
+
+@pytest.mark.parametrize(("arch", "model"), [("sm_70", "V100 SXM2"), ("sm_75", "T4"), ("sm_80", "A100 40 GB")])
+def test_an_architecture_is_represented_by_a_model_of_its_own(arch, model):
+    found = find_architecture(arch)
+    assert found.model.name == model
+    assert occupancy(found, 256, 64, 0).blocks == 4
+
+
+def test_a_block_of_a_turing_has_no_reserved_shared_memory():
+    found = occupancy(find_architecture("sm_75"), 128, 32, 16 << 10)
+    assert (found.blocks, found.limits) == (4, ("shared memory",))

@@ -80,7 +80,7 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
     circle = tmp_path / "circle.json"
     circle.symlink_to(circle)
     for path, said in (
-        ("-", "leave out --output"),
+        ("-", "without --output, results are printed"),
         (fifo, "is not a regular file"),
         ("/dev/stdout", "is not a regular file"),
         (folder, "is a folder"),

@@ -33,18 +33,22 @@ DEFAULT_DEFINITION = "rmsnorm_d4096"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def find_solution(registry: Registry, name: str, definition: str | None = None) -> tuple[Definition, Solution]:
+def find_solution(
+    registry: Registry, name: str, definition: str | None = None, entry: str | None = None
+) -> tuple[Definition, Solution]:
     """Find the Solution that a command's argument names, with its Definition; the argument may be a file or folder.
 
     A registered Solution is packed from its current sources. `definition` selects another Definition that the same
-    sources serve. Raises InputError with similar names for an unknown name.
+    sources serve. `entry` names another function of a file or folder than the default. Raises InputError with similar
+    names for an unknown name, or for an `entry` of a registered Solution.
     """
     path = Path(name)
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
         wanted = registry.definition(definition or DEFAULT_DEFINITION)
-        return wanted, draft_solution(registry, path, wanted)
+        return wanted, draft_solution(registry, path, wanted, entry)
+    refuse_entry(name, entry)
     solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
@@ -55,6 +59,14 @@ def find_solution(registry: Registry, name: str, definition: str | None = None) 
         what = f"{name!r} for {definition}" if definition else repr(name)
         raise InputError(f"no Solution {what} ({hint})")
     return registry.definition(found.definition), found
+
+
+def refuse_entry(name: str, entry: str | None) -> None:
+    """Raise InputError if an entry point is chosen for a registered Solution."""
+    if entry is not None:
+        raise InputError(
+            f"--entry {entry}: {name!r} is not a kernel's file or folder; a Solution names its own function"
+        )
 
 
 def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:

@@ -85,7 +85,7 @@ class TraceChecker:
             if not self._dataset.may_hold(self._layout.workloads, trace.definition):
                 axes = ", ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
                 definition = self._dataset.definition_of.get(trace.definition)
-                command = generating_command(definition, trace.workload) if definition else None
+                command = generating_command(definition, [trace.workload]) if definition else None
                 remedy = f"; run: {command}" if command else ""
                 yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes}){remedy}")
         elif known != trace.workload:

@@ -23,30 +23,33 @@ def axes_text(trace: Trace) -> str:
     return " ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
 
 
-def result_line(trace: Trace, name_width: int) -> Text:
-    """One evaluation in one line."""
+def result_line(trace: Trace, name_width: int, *, is_cut: bool = True) -> Text:
+    """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for."""
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
     passed = evaluation.status is EvaluationStatus.PASSED
     line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
     line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
-    line.append(f"  {_details(evaluation)}")
+    line.append(f"  {_details(evaluation, _REASON_WIDTH if is_cut else None)}")
     if reasons := suspicions(trace):
-        _append_doubt(line, reasons[0])
+        _append_doubt(line, reasons[0], _LINE_WIDTH if is_cut else None)
     return line
 
 
 def folded_result(trace: Trace, name_width: int) -> Folded:
-    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
-    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2)
+    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name.
+
+    A pipe gets the reason whole.
+    """
+    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2, piped=result_line(trace, name_width, is_cut=False))
 
 
-def _details(evaluation: Evaluation) -> str:
+def _details(evaluation: Evaluation, most: int | None) -> str:
     performance = evaluation.performance
     if performance is None:
         reason = evaluation.log.strip().partition("\n")[0]
-        return reason if len(reason) <= _REASON_WIDTH else f"{reason[: _REASON_WIDTH - 1]}…"
+        return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
     latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
         return f"{latency}  interpreted: no measure of the kernel"
@@ -69,11 +72,11 @@ def suspicions(trace: Trace) -> list[str]:
     return performance.suspect if performance else []
 
 
-def _append_doubt(line: Text, reason: str) -> None:
-    """Mark a line, with as much of the reason as fits it; `show` and the verdict of `try` have all of them."""
+def _append_doubt(line: Text, reason: str, width: int | None) -> None:
+    """Mark a line, with as much of the reason as fits `width`; `show` and the verdict of `try` have all of them."""
     line.append("  SUSPECT", style="yellow")
-    room = _LINE_WIDTH - len(line) - 1
-    if room >= _SHORTEST_REASON:
+    room = len(reason) if width is None else width - len(line) - 1
+    if width is None or room >= _SHORTEST_REASON:
         line.append(f" {shorten(reason, room, placeholder=' …')}")
 
 

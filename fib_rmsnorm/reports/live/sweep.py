@@ -85,7 +85,7 @@ def trial_line(trace: Trace) -> Text:
         line.append("  interpreted: no measure of the kernel" if performance.interpreted else "")
         line.append("  SUSPECT" if performance.suspect else "", style="yellow")
     elif evaluation:
-        line.append(f"  {evaluation.log.strip().partition(chr(10))[0][:100]}")
+        line.append(f"  {evaluation.log.strip().partition(chr(10))[0]}")
     return line
 
 

@@ -7,8 +7,8 @@ from functools import cache
 
 from rich.console import Console
 
-# Rich wraps at 80 columns when it prints to a pipe; what reads a pipe wants whole lines.
-_PIPE_WIDTH = 1000
+# Rich wraps at 80 columns when it prints to a pipe; what reads a pipe wants whole lines, however long.
+_PIPE_WIDTH = 1_000_000
 
 
 @cache

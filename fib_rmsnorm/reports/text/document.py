@@ -78,7 +78,7 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
         if isinstance(part, Grid):
             console.print(part.as_table())
         elif isinstance(part, Heading):
-            console.print(part.text, style="bold underline" if part.level == 1 else "bold")
+            console.print(part.text, style="bold underline" if part.level == 1 else "bold", soft_wrap=False)
         elif isinstance(part, Doubt):
             console.print(part.text, style="yellow", soft_wrap=False)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,8 +29,8 @@ _INDENT = " " * 4
 class WordTable(Table):
     """Folds between the words of its prose. Where there is no room for that, its rows go on in a line below.
 
-    All of them do so before the same column: the terminal's edge would cut through numbers and names. To be printed
-    without cropping.
+    All of them do so before the same column: the terminal's edge would cut through numbers and names. A line below
+    that is too long is folded between words. To be printed without cropping.
     """
 
     least_width = 0
@@ -39,6 +39,7 @@ class WordTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         cuts: list[int] = []
+        room = options.max_width - len(_INDENT)
         if self.least_width > options.max_width:
             cuts = self._find_cuts(options.max_width)
             options = options.update(width=_ANY_WIDTH)
@@ -49,9 +50,10 @@ class WordTable(Table):
             yield from first
             yield Segment.line()
             for below in filter(None, others):
-                yield Segment(_INDENT)
-                yield from below
-                yield Segment.line()
+                for part in _fold_line(console, below, room):
+                    yield Segment(_INDENT)
+                    yield from part
+                    yield Segment.line()
 
     def _find_cuts(self, width: int) -> list[int]:
         """Where the columns begin that have no room beside those before them."""
@@ -63,6 +65,14 @@ class WordTable(Table):
                 end = start + width - len(_INDENT)
             start += column + _GAP
         return cuts
+
+
+def _fold_line(console: Console, line: list[Segment], width: int) -> Iterator[Iterable[Segment]]:
+    """The line in parts of at most `width`, divided between its words."""
+    text = Text.assemble(*((segment.text, segment.style or "") for segment in line), end="")
+    for part in text.wrap(console, width):
+        part.rstrip()
+        yield part.render(console)
 
 
 def _strip_end(line: list[Segment]) -> list[Segment]:

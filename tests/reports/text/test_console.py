@@ -12,9 +12,13 @@ from typing import IO
 
 import pytest
 
+from fib_rmsnorm.reports.live.evaluations import folded_result
+from fib_rmsnorm.reports.text import console
+from fib_rmsnorm.reports.text.tables import plain_table
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_on_terminal
-from support.full_registry import CUDA, PYTHON
+from support.full_registry import CUDA, DEFINITION, PYTHON, make_trace
 from support.registries import RIGHT, add_kernel
+from support.trace_json import lines, trace
 
 BENCH = ("bench", *QUICK_OPTIONS)
 
@@ -71,6 +75,32 @@ def test_a_narrow_terminal_breaks_no_name(full_registry, columns):
     assert {PYTHON, CUDA, "solution", "language", "bandwidth"} <= {*report.split()}
     tables = [line for line in report.splitlines() if line.startswith(("rmsnorm_python", "solution", "  "))]
     assert len(tables) > 4 and max(map(len, tables)) <= columns  # or the terminal cuts through what is at its edge
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_names_in_a_column_below_stay_whole(tmp_path, columns):
+    """`best` names those tied with a winner below its row, and they may be many."""
+    names = [f"rmsnorm_a_rather_long_name_v{number}" for number in range(7)]
+    (tmp_path / "traces.jsonl").write_text(lines(*(trace(name) for name in names)))
+    found = run_on_terminal("best", "traces.jsonl", cwd=tmp_path, columns=columns)
+    table = re.sub(r"\x1b\[[0-9;]*m", "", found).replace("\r", "").split("\n\n")[1]
+    assert max(map(len, table.splitlines())) <= columns
+    assert {word.rstrip(",") for word in table.split()} >= {*names}
+
+
+def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
+    console.stdout.cache_clear()
+    why = "a reason with many words " * 60
+    console.stdout().print(plain_table(("solution", "here"), [("rmsnorm_v1", why)]))
+    failed = make_trace(
+        full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="RUNTIME_ERROR", log=why
+    )
+    console.stdout().print(folded_result(failed, 0))
+    doubted = make_trace(full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0])
+    doubted.evaluation.performance.suspect = [why]
+    console.stdout().print(folded_result(doubted, 0))
+    console.stdout.cache_clear()
+    assert capsys.readouterr().out.count(why.strip()) == 3
 
 
 def test_a_terminal_without_a_character_gets_another(registry):

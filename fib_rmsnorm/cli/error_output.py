@@ -1,0 +1,19 @@
+"""The one place that prints errors."""
+
+from __future__ import annotations
+
+import sys
+from itertools import takewhile
+from typing import TextIO
+
+
+def print_error(message: str, exit_code: int, stream: TextIO | None = None) -> None:
+    """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results."""
+    line = " ".join(message.split())
+    if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
+        from json import dumps
+
+        line = dumps({"error": line, "exit_code": exit_code})
+    else:
+        line = f"fib-rmsnorm: {line}"
+    print(line, file=stream or sys.stderr, flush=True)
