@@ -130,14 +130,16 @@ def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
 
 
 def _draw(sections: list[PageSection], folder: Path) -> None:
+    from fib_rmsnorm.reports.charts import number_series
     from fib_rmsnorm.reports.charts.plots import draw, file_name
     from fib_rmsnorm.reports.results import section_title
 
+    numbers = number_series(chart for each in sections for chart in each.charts)
     try:
         paths = [
             path
             for each in sections
-            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)))
+            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)), numbers)
         ]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
