@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.ranking import Ranking, rank
+from fib_rmsnorm.analysis.side_by_side import find_side_by_side
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
@@ -16,6 +17,7 @@ from fib_rmsnorm.reports.page.page_results import ResultTable, make_table
 from fib_rmsnorm.reports.page.page_sources import highlighting_css, show_solution
 from fib_rmsnorm.reports.ranking import describe_left_out, describe_undecided, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import section_title
+from fib_rmsnorm.reports.side_by_side import side_by_side_grid, side_by_side_notes, side_by_side_title
 from fib_rmsnorm.reports.text.document import Doubt, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count
@@ -81,6 +83,10 @@ def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFact
         script=_read_asset("page.js"),
         summary=_summary(sections, superseded),
         sections=sections,
+        devices=[
+            (side_by_side_title(each), side_by_side_grid(each), list(side_by_side_notes(each)))
+            for each in find_side_by_side(each.findings.results for each in sections)
+        ],
         solutions=[show_solution(solutions[name]) for name in sorted(shown) if name in solutions],
         charts={
             "numbers": number_series(chart for each in sections for chart in each.charts),
