@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ MOST_LINES = {
     "CHANGELOG.md": 80,
     "docs/architecture.md": 110,
     "docs/cheats.md": 150,
+    "docs/ci.md": 120,
     "docs/definitions_of_your_own.md": 100,
     "docs/kernels.md": 150,
     "docs/measuring.md": 150,
@@ -53,3 +55,30 @@ def test_an_anchor_is_made_as_github_makes_it(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# C++ on a CPU\n\n## Triton: what `x` is tied to\n\n```\n# a comment\n```\n")
     assert anchors(page) == {"c-on-a-cpu", "triton-what-x-is-tied-to"}
+
+
+CI_PAGE = ROOT / "docs" / "ci.md"
+WORKFLOWS = sorted((ROOT / "docs" / "examples" / "ci").glob("*.yml"))
+COMPARED = re.findall(r"^\$ fib-rmsnorm (compare .+)\n((?:.*\n)*?)exit code (\d)$", CI_PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("arguments", "said", "code"), COMPARED)
+def test_the_ci_page_shows_what_the_commands_print(fib, monkeypatch, arguments, said, code):
+    monkeypatch.chdir(ROOT)
+    outcome = fib(*shlex.split(arguments))
+    assert (outcome.code, outcome.out + outcome.err) == (int(code), said)
+
+
+def test_the_ci_page_shows_a_gate_that_fails_and_one_that_cannot_judge():
+    assert [code for _, _, code in COMPARED] == ["1", "2"]
+
+
+@pytest.mark.parametrize("page", [CI_PAGE, *WORKFLOWS], ids=lambda page: page.name)
+def test_every_command_for_ci_has_the_options_that_it_is_given(page):
+    cli = (ROOT / "docs" / "cli.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n\n```\n(.*?)^```", cli, re.MULTILINE | re.DOTALL))
+    used = re.findall(rf"(?:fib-rmsnorm |`)({'|'.join(sections)})\b([^`\n]*)", page.read_text())
+    assert len(used) >= 4
+    for command, rest in used:
+        for option in re.findall(r"--[a-z][a-z-]*", rest):
+            assert option in sections[command], f"{command} has no {option}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +123,7 @@ def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str
 
 def _section_results(section: Section, baseline: str | None) -> SectionResults:
     labels = _label(section.records)
-    titles = _title(section)
+    titles = title_workloads(section.workloads)
     return SectionResults(
         section.definition,
         section.conditions,
@@ -149,9 +149,9 @@ def _label(records: Sequence[TraceRecord]) -> dict[tuple[str, str | None], str]:
     }
 
 
-def _title(section: Section) -> dict[str, str]:
-    """A name for each Workload that tells it from the others."""
-    firsts = {workload: records[0] for workload, records in section.workloads.items()}
+def title_workloads(workloads: Mapping[str, Sequence[TraceRecord]]) -> dict[str, str]:
+    """A name for each Workload that tells it from the others, from its records."""
+    firsts = {workload: records[0] for workload, records in workloads.items()}
     for describe in (_by_axes, _by_axes_and_scalars, _by_everything):
         titles = {workload: describe(record) for workload, record in firsts.items()}
         if len(set(titles.values())) == len(titles):

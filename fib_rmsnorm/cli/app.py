@@ -16,6 +16,7 @@ from fib_rmsnorm.cli import (
     env,
     explain,
     export,
+    history,
     init,
     merge,
     profile,
@@ -75,6 +76,7 @@ app.command("report")(report.command)
 app.command("analyze")(analyze.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
+app.command("history")(history.command)
 app.command("explain")(explain.command)
 app.command("profile")(profile.command)
 app.command("tune")(tune.command)

@@ -112,7 +112,7 @@ def command(
 
 
 def _split_allowed(allow: str | None) -> tuple[str, ...]:
-    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS
+    from fib_rmsnorm.analysis.comparing.conditions import ASPECTS
     from fib_rmsnorm.analysis.comparing.gate import TOLERATED
 
     allowed, known = split_names(allow), (*ASPECTS, *TOLERATED)

@@ -21,7 +21,12 @@ class Kept(str, Enum):
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="A B...", help="Registries or flashinfer-bench datasets, at least two.")
+        list[Path],
+        typer.Argument(
+            metavar="A B...",
+            help="A registry, and others to merge into it: registries, flashinfer-bench datasets, or files of Traces"
+            " (.json or .jsonl, as bench --output writes them).",
+        ),
     ],
     into: Annotated[
         Path | None,
@@ -34,9 +39,12 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report, but write nothing.")] = False,
     json: Json = False,
 ) -> int:
-    """Merge registries. On a conflict that --keep does not resolve, report it, write nothing and exit with 1."""
+    """Merge registries and files of Traces. On a conflict that --keep does not resolve, write nothing and exit with 1.
+
+    Traces of a file must refer to Definitions, Workloads and Solutions that the registries hold.
+    """
     if len(folders) < 2:
-        raise InputError("merge needs at least two registries")
+        raise InputError("merge needs a registry, and a registry or a file of Traces to merge into it")
     if keep is Kept.THEIRS and into is None:
         raise InputError("--keep theirs would replace records of A: name a new folder with --into")
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -44,14 +52,16 @@ def command(
     with ProgressBar(doing="merging"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
         from fib_rmsnorm.reports.text.console import stdout
 
-        ours, *others = (Registry.find(folder) for folder in folders)
-        merger = Merger(ours, keep.value if keep else None)
-        for theirs in others:
-            merger.add(theirs)
-        is_resolved = keep is not None or not merger.conflicts
+        first, *others = folders
+        merger = Merger(Registry.find(first), keep.value if keep else None)
+        for folder in (each for each in others if not each.is_file()):
+            merger.add(Registry.find(folder))
+        for file in (each for each in others if each.is_file()):  # last: their Traces may be of any registry's records
+            merger.add_file(file)
+        is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
         if is_resolved and not dry_run:
             merger.write(into)
     if json:
@@ -59,5 +69,10 @@ def command(
     else:
         for conflict in merger.conflicts:
             stdout().print(conflict_line(conflict))
-        stdout().print(merge_line(merger, into, written=is_resolved and not dry_run))
+        for unknown in merger.unknown:
+            stdout().print(unknown_line(unknown))
+        if not merger.unknown:
+            stdout().print(merge_line(merger, into, written=is_resolved and not dry_run))
+    if merger.unknown:
+        raise InputError(f"nothing written: Traces refer to records that {merger.ours.root} lacks")
     return 0 if is_resolved else 1

@@ -105,19 +105,23 @@ def _format_of(output: Path | None) -> Format:
 
 
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
+    from fib_rmsnorm.analysis.side_by_side import find_side_by_side
     from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
+    from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
+    devices = find_side_by_side(results)
+    parts = [*describe_side_by_side(devices), *describe_results(results, superseded)]
     if chosen is Format.TABLE and output is None:
-        print_parts(describe_results(results, superseded), stdout())
+        print_parts(parts, stdout())
         return
     if chosen is Format.CSV:
         text = as_csv(results)
     elif chosen is Format.JSON:
-        text = as_json(results, superseded)
+        text = as_json(results, superseded, side_by_side_records(devices))
     else:
-        text = (as_markdown if chosen is Format.MARKDOWN else as_text)(describe_results(results, superseded))
+        text = (as_markdown if chosen is Format.MARKDOWN else as_text)(parts)
     write_or_print(text, output)
 
 
@@ -136,14 +140,16 @@ def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
 
 
 def _draw(sections: list[PageSection], folder: Path) -> None:
+    from fib_rmsnorm.reports.charts import number_series
     from fib_rmsnorm.reports.charts.plots import draw, file_name
     from fib_rmsnorm.reports.results import section_title
 
+    numbers = number_series(chart for each in sections for chart in each.charts)
     try:
         paths = [
             path
             for each in sections
-            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)))
+            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)), numbers)
         ]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None

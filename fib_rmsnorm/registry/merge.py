@@ -1,4 +1,4 @@
-"""Merge registries: find new, equal and conflicting records."""
+"""Merge registries and files of Traces: find new, equal and conflicting records."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.export import add_records, check_references, export, find_blobs
 from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.trace_file import Unknown, find_unknown, read_trace_file
 from fib_rmsnorm.schema import Trace, trace_id
 
 Keep = Literal["ours", "theirs"]
@@ -30,7 +31,7 @@ class Conflict:
     name: str
     ours: Path
     theirs: Path
-    """The root of the registry that holds the other record."""
+    """The root of the registry, or the file, that holds the other record."""
     differs: tuple[str, ...]
     """The fields that differ."""
 
@@ -46,6 +47,8 @@ class Merger:
     added: Counter[str] = field(default_factory=Counter)
     same: Counter[str] = field(default_factory=Counter)
     """The number of records of each kind that the first registry already has."""
+    unknown: list[Unknown] = field(default_factory=list)
+    """What Traces of a file name and no registry has; then nothing may be written."""
 
     def __post_init__(self) -> None:
         self._all = Catalogue.read(self.ours)
@@ -60,21 +63,31 @@ class Merger:
         """Compare another registry with the records so far. Raises InputError for a record that cannot be read."""
         other = Catalogue.read(theirs)
         check_references(other, other)
-        self._add("definition", theirs, other.definitions.items(), self._all.definitions, self._new.definitions)
-        self._add("solution", theirs, other.solutions.items(), self._all.solutions, self._new.solutions)
+        self._add("definition", theirs.root, other.definitions.items(), self._all.definitions, self._new.definitions)
+        self._add("solution", theirs.root, other.solutions.items(), self._all.solutions, self._new.solutions)
         workloads = (((each.definition, each.workload.uuid), each) for each in other.workloads)
         fresh: dict[tuple[str, str], Trace] = {}
-        self._add("workload", theirs, workloads, self._workloads, fresh)
+        self._add("workload", theirs.root, workloads, self._workloads, fresh)
         self._new.workloads.extend(fresh.values())
-        found: dict[tuple[str, ...], Trace] = {}
-        self._add("trace", theirs, ((_identity(each), each) for each in other.traces), self._traces, found)
-        self._new.traces.extend(found.values())
+        self._add_traces(theirs.root, other.traces)
         self._add_blobs(theirs, find_blobs(theirs, other.workloads))
+
+    def add_file(self, path: Path) -> None:
+        """Compare the Traces of a file with the records so far. Raises InputError for what is not a Trace."""
+        traces = read_trace_file(path)
+        known = Catalogue(self._all.definitions, self._all.solutions, [*self._workloads.values()], [])
+        self.unknown += find_unknown(traces, known)
+        self._add_traces(path, traces)
+
+    def _add_traces(self, place: Path, traces: Iterable[Trace]) -> None:
+        found: dict[tuple[str, ...], Trace] = {}
+        self._add("trace", place, ((_identity(each), each) for each in traces), self._traces, found)
+        self._new.traces.extend(found.values())
 
     def _add(
         self,
         kind: Literal["definition", "solution", "workload", "trace"],
-        theirs: Registry,
+        place: Path,
         items: Iterable[tuple[Key, Item]],
         known: dict[Key, Item],
         new: dict[Key, Item],
@@ -85,7 +98,7 @@ class Merger:
                 known[key] = new[key] = item
                 self.added[kind] += 1
             elif differs := _differences(mine, item):
-                self.conflicts.append(Conflict(kind, _name(item), self.ours.root, theirs.root, differs))
+                self.conflicts.append(Conflict(kind, _name(item), self.ours.root, place, differs))
                 if self.keep == "theirs":
                     known[key] = item
             else:

@@ -10,17 +10,15 @@ from fib_rmsnorm.analysis.ranking import Contest, Ranking
 from fib_rmsnorm.reports.results import section_title
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import format_latency, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import count, format_latency, format_percent, format_ratio
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
     """The winner of each Workload, who was left out, and the leaderboard, section by section."""
     for ranking in rankings:
         yield Heading(section_title(ranking.section))
-        yield Grid(
-            ("workload", "winner", ">latency", ">of copy", ">baseline", "tied with"),
-            [_contest_row(contest) for contest in ranking.contests],
-        )
+        yield winners_grid(ranking)
+        yield from describe_undecided(ranking.contests)
         yield from describe_left_out(ranking.contests)
         if not ranking.decided:
             continue
@@ -44,11 +42,50 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
         )
 
 
-def describe_left_out(contests: Sequence[Contest]) -> Iterator[Part]:
-    """A line for each Workload without a winner, and one for each Solution that was left out."""
+def winners_grid(ranking: Ranking) -> Grid:
+    """The winner of each Workload, and who is as fast."""
+    return Grid(
+        ("workload", "winner", ">latency", ">of copy", ">baseline", "tied with"),
+        [_contest_row(contest) for contest in ranking.contests],
+    )
+
+
+def summarize_ranking(ranking: Ranking) -> str:
+    """Who wins most often, how far the winners are from the copy, and how many Workloads nobody wins."""
+    total = count(len(ranking.contests), "Workload")
+    if not ranking.decided:
+        return f"No winner on any of {total}."
+    most = max(each.wins for each in ranking.standings)
+    names = " and ".join(each.label for each in ranking.standings if each.wins == most)
+    undecided = len(ranking.contests) - ranking.decided
+    told = (
+        f"Most wins and ties: {names}, on {most} of {total}.",
+        _winners_share(ranking.contests),
+        f"Nobody wins on {undecided}." if undecided else "",
+    )
+    return " ".join(filter(None, told))
+
+
+def _winners_share(contests: Sequence[Contest]) -> str:
+    winners = [(each.winner.record.percent_of_copy, each.workload.title) for each in contests if each.winner]
+    shares = [(percent, title) for percent, title in winners if percent]
+    if not shares:
+        return ""
+    (low, worst), (high, best) = min(shares), max(shares)
+    if worst == best:
+        return f"The winner reaches {format_percent(low)} of the copy's speed."
+    return f"The winners reach {format_percent(low)} ({worst}) to {format_percent(high)} ({best}) of the copy's speed."
+
+
+def describe_undecided(contests: Sequence[Contest]) -> Iterator[Doubt]:
+    """A line for each Workload without a winner."""
     for contest in contests:
         if contest.no_winner:
             yield Doubt(f"{contest.workload.title}: no winner: {contest.no_winner}")
+
+
+def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
+    """A line for each Solution that was left out, and each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for contest in contests:
         for each in contest.left_out:

@@ -160,9 +160,10 @@ def as_csv(sections: Sequence[SectionResults]) -> str:
     return text.getvalue()
 
 
-def as_json(sections: Sequence[SectionResults], superseded: int) -> str:
-    """The rows of the CSV, and how many Traces were left out."""
-    return json.dumps({"superseded": superseded, "results": result_rows(sections)}, indent=2) + "\n"
+def as_json(sections: Sequence[SectionResults], superseded: int, side_by_side: list[dict[str, Any]]) -> str:
+    """The rows of the CSV, several devices side by side, and how many Traces were left out."""
+    record = {"superseded": superseded, "results": result_rows(sections), "side_by_side": side_by_side}
+    return json.dumps(record, indent=2) + "\n"
 
 
 def _flat(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:

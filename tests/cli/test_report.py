@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,61 @@ def test_an_untrusted_reference_and_an_untrusted_copy_give_no_ratios(fib, file):
         assert json.loads(fib(command, path, "--json").out)[0]["workloads"][0]["percent_of_copy"] is None
 
 
+GPU_2 = "NVIDIA H100"
+
+
+def test_two_devices_stand_side_by_side(fib, file):
+    path = file(
+        *(trace("a_v1", batch=batch, latency_ms=0.002 * batch) for batch in (8, 64)),
+        *(trace("a_v1", batch=batch, latency_ms=0.004 * batch, hardware=GPU_2) for batch in (8, 64)),
+        trace("b_v1", latency_ms=None, status="INCORRECT_NUMERICAL"),
+        trace("b_v1", hardware=GPU_2, suspect=["doubt"]),
+        trace("new_v1", sha="bb", timestamp="2026-01-03"),
+        trace("new_v1", hardware=GPU_2),
+        trace("alone_v1"),
+    )
+    outcome = fib("report", path)
+    assert outcome.lines[0] == "rmsnorm_d4096 on 2 devices"
+    table = outcome.lines[2 : outcome.lines.index("", 3)]
+    assert re.split("  +", table[0]) == ["solution", "workload", "NVIDIA H200", "NVIDIA H100", "times as fast"]
+    assert [row.split()[:2] for row in table[1:]] == [
+        ["a_v1", "batch=8"], ["a_v1", "batch=64"], ["b_v1", "batch=8"], ["new_v1", "batch=8"],
+    ]  # fmt: skip
+    assert table[1].split()[2:8] == ["16.0", "us", "(8.7%)", "32.0", "us", "(4.4%)"]
+    assert "0.50x (0.49x to 0.51x)" in table[1]
+    assert table[3].split()[2:] == ["INCORRECT_NUMERICAL", "2.00", "us", "(70%)", "*"]
+    said = " ".join(outcome.out.split())
+    assert "times as fast as on NVIDIA H200, with a 95% interval." in said
+    assert "No ratio for b_v1: a number failed, was interpreted or is SUSPECT." in said
+    assert "No ratio for new_v1: not known to be of the same sources on NVIDIA H200 and NVIDIA H100." in said
+    (found,) = json.loads(fib("report", path, "--json").out)["side_by_side"]
+    assert found["devices"] == ["NVIDIA H200", GPU_2]
+    first, second = found["rows"][0]["devices"]
+    assert (first["times_as_fast"], round(second["times_as_fast"]["value"], 3)) == (None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("others", "why"),
+    [
+        ({"timer": "cpu_clock"}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, cpu_clock)"),
+        ({"timer": None}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, not recorded)"),
+        ({"cold_l2": False}, "the caches of NVIDIA H200 and NVIDIA H100 were not in the same state"),
+    ],
+)
+def test_numbers_of_different_timers_have_no_ratio(fib, file, others, why):
+    newest = trace(timestamp="2026-02-01")
+    outcome = fib("report", file(newest, trace(hardware=GPU_2, **others)))
+    assert outcome.row("fast_v1", "batch=8").split()[2:] == ["2.00", "us", "(70%)", "2.00", "us", "(70%)"]
+    assert "times as fast" not in outcome.lines[2]
+    assert f"No ratio for any Solution: {why}." in " ".join(outcome.out.split())
+
+
+def test_devices_without_a_kernel_in_common_are_not_side_by_side(fib, file):
+    outcome = fib("report", file(trace("a_v1"), trace("b_v1", hardware=GPU_2)))
+    assert outcome.code == 0 and "on 2 devices" not in outcome.out
+    assert json.loads(fib("report", file(trace()), "--json").out)["side_by_side"] == []
+
+
 def test_the_reference_and_the_copy_have_intervals(fib, file):
     outcome = fib("report", file(trace(reference_low_ms=0.057, reference_high_ms=0.063)))
     assert [line.split()[-1] for line in outcome.lines if line.startswith(("Reference", "A copy"))] == ["5.0%", "0.7%"]
@@ -100,7 +156,7 @@ def test_the_reference_and_the_copy_have_intervals(fib, file):
 
 def test_devices_are_not_mixed(fib, file):
     outcome = fib("report", file(trace(), trace(hardware="NVIDIA A100-SXM4-80GB")))
-    assert sum(" on NVIDIA " in line for line in outcome.lines) == 2
+    assert sum(line.startswith("rmsnorm_d4096 on NVIDIA ") for line in outcome.lines) == 2
 
 
 def test_older_traces_are_left_out_and_counted(fib, file):

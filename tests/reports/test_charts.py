@@ -12,7 +12,7 @@ from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.analysis.ulp_histogram import read_ulps
-from fib_rmsnorm.reports.charts import make_charts
+from fib_rmsnorm.reports.charts import make_charts, number_series
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace, upstream_trace
 
@@ -36,7 +36,7 @@ def series(chart, name):
 
 
 def test_the_published_traces_give_every_chart(published):
-    assert set(published) == {"latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
+    assert set(published) == {"copy", "latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
 
 
 def test_latency_stands_beside_the_copy_and_the_peak(published):
@@ -47,6 +47,30 @@ def test_latency_stands_beside_the_copy_and_the_peak(published):
     assert all(point.low <= point.y * 1.01 and point.high >= point.y * 0.99 for point in kernel.points)
     assert copy.points[-1].y < kernel.points[-1].y * 1.05
     assert peak.points[-1].y < copy.points[-1].y
+
+
+def test_the_share_of_the_copy_has_intervals_and_no_share_of_a_suspect_copy(published, tmp_path):
+    kernel = series(published["copy"], "rmsnorm_cuda_vec16_v1")
+    by_batch = {record.axes["batch"]: record for record in load(PUBLISHED) if record.solution == kernel.name}
+    assert {point.x: point.y for point in kernel.points} == {
+        batch: record.percent_of_copy for batch, record in by_batch.items()
+    }
+    assert all(point.low <= point.y * 1.01 and point.high >= point.y * 0.99 for point in kernel.points)
+    assert published["copy"].y_scale == "linear"
+    odd, slow = trace("a"), trace("b", batch=64, latency_ms=2.0, suspect=["doubt"])
+    odd["evaluation"]["performance"]["ceiling"]["copy_suspect"] = ["doubt"]
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(odd, trace("a", batch=64), slow))
+    chart = charts(path)["copy"]
+    points = {each.name: [(point.x, point.suspect) for point in each.points] for each in chart.series[:-1]}
+    assert points == {"a": [(64, False)], "b": [(64, True)]}
+    assert chart.y_scale == "log", "0.07% and 70% are both readable"
+
+
+def test_a_kernel_has_the_same_number_in_every_chart(published):
+    numbers = number_series(published.values())
+    assert sorted(numbers.values()) == list(range(11)), "ten kernels, and the reference among the distances"
+    assert "a copy of the same bytes" not in numbers
 
 
 def test_no_kernel_is_above_the_roof(published):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fib_rmsnorm.analysis.comparing.conditions import Conditions
 from fib_rmsnorm.analysis.comparing.difference import (
     Drift,
     estimate_drift,
@@ -15,7 +16,6 @@ from fib_rmsnorm.analysis.comparing.difference import (
     imbalance,
     share_confidence,
 )
-from fib_rmsnorm.analysis.sections import clock_clusters
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.student_t import Estimate
@@ -73,8 +73,6 @@ class Comparisons:
         ]
 
 
-ASPECTS = ("device", "timer", "clock", "cache")
-"""The conditions that must agree before two numbers can be compared."""
 FAR_SLOWER = 6.0
 """So many times as slow is slower even if a number is SUSPECT, if also 95% of the new calls took longer than 95% of the
 old ones took. Other processes that share a core, the caches or the memory make each call a few times as slow, and an
@@ -94,17 +92,18 @@ def compare(old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Colle
     shared = [key for key in old_runs if key in new_runs]
     if not shared:
         raise InputError("OLD and NEW have no Solution and Workload in common")
-    conditions = _Conditions.of([*old_runs.values(), *new_runs.values()], allow)
-    matches = {key: conditions.match(old_runs[key], new_runs[key]) for key in shared}
+    runs = (run for side in (old_runs, new_runs) for found in side.values() for run in found)
+    conditions = Conditions.of(runs, allow)
+    matches = {key: _match(conditions, old_runs[key], new_runs[key]) for key in shared}
     pairs = [match for match in matches.values() if not isinstance(match, str)]
     refused = {key: match for key, match in matches.items() if isinstance(match, str)}
     if not pairs:
         raise InputError(f"OLD and NEW cannot be compared: {'; '.join(dict.fromkeys(refused.values()))}")
     drift = estimate_drift(side for pair in pairs for side in pair if all(run.is_trusted for run in side))
-    confidence = share_confidence(sum(_is_trusted(*pair) for pair in pairs))
+    confidence = share_confidence(sum(are_trusted(*pair) for pair in pairs))
     lost = sum(any(record.is_native for record in old_runs[key]) for key in refused)
     return Comparisons(
-        tuple(_judge(*pair, drift, confidence) for pair in pairs),
+        tuple(judge(*pair, drift, confidence) for pair in pairs),
         drift,
         confidence,
         len(old_runs.keys() - new_runs.keys()) + lost,
@@ -126,61 +125,37 @@ def _newest_runs(runs: _Runs) -> _Runs:
     return [run for run in runs if run.solution_sha256 == newest.solution_sha256] if newest.passed else [newest]
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """The conditions of runs that must agree, by aspect, in words."""
-
-    read: dict[str, Callable[[TraceRecord], str]]
-
-    @staticmethod
-    def of(groups: Iterable[_Runs], allow: Collection[str]) -> _Conditions:
-        """All but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
-        clusters = clock_clusters(record for runs in groups for record in runs)
-        read = {
-            "device": lambda record: record.hardware,
-            "timer": lambda record: record.timer or "an unrecorded timer",
-            "clock": clusters.text,
-            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
-        }
-        return _Conditions({name: each for name, each in read.items() if name not in allow})
-
-    def match(self, old: _Runs, new: _Runs) -> _Pair | str:
-        """The runs to compare: those under the newest conditions that both sides have; else why there are none."""
-        failed = [record for record in new[-1:] if not record.passed]
-        old, new = ([record for record in runs if record.is_native] for runs in (old, new))
-        if failed and old:
-            return old, failed
-        if not old or not new:
-            where = "either" if not old and not new else "OLD" if new else "NEW"
-            return f"no latency in {where}: the evaluations failed or were interpreted"
-        for latest in reversed(new):
-            if matching := self._equal_to(latest, old):
-                return matching, self._equal_to(latest, new)
-        return self._tell_difference(old[-1], new[-1])
-
-    def _equal_to(self, run: TraceRecord, others: _Runs) -> _Runs:
-        wanted = [read(run) for read in self.read.values()]
-        return [other for other in others if [read(other) for read in self.read.values()] == wanted]
-
-    def _tell_difference(self, old: TraceRecord, new: TraceRecord) -> str:
-        sides = {name: (read(old), read(new)) for name, read in self.read.items()}
-        differing = {name: pair for name, pair in sides.items() if pair[0] != pair[1]}
-        told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
-        return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
+def _match(conditions: Conditions, old: _Runs, new: _Runs) -> _Pair | str:
+    """The runs to compare: those under the newest conditions that both sides have; else why there are none."""
+    failed = [record for record in new[-1:] if not record.passed]
+    old, new = ([record for record in runs if record.is_native] for runs in (old, new))
+    if failed and old:
+        return old, failed
+    if not old or not new:
+        where = "either" if not old and not new else "OLD" if new else "NEW"
+        return f"no latency in {where}: the evaluations failed or were interpreted"
+    for latest in reversed(new):
+        if matching := conditions.equal_to(latest, old):
+            return matching, conditions.equal_to(latest, new)
+    differing = conditions.find_differing(old[-1], new[-1])
+    told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
+    return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
 
 
-def _is_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:
+def are_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:
+    """Whether every number is one to decide by."""
     return all(run.is_trusted for run in (*old, *new))
 
 
-def _judge(
+def judge(
     old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float
 ) -> SolutionComparison:
+    """Compare runs of a Workload under the same conditions. A SUSPECT number decides nothing below FAR_SLOWER."""
     if not new[-1].passed:
         return SolutionComparison(tuple(old), tuple(new), None, "now fails")
     ratio = find_difference(old, new, drift, confidence)
     verdict: Verdict = "no different"
-    if not _is_trusted(old, new):
+    if not are_trusted(old, new):
         verdict = "slower" if ratio.low > FAR_SLOWER and _takes_longer_in_every_call(old, new) else "suspect"
     elif ratio.low > 1:
         verdict = "slower"

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.ulp_histogram import UlpHistogram
-from fib_rmsnorm.reports.charts.chart import Chart, Point, Series
+from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, number_series
 from fib_rmsnorm.reports.charts.distributions import spread_chart, ulp_chart
 from fib_rmsnorm.reports.charts.models import roofline_chart, scaling_chart
-from fib_rmsnorm.reports.charts.speed import bandwidth_chart, latency_chart
+from fib_rmsnorm.reports.charts.speed import bandwidth_chart, copy_chart, latency_chart
 
-__all__ = ["Chart", "Point", "Series", "make_charts"]
+__all__ = ["Chart", "Point", "Series", "make_charts", "number_series"]
 
 
 def make_charts(findings: SectionFindings, ulps: Sequence[UlpHistogram]) -> list[Chart]:
     """All charts of a section that have something to show."""
     charts = [
+        copy_chart(findings),
         latency_chart(findings),
         bandwidth_chart(findings),
         scaling_chart(findings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,8 @@ class Point:
     high: float | None = None
     note: str = ""
     """What it is, in words: `batch=8`."""
+    suspect: bool = False
+    """Drawn hollow."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Chart:
     y_scale: Scale = "log"
     categories: tuple[str, ...] = ()
     note: str = ""
+
+
+def number_series(charts: Iterable[Chart]) -> dict[str, int]:
+    """A number for each name, by which a kernel looks the same in every chart; limits have none."""
+    names = {each.name for chart in charts for each in chart.series if each.kind != "limit"}
+    return {name: number for number, name in enumerate(sorted(names))}
 
 
 def limits(*lines: tuple[str, list[tuple[float, float]]]) -> list[Series]:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import EnvironmentMissingError
-from fib_rmsnorm.reports.charts import Chart, Series
+from fib_rmsnorm.reports.charts import Chart, Point, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind readers too; with markers, in grey as well.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#666666")
-_MARKERS = "osD^vPX*"
-_DASHES = ((4, 2), (1, 1.5), (6, 2, 1, 2), (8, 3))
+# The first eight are from Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind readers too. With
+# markers and dashes, kernels are told apart in grey as well.
+_COLOURS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#666666"),
+    *("#6a3d9a", "#8a9a00", "#b00020"),
+)
+_MARKERS = "osD^vPX*<>h"
+_DASHES = ("-", (0, (7, 1.5)), (0, (2.5, 1.5)), (0, (7, 1.5, 1.5, 1.5)))
+_LIMIT_DASHES = ((4, 2), (1, 1.5), (6, 2, 1, 2), (8, 3))
 
 
-def draw(charts: Iterable[Chart], folder: Path, prefix: str) -> Iterator[Path]:
+def draw(charts: Iterable[Chart], folder: Path, prefix: str, numbers: Mapping[str, int]) -> Iterator[Path]:
     """Write each chart as `<prefix>-<chart>.png` and `.svg`; yield the paths as they are written.
 
-    Raises EnvironmentMissingError without matplotlib.
+    The number of a series decides how it looks. Raises EnvironmentMissingError without matplotlib.
     """
     try:
         import matplotlib as mpl
@@ -33,8 +38,8 @@ def draw(charts: Iterable[Chart], folder: Path, prefix: str) -> Iterator[Path]:
     # Text stays text, and the same charts give the same file.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "fib-rmsnorm", "font.size": 9}):
         for chart in charts:
-            figure = Figure(figsize=(8, 5), layout="constrained")
-            _draw(chart, figure.add_subplot())
+            figure = Figure(figsize=(9, 5), layout="constrained")
+            _draw(chart, figure.add_subplot(), numbers)
             for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
                 path = folder / f"{prefix}-{chart.name}{suffix}"
                 figure.savefig(path, dpi=150, metadata=metadata)
@@ -46,15 +51,21 @@ def file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()
 
 
-def _draw(chart: Chart, axes: Axes) -> None:
+def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
     shown = [each for each in chart.series if each.kind != "limit"]
     limits = [each for each in chart.series if each.kind == "limit"]
     for index, each in enumerate(shown):
-        style = {"color": COLOURS[index % len(COLOURS)], "label": each.name}
-        _DRAW[each.kind](axes, each, index, len(shown), style)
+        number = numbers[each.name]
+        style = {"color": _COLOURS[number % len(_COLOURS)], "label": each.name}
+        if each.kind == "line":
+            _draw_line(axes, each, number, style)
+        else:
+            _DRAW_RANGED[each.kind](axes, each, index, len(shown), style)
     for index, each in enumerate(limits):
         xs, ys = [point.x for point in each.points], [point.y for point in each.points]
-        axes.plot(xs, ys, color="#333333", linewidth=1, dashes=_DASHES[index % len(_DASHES)], label=each.name)
+        axes.plot(
+            xs, ys, color="#333333", linewidth=1, dashes=_LIMIT_DASHES[index % len(_LIMIT_DASHES)], label=each.name
+        )
     axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     axes.set_yscale(chart.y_scale)
     if chart.y_scale == "log":
@@ -66,7 +77,17 @@ def _draw(chart: Chart, axes: Axes) -> None:
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.legend(fontsize=7, framealpha=0.9)
+    _add_legend(chart, axes)
+
+
+def _add_legend(chart: Chart, axes: Axes) -> None:
+    """Beside the chart, in the order in which lines end at its right edge, or in which bars stand."""
+    names = [each.name for each in chart.series]
+    if not any(each.kind in _DRAW_RANGED for each in chart.series):
+        names = [each.name for each in sorted(chart.series, key=lambda each: -each.points[-1].y)]
+    found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    handles = [found[name] for name in names]
+    axes.legend(handles, names, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.5)
 
 
 def short_number(value: float) -> str:
@@ -77,9 +98,12 @@ def short_number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}" if value < 1e5 else f"{value / 1e3:.3g}k"
 
 
-def _draw_line(axes: Axes, series: Series, index: int, _: int, style: dict[str, Any]) -> None:
-    xs, ys = [point.x for point in series.points], [point.y for point in series.points]
-    axes.plot(xs, ys, marker=_MARKERS[index % len(_MARKERS)], markersize=4, linewidth=1.3, **style)
+def _draw_line(axes: Axes, series: Series, number: int, style: dict[str, Any]) -> None:
+    xs, ys = _coordinates(series.points)
+    marker, dashes = _MARKERS[number % len(_MARKERS)], _DASHES[number % len(_DASHES)]
+    axes.plot(xs, ys, marker=marker, markersize=4, linewidth=1.3, linestyle=dashes, **style)
+    hollow = _coordinates([point for point in series.points if point.suspect])
+    axes.plot(*hollow, linestyle="", marker=marker, markersize=4, color=style["color"], markerfacecolor="white")
     ranges = [point for point in series.points if point.low and point.high]
     axes.vlines(
         [point.x for point in ranges],
@@ -102,4 +126,9 @@ def _draw_spread(axes: Axes, series: Series, index: int, total: int, style: dict
     axes.plot(xs, [point.y for point in series.points], linestyle="", marker="_", color="#111111", markersize=5)
 
 
-_DRAW = {"line": _draw_line, "bars": _draw_bars, "spread": _draw_spread}
+def _coordinates(points: Iterable[Point]) -> tuple[list[float], list[float]]:
+    listed = list(points)
+    return [point.x for point in listed], [point.y for point in listed]
+
+
+_DRAW_RANGED = {"bars": _draw_bars, "spread": _draw_spread}

@@ -1,4 +1,4 @@
-"""Latency and bandwidth along the Workloads, beside what bounds them."""
+"""Share of the copy, latency and bandwidth along the Workloads, beside what bounds them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,47 @@ from fib_rmsnorm.analysis.results import WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, find_axis
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
+
+_WIDE = 20
+"""Shares that differ by more than this factor need a logarithmic axis."""
+
+
+def copy_chart(findings: SectionFindings) -> Chart | None:
+    """The copy's time as a share of the kernel's, in percent."""
+    axis = find_axis(findings)
+    if axis is None:
+        return None
+    series = []
+    for label, members in by_solution(findings, axis).items():
+        points = tuple(_copy_point(x, note, each.record) for x, note, each in members if each.record.percent_of_copy)
+        if points:
+            series.append(Series(label, points))
+    if not series:
+        return None
+    xs, shares = zip(*((point.x, point.y) for each in series for point in each.points), strict=True)
+    series += limits(("a copy of the same bytes", [(x, 100.0) for x in sorted({min(xs), max(xs)})]))
+    return Chart(
+        "copy",
+        f"% of copy by {axis.label}",
+        axis.label,
+        "% of copy",
+        tuple(series),
+        y_scale="log" if max(shares) > _WIDE * min(shares) else "linear",
+        note="The time of the fastest copy of the same bytes, divided by the kernel's. A hollow mark is SUSPECT.",
+    )
+
+
+def _copy_point(x: float, note: str, record: TraceRecord) -> Point:
+    share, latency_ms = record.percent_of_copy or 0.0, record.latency_ms or 0.0
+    low_ms, high_ms = record.interval_ms or (None, None)
+    return Point(
+        x,
+        share,
+        share * latency_ms / high_ms if high_ms else None,
+        share * latency_ms / low_ms if low_ms else None,
+        note,
+        bool(record.suspect),
+    )
 
 
 def latency_chart(findings: SectionFindings) -> Chart | None:
@@ -51,7 +92,11 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
         return None
     series = []
     for label, members in by_solution(findings, axis).items():
-        points = tuple(Point(x, r.bandwidth_gb_per_s, note=note) for x, note, r in members if r.bandwidth_gb_per_s)
+        points = tuple(
+            Point(x, r.bandwidth_gb_per_s, note=note, suspect=bool(r.record.suspect))
+            for x, note, r in members
+            if r.bandwidth_gb_per_s
+        )
         if points:
             series.append(Series(label, points))
     if not series:
@@ -74,7 +119,7 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
 
 def _latency_point(x: float, note: str, record: TraceRecord) -> Point:
     low_ms, high_ms = record.interval_ms or (None, None)
-    return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note)
+    return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note, bool(record.suspect))
 
 
 def _us(latency_ms: float | None) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
-from fib_rmsnorm.reports.ranking import describe_left_out
+from fib_rmsnorm.reports.ranking import describe_left_out, describe_undecided
 from fib_rmsnorm.reports.text.document import Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
@@ -117,7 +117,9 @@ def describe_peak(section: SectionFindings) -> Iterator[Part]:
     roofline = section.roofline
     columns = ("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
     yield Grid(columns, [_peak_row(each) for each in roofline.workloads])
-    yield from describe_left_out([each.contest for each in roofline.workloads])
+    contests = [each.contest for each in roofline.workloads]
+    yield from describe_undecided(contests)
+    yield from describe_left_out(contests)
     last = roofline.workloads[-1].best
     if last is not None and last.percent_of_peak:
         copy = f" and {format_percent(last.record.percent_of_copy)} of a copy" if last.record.percent_of_copy else ""

@@ -1,19 +1,25 @@
-"""A report as one HTML file that needs no network: charts, tables, what to trust, and the kernels' sources."""
+"""A report as one HTML file that needs no network: who wins, charts, tables, what to trust, and the sources."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib.resources import files
 
 from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.ranking import Ranking, rank
+from fib_rmsnorm.analysis.side_by_side import find_side_by_side
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-from fib_rmsnorm.reports.charts import Chart
+from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.page.page_results import ResultTable, make_table
 from fib_rmsnorm.reports.page.page_sources import highlighting_css, show_solution
+from fib_rmsnorm.reports.ranking import describe_left_out, describe_undecided, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import section_title
-from fib_rmsnorm.reports.text.document import Part
+from fib_rmsnorm.reports.side_by_side import side_by_side_grid, side_by_side_notes, side_by_side_title
+from fib_rmsnorm.reports.text.document import Doubt, Part
+from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count
 
 
@@ -28,6 +34,31 @@ class PageSection:
     def title(self) -> str:
         """What was measured, and how."""
         return section_title(self.findings.results)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """Who wins where."""
+        return rank(self.findings.results)
+
+    @property
+    def answer(self) -> str:
+        """Who wins most, and how far the winners are from the copy."""
+        return summarize_ranking(self.ranking)
+
+    @property
+    def winners(self) -> Grid:
+        """The winner of each Workload."""
+        return winners_grid(self.ranking)
+
+    @property
+    def undecided(self) -> list[Doubt]:
+        """Why nobody wins, for each Workload without a winner."""
+        return list(describe_undecided(self.ranking.contests))
+
+    @property
+    def left_out(self) -> list[Doubt]:
+        """Who cannot win, and why."""
+        return list(describe_left_out(self.ranking.contests))
 
     @property
     def table(self) -> ResultTable:
@@ -52,8 +83,15 @@ def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFact
         script=_read_asset("page.js"),
         summary=_summary(sections, superseded),
         sections=sections,
+        devices=[
+            (side_by_side_title(each), side_by_side_grid(each), list(side_by_side_notes(each)))
+            for each in find_side_by_side(each.findings.results for each in sections)
+        ],
         solutions=[show_solution(solutions[name]) for name in sorted(shown) if name in solutions],
-        charts=[[asdict(chart) for chart in each.charts] for each in sections],
+        charts={
+            "numbers": number_series(chart for each in sections for chart in each.charts),
+            "sections": [[asdict(chart) for chart in each.charts] for each in sections],
+        },
     )
 
 

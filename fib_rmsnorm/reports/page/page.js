@@ -2,9 +2,19 @@
 // Draws the charts from the JSON in the page, sorts and filters its tables. No library, no network.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HEIGHT = 380, LEFT = 62, RIGHT = 14, TOP = 10, BOTTOM = 42;
-const DASHES = ["6 4", "2 3", "8 3 2 3", "12 4"];
-const COLOURS = 8;
+const HEIGHT = 380, LEFT = 58, RIGHT = 34, TOP = 10, BOTTOM = 42, LINE = 13;
+const LIMIT_DASHES = ["6 4", "2 3", "8 3 2 3", "12 4"];
+// A kernel has the same colour, marker, dashes and letter in every chart. The dashes recur in another rhythm than the
+// colours, so no two of 44 kernels look alike.
+const COLOURS = 11;
+const DASHES = ["", "9 2", "3 2", "9 2 2 2"];
+const MARKERS = [
+  "M4 0A4 4 0 1 1 -4 0A4 4 0 1 1 4 0Z", "M-3.6 -3.6H3.6V3.6H-3.6Z", "M0 -5L4 0L0 5L-4 0Z", "M0 -4.5L4.5 3.5H-4.5Z",
+  "M0 4.5L4.5 -3.5H-4.5Z", "M-1.6 -4.8H1.6V-1.6H4.8V1.6H1.6V4.8H-1.6V1.6H-4.8V-1.6H-1.6Z",
+  "M-4.5 -2.3L-2.3 -4.5L0 -2.3L2.3 -4.5L4.5 -2.3L2.3 0L4.5 2.3L2.3 4.5L0 2.3L-2.3 4.5L-4.5 2.3L-2.3 0Z",
+  "M0 -5.5L1.6 -1.8L5.3 -1.7L2.5 .8L3.4 4.5L0 2.5L-3.4 4.5L-2.5 .8L-5.3 -1.7L-1.6 -1.8Z", "M-4.5 0L3.5 -4.5V4.5Z",
+  "M4.5 0L-3.5 -4.5V4.5Z", "M-2.5 -4.3H2.5L5 0L2.5 4.3H-2.5L-5 0Z"
+];
 
 function make(name, attributes, parent) {
   const node = document.createElementNS(SVG, name);
@@ -17,6 +27,7 @@ function short(value) {
   if (value === 0) return "0";
   for (const [scale, unit] of [[1e9, "G"], [1e6, "M"]])
     if (Math.abs(value) >= scale) return +(value / scale).toPrecision(3) + unit;
+  if (Math.abs(value) < 1e-3) return value.toExponential().replace(/(\.\d\d)\d+/, "$1");
   if (Math.abs(value) >= 1e5) return +(value / 1e3).toPrecision(3) + "k";
   return String(+value.toPrecision(value >= 1000 ? 5 : 3));
 }
@@ -32,8 +43,11 @@ function makeScale(values, kind, from, to, base) {
     first -= room;
     last += room;
     const step = Math.max(1, Math.ceil((last - first) / 8));
-    for (let power = Math.ceil(first / step) * step; power <= last; power += step) ticks.push(base ** power);
-    return { place: (value) => from + (log(value) - first) / (last - first) * (to - from), ticks };
+    const between = base === 10 && last - first < 5 ? [1, 2, 5] : [1];
+    for (let power = Math.floor(first / step) * step; power <= last; power += step)
+      ticks.push(...between.map((factor) => factor * base ** power));
+    const isIn = (tick) => first <= log(tick) && log(tick) <= last;
+    return { place: (value) => from + (log(value) - first) / (last - first) * (to - from), ticks: ticks.filter(isIn) };
   }
   const room = Math.max(0.06 * (high - low), 1e-9);
   low -= room;
@@ -44,32 +58,35 @@ function makeScale(values, kind, from, to, base) {
   return { place: (value) => from + (value - low) / (high - low) * (to - from), ticks };
 }
 
-function marker(index, x, y, colour, parent) {
-  const r = 3.6, shapes = [
-    () => make("circle", { cx: x, cy: y, r }, parent),
-    () => make("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r }, parent),
-    () => make("path", { d: `M${x} ${y - 5}L${x + 4} ${y}L${x} ${y + 5}L${x - 4} ${y}Z` }, parent),
-    () => make("path", { d: `M${x} ${y - 4.5}L${x + 4.5} ${y + 3.5}L${x - 4.5} ${y + 3.5}Z` }, parent),
-    () => make("path", { d: `M${x} ${y + 4.5}L${x + 4.5} ${y - 3.5}L${x - 4.5} ${y - 3.5}Z` }, parent),
-  ];
-  shapes[index % shapes.length]().setAttribute("fill", colour);
+function marker(style, x, y, parent, isHollow) {
+  const shape = make("path", { d: style.marker, transform: `translate(${x} ${y})`, stroke: style.colour }, parent);
+  shape.setAttribute("fill", isHollow ? "var(--card)" : style.colour);
+  shape.setAttribute("stroke-width", isHollow ? 1.4 : 0.5);
+}
+
+// A, B, ... Z, AA, AB: the letter of a kernel in charts and legends.
+function letter(number) {
+  const last = String.fromCharCode(65 + number % 26);
+  return number < 26 ? last : letter(Math.floor(number / 26) - 1) + last;
 }
 
 class Chart {
-  constructor(figure, chart) {
+  constructor(figure, chart, numbers) {
     this.figure = figure;
     this.chart = chart;
     this.hidden = new Set();
     this.styles = new Map();
-    let shown = 0, limits = 0;
+    let limits = 0;
     for (const series of chart.series) {
       const isLimit = series.kind === "limit";
-      const index = isLimit ? limits++ : shown++;
+      const number = isLimit ? limits++ : numbers[series.name];
+      const dashes = isLimit ? LIMIT_DASHES : DASHES;
       this.styles.set(series, {
-        index,
         isLimit,
-        colour: isLimit ? "var(--text)" : `var(--s${index % COLOURS})`,
-        dash: isLimit ? DASHES[index % DASHES.length] : "",
+        colour: isLimit ? "var(--text)" : `var(--s${number % COLOURS})`,
+        dash: dashes[number % dashes.length],
+        marker: MARKERS[number % MARKERS.length],
+        letter: isLimit ? "" : letter(number),
       });
     }
     this.svg = make("svg", { role: "img" });
@@ -103,14 +120,15 @@ class Chart {
       const button = Object.assign(document.createElement("button"), { type: "button", title: "show or hide" });
       const key = make("svg", { viewBox: "0 0 22 12" });
       if (series.kind === "bars" || series.kind === "spread")
-        make("rect", { x: 5, y: 1, width: 12, height: 10, fill: style.colour }, key);
+        make("rect", { x: 3, y: 0, width: 16, height: 12, fill: style.colour, opacity: 0.45 }, key);
       else {
         make(
           "line",
           { x1: 0, x2: 22, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 1.6, "stroke-dasharray": style.dash },
           key);
-        if (!style.isLimit) marker(style.index, 11, 6, style.colour, key);
       }
+      if (!style.isLimit) marker(style, 11, 6, key);
+      if (style.letter) button.append(Object.assign(document.createElement("b"), { textContent: style.letter }));
       button.append(key, series.name);
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
@@ -154,12 +172,37 @@ class Chart {
       else
         this.drawLine(each, style);
     }
+    this.drawLetters(series);
+  }
+
+  // Each line's letter stands right of its end, moved up or down where others stand, with a thin line to it.
+  drawLetters(series) {
+    const ends = series.filter((each) => each.kind === "line").map((each) => {
+      const point = each.points.at(-1), at = this.y.place(point.y);
+      return { style: this.styles.get(each), x: this.x.place(point.x), at, y: at };
+    });
+    ends.sort((one, other) => one.at - other.at);
+    const lowest = HEIGHT - BOTTOM, room = Math.min(LINE, (lowest - TOP) / ends.length);
+    ends.forEach((end, index) => {
+      end.y = Math.max(end.at, index ? ends[index - 1].y + room : TOP + 4);
+    });
+    for (let index = ends.length - 1, most = lowest; index >= 0; index--, most = ends[index + 1].y - room)
+      ends[index].y = Math.min(ends[index].y, most);
+    const x = this.width - RIGHT + 16;
+    for (const { style, x: from, at, y } of ends) {
+      make("line", { class: "leader", x1: from, y1: at, x2: x - 3, y2: y, stroke: style.colour }, this.svg);
+      const text = make("text", { x, y: y + 4, class: "letter", style: `fill: ${style.colour}` }, this.svg);
+      text.textContent = style.letter;
+    }
   }
 
   drawAxes() {
     const { chart, svg, x, y } = this;
+    let above = Infinity;
     for (const tick of y.ticks) {
       const at = y.place(tick);
+      if (above - at < LINE) continue;
+      above = at;
       make("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: at, y2: at }, svg);
       make("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, svg).textContent = short(tick);
     }
@@ -201,7 +244,7 @@ class Chart {
             "stroke-width": 1.8
           },
           this.svg);
-      if (!style.isLimit) marker(style.index, x, y, style.colour, this.svg);
+      if (!style.isLimit) marker(style, x, y, this.svg, point.suspect);
       this.spots.push({ x, y, series, point });
     });
   }
@@ -223,6 +266,10 @@ class Chart {
           "line",
           { x1: x - 0.5 * width, x2: x + 0.5 * width, y1: y, y2: y, stroke: "var(--text)", "stroke-width": 1.2 },
           this.svg);
+      }
+      if (width >= 9) {
+        const text = make("text", { x, y: top - 4, class: "letter", "text-anchor": "middle" }, this.svg);
+        text.textContent = style.letter;
       }
       this.spots.push({ x, y: isBar ? top : (top + bottom) / 2, series, point });
     }
@@ -288,4 +335,4 @@ for (const input of document.querySelectorAll(".filter")) {
 
 const charts = JSON.parse(document.getElementById("charts").textContent);
 for (const figure of document.querySelectorAll(".chart"))
-  new Chart(figure, charts[figure.dataset.section][figure.dataset.chart]);
+  new Chart(figure, charts.sections[figure.dataset.section][figure.dataset.chart], charts.numbers);

@@ -98,8 +98,6 @@ def trust_line(record: TraceRecord) -> str:
     cache = {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2]
     told = [
         *(f"SUSPECT: {reason}" for reason in record.suspect),
-        *(f"reference untrusted: {reason}" for reason in record.reference_suspect),
-        *(f"copy untrusted: {reason}" for reason in record.copy_suspect),
         "interpreted: no measure of the kernel" if record.interpreted else "",
         record.timer or "timer not recorded",
         f"{calls}{trials}",
@@ -109,6 +107,8 @@ def trust_line(record: TraceRecord) -> str:
         else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         cache,
+        *(f"reference untrusted: {reason}" for reason in record.reference_suspect),
+        *(f"copy untrusted: {reason}" for reason in record.copy_suspect),
         record.timestamp[:16].replace("T", " "),
         record.place,
     ]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ const filter = document.querySelector(".filter");
 filter.value = "cuda batch=512"; filter.dispatchEvent(new Event("input"));
 said.filtered = read("solution");
 filter.value = ""; filter.dispatchEvent(new Event("input"));
-const chart = document.querySelector(".chart"), lines = () => chart.querySelectorAll("svg[role=img] polyline").length;
+const figures = [...document.querySelectorAll(".chart")], chart = figures[1];
+const lines = () => chart.querySelectorAll("svg[role=img] polyline").length;
 said.lines = lines();
 chart.querySelector(".legend button").click();
 said.linesWithoutOne = lines();
@@ -50,9 +52,32 @@ for (let y = 10; y < box.height && !said.tip; y += 15) {
   chart.querySelector("svg[role=img]").dispatchEvent(new PointerEvent("pointermove", { ...at, clientY: box.top + y }));
   said.tip = chart.querySelector(".tip").hidden ? "" : chart.querySelector(".tip").textContent;
 }
+const edge = Math.max(...visible().map((body) => body.rows[0].cells[column("latency")].getBoundingClientRect().right));
+said.latencyIsOnScreen = edge <= window.innerWidth;
+said.winnersAreOnScreen = document.querySelector("#answer table").getBoundingClientRect().right <= window.innerWidth;
+const keys = (figure) => [...figure.querySelectorAll(".legend button")];
+const look = (key) => {
+  const [line, mark] = [key.querySelector("line"), key.querySelector("path")];
+  const drawn = line ? [line.getAttribute("stroke-dasharray"), getComputedStyle(line).stroke] : [];
+  return [...drawn, mark && getComputedStyle(mark).fill, mark?.getAttribute("d")].join(" ");
+};
+said.looks = figures.map((figure) => keys(figure).map(look));
+const lettered = (figure) => keys(figure).filter((key) => key.querySelector("b"));
+const identity = (key) => key.textContent + key.querySelector("path").outerHTML;
+said.kernels = figures.map((figure) => lettered(figure).map(identity));
+const letters = [...figures[2].querySelectorAll("text.letter")];
+said.letters = letters.map((text) => text.textContent).sort();
+said.letterPlaces = letters.map((text) => +text.getAttribute("y")).sort((one, other) => one - other);
 said.overflows = document.documentElement.scrollWidth > window.innerWidth;
 said.background = getComputedStyle(document.body).backgroundColor;
 document.body.append(Object.assign(document.createElement("pre"), { id: "said", textContent: JSON.stringify(said) }));
+</script>
+"""
+
+FRAME = """
+<iframe src="trial.html" style="width: {width}px; height: 900px; border: 0"></iframe>
+<script>
+onload = () => document.body.append(document.adoptNode(frames[0].document.getElementById("said")));
 </script>
 """
 
@@ -71,10 +96,12 @@ def try_in_browser(page: Path, width: int, *, dark: bool) -> dict:
     watched = text.replace("<head>", "<head><script>window.failures = []; onerror = (e) => failures.push(e)</script>")
     trial = page.with_name("trial.html")
     trial.write_text(watched.replace("</body>", f"{TRIAL}</body>"))
+    frame = page.with_name("frame.html")  # as narrow as it is asked to be: a window is not
+    frame.write_text(FRAME.format(width=width))
     command = [
         *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"),
-        *(f"--window-size={width},900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"),
-        *("--virtual-time-budget=3000", "--dump-dom", trial.as_uri()),
+        *("--window-size=1500,900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"),
+        *("--allow-file-access-from-files", "--virtual-time-budget=3000", "--dump-dom", frame.as_uri()),
     ]
     result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=90)
     found = re.search(r'<pre id="said">(.*?)</pre>', result.stdout)
@@ -83,19 +110,62 @@ def try_in_browser(page: Path, width: int, *, dark: bool) -> dict:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (500, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (420, True)])
 def test_in_a_browser(page, width, dark):
     said = try_in_browser(page, width, dark=dark)
     assert said["errors"] == []
-    assert said["charts"] == 6 and said["drawn"]
+    assert said["charts"] == 7 and said["drawn"]
     latencies = sorted(record.latency_ms for record in load(PUBLISHED))
     assert (said["ascending"], said["descending"]) == (format_latency(latencies[0]), format_latency(latencies[-1]))
     assert said["unknownLast"] == ""
     assert said["filtered"] == ["rmsnorm_cuda_vec16_v1"]
     assert said["linesWithoutOne"] == said["lines"] - 1
     assert "batch=1" in said["tip"] and "median latency (us)" in said["tip"]
-    assert not said["overflows"]
+    assert not said["overflows"] and said["latencyIsOnScreen"] and said["winnersAreOnScreen"]
     assert said["background"] == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+    for looks in said["looks"]:
+        assert len(set(looks)) == len(looks) >= 10, "two kernels look alike"
+    (alike,) = {tuple(kernels[:10]) for kernels in said["kernels"]}
+    assert alike[0].startswith("Armsnorm_cuda_vec16_v1"), "a kernel looks the same in every chart"
+    assert said["letters"] == list("ABCDEFGHIJ"), "each line has its letter at its end"
+    assert all(below - above > 9 for above, below in pairwise(said["letterPlaces"])), "no letter covers another"
+
+
+def test_it_opens_with_who_wins_where_and_how_far_from_the_copy(fib, tmp_path):
+    path, target = tmp_path / "t.jsonl", tmp_path / "r.html"
+    path.write_text(
+        lines(
+            *(trace("slow", batch=batch, latency_ms=0.004) for batch in (8, 64, 512)),
+            trace("fast", batch=8),
+            trace("as_fast", batch=8, latency_ms=0.00201),
+            trace("fast", batch=64, latency_ms=0.0015),
+            trace("fast", batch=512, latency_ms=0.001, suspect=["the clock moved"]),
+        )
+    )
+    assert fib("report", path, "--output", target).code == 0
+    text = unescape(target.read_text()).replace("<wbr>", "")
+    assert text.index('id="answer"') < text.index('id="contents"') < text.index('class="filter"')
+    answer = text[text.index('id="answer"') : text.index('id="contents"')]
+    said = " ".join(re.sub(r"<[^>]*>", " ", answer).split())
+    assert (
+        "Most wins and ties: fast, on 2 of 3 Workloads."
+        " The winners reach 70% (batch=8) to 93% (batch=64) of the copy's speed. Nobody wins on 1." in said
+    )
+    assert "batch=8 fast 2.00 us 70% as_fast batch=64 fast 1.50 us 93% batch=512 none" in said
+    assert "batch=512: no winner: fast is faster by its SUSPECT number" in said
+    assert "fast at batch=512 (SUSPECT: the clock moved)" in said
+    assert '"name":"copy"' in text and "% of copy by batch" in answer, "its chart stands beside it"
+
+
+def test_two_devices_stand_side_by_side_in_the_answer(fib, tmp_path):
+    path, target = tmp_path / "t.jsonl", tmp_path / "r.html"
+    path.write_text(lines(trace("a_v1"), trace("a_v1", hardware="NVIDIA H100", latency_ms=0.004)))
+    assert fib("report", path, "--output", target).code == 0
+    text = unescape(target.read_text()).replace("<wbr>", "")
+    answer = text[text.index('id="answer"') : text.index('id="contents"')]
+    said = " ".join(re.sub(r"<[^>]*>", " ", answer).split())
+    assert "rmsnorm_d4096 on 2 devices solution workload NVIDIA H200 NVIDIA H100 times as fast" in said
+    assert "a_v1 batch=8 2.00 us (70%) 4.00 us (35%) 0.50x (0." in said
 
 
 def test_the_page_needs_no_network(page):
@@ -134,9 +204,9 @@ def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
     pytest.importorskip("matplotlib")
     for folder in ("one", "two"):
         outcome = fib("report", PUBLISHED, "--plots", tmp_path / folder, "--format", "csv")
-        assert outcome.code == 0 and "Wrote 12 charts" in outcome.err
+        assert outcome.code == 0 and "Wrote 14 charts" in outcome.err
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names[0] == "rmsnorm-d4096-on-nvidia-h200-cupti-1980-mhz-cold-l2-bandwidth.png" and len(names) == 12
+    assert names[0] == "rmsnorm-d4096-on-nvidia-h200-cupti-1980-mhz-cold-l2-bandwidth.png" and len(names) == 14
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 

@@ -1,0 +1,45 @@
+"""The conditions that must agree before two numbers can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from fib_rmsnorm.analysis.sections import clock_clusters
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+
+ASPECTS = ("device", "timer", "clock", "cache")
+"""What must agree, unless it is allowed to differ."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of runs that must agree, by aspect, in words."""
+
+    read: dict[str, Callable[[TraceRecord], str]]
+
+    @staticmethod
+    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> Conditions:
+        """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
+        clusters = clock_clusters(runs)
+        read = {
+            "device": lambda record: record.hardware,
+            "timer": lambda record: record.timer or "an unrecorded timer",
+            "clock": clusters.text,
+            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
+        }
+        return Conditions({name: each for name, each in read.items() if name not in allow})
+
+    def key(self, run: TraceRecord) -> tuple[str, ...]:
+        """The values of all aspects: runs with the same key can be compared."""
+        return tuple(read(run) for read in self.read.values())
+
+    def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
+        """Those of `others` that were measured under the conditions of `run`."""
+        wanted = self.key(run)
+        return [other for other in others if self.key(other) == wanted]
+
+    def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
+        """Each aspect in which they differ, with both values."""
+        sides = {name: (read(old), read(new)) for name, read in self.read.items()}
+        return {name: pair for name, pair in sides.items() if pair[0] != pair[1]}

@@ -1,0 +1,195 @@
+"""A Solution's runs in the order of time, and which of them changed its latency.
+
+Each run is compared with the newest earlier one that is trusted and was measured under the same conditions: the change
+is one that `compare` would call faster or slower. Numbers that are SUSPECT decide nothing, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
+from fib_rmsnorm.analysis.comparing.conditions import Conditions
+from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
+from fib_rmsnorm.analysis.results import title_workloads
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+
+_ENOUGH_FOR_OVERALL = 3
+"""With fewer runs, the last against the first says what a change says."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A Trace, and how it differs from the one before."""
+
+    record: TraceRecord
+    conditions: tuple[str, ...]
+    """Device, timer, clock and cache: only runs under the same can be compared."""
+    is_new_content: bool
+    """Whether the run before had other sources."""
+    change: SolutionComparison | None
+    """The comparison with an earlier run; None without one to compare with."""
+    verdict: str
+    """`faster`, `slower`, `no different`, `now fails`, `fails`, `passes again`, `suspect`, `interpreted`, `first`, or
+    the conditions that changed."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether something certainly changed."""
+        return self.verdict.startswith(("faster", "slower", "now fails", "passes again"))
+
+
+@dataclass(frozen=True)
+class WorkloadHistory:
+    """The runs on a Workload, the oldest first."""
+
+    title: str
+    runs: tuple[Run, ...]
+    overall: SolutionComparison | None
+    """The last trusted run against the first under the same conditions, which shows small steps that add up."""
+
+
+@dataclass(frozen=True)
+class SolutionHistory:
+    """A Solution on a device."""
+
+    definition: str
+    solution: str
+    hardware: str
+    workloads: tuple[WorkloadHistory, ...]
+
+    @property
+    def changes(self) -> list[tuple[WorkloadHistory, Run]]:
+        """The runs that changed something, and their Workloads."""
+        return [(each, run) for each in self.workloads for run in each.runs if run.is_change]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """All that were asked for."""
+
+    histories: tuple[SolutionHistory, ...]
+    drift: Drift
+    confidence: float
+    """The confidence of each interval; together they have 95%."""
+
+
+_Runs = list[TraceRecord]
+_Home = tuple[str, str, str]
+"""Definition, Solution and hardware."""
+
+
+_Compare = Callable[[TraceRecord, TraceRecord], SolutionComparison]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The runs on a Workload, with what each is compared with."""
+
+    runs: _Runs
+    befores: list[TraceRecord | None]
+    """The newest earlier run that is trusted and of the same conditions; for a failure, any that passed."""
+    ends: tuple[TraceRecord, TraceRecord] | None
+
+    @property
+    def pairs(self) -> list[tuple[TraceRecord, TraceRecord]]:
+        """All that are compared."""
+        found = [(before, run) for before, run in zip(self.befores, self.runs, strict=True) if before and run.passed]
+        return [*found, *([self.ends] if self.ends else [])]
+
+
+def find_histories(records: Iterable[TraceRecord]) -> Histories:
+    """Put runs in the order of time and compare each with the one before. A Trace in two files is one run."""
+    runs = sorted({_identify(record): record for record in records}.values(), key=lambda record: record.timestamp)
+    conditions = Conditions.of(runs)
+    homes = {home: _draw_lines(workloads, conditions) for home, workloads in _sort(runs).items()}
+    lines = [line for found in homes.values() for line in found.values()]
+    pairs = [pair for line in lines for pair in line.pairs]
+    confidence = share_confidence(sum(are_trusted([old], [new]) for old, new in pairs))
+    drift = estimate_drift(repeats for line in lines for repeats in _find_repeats(line.runs, conditions))
+
+    def compare(old: TraceRecord, new: TraceRecord) -> SolutionComparison:
+        return judge([old], [new], drift, confidence)
+
+    histories = []
+    for home, found in homes.items():
+        titles = title_workloads({workload: line.runs for workload, line in found.items()})
+        told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
+        histories.append(SolutionHistory(*home, tuple(told)))
+    return Histories(tuple(histories), drift, confidence)
+
+
+def _identify(record: TraceRecord) -> tuple[str, ...]:
+    return (record.definition, record.workload, record.solution, record.hardware, record.timestamp)
+
+
+def _sort(runs: _Runs) -> dict[_Home, dict[str, _Runs]]:
+    """By Solution and device, then by Workload, the smallest axes first."""
+    homes: dict[_Home, dict[str, _Runs]] = {}
+    for run in sorted(runs, key=lambda run: (run.solution, run.definition, run.hardware, *run.axes.values())):
+        home = homes.setdefault((run.definition, run.solution, run.hardware), {})
+        home.setdefault(run.workload, []).append(run)
+    return homes
+
+
+def _draw_lines(workloads: dict[str, _Runs], conditions: Conditions) -> dict[str, _Line]:
+    return {
+        workload: _Line(runs, _find_befores(runs, conditions), _find_ends(runs, conditions))
+        for workload, runs in workloads.items()
+    }
+
+
+def _find_befores(runs: _Runs, conditions: Conditions) -> list[TraceRecord | None]:
+    found: list[TraceRecord | None] = []
+    newest: dict[tuple[str, ...], TraceRecord] = {}
+    passed: TraceRecord | None = None
+    for run in runs:
+        found.append(newest.get(conditions.key(run)) if run.is_native else None if run.passed else passed)
+        if run.is_trusted:
+            newest[conditions.key(run)] = run
+        passed = run if run.is_native else passed
+    return found
+
+
+def _find_ends(runs: _Runs, conditions: Conditions) -> tuple[TraceRecord, TraceRecord] | None:
+    trusted = [run for run in runs if run.is_trusted]
+    alike = conditions.equal_to(trusted[-1], trusted) if trusted else []
+    return (alike[0], alike[-1]) if len(alike) >= _ENOUGH_FOR_OVERALL else None
+
+
+def _find_repeats(runs: _Runs, conditions: Conditions) -> Iterable[_Runs]:
+    """The runs of equal sources under equal conditions."""
+    groups: dict[tuple[str | None, ...], _Runs] = {}
+    for run in runs:
+        if run.is_trusted:
+            groups.setdefault((run.solution_sha256, *conditions.key(run)), []).append(run)
+    return groups.values()
+
+
+def _tell(title: str, line: _Line, conditions: Conditions, compare: _Compare) -> WorkloadHistory:
+    told: list[Run] = []
+    for index, (run, before) in enumerate(zip(line.runs, line.befores, strict=True)):
+        change = compare(before, run) if before else None
+        earlier = line.runs[:index]
+        is_new = bool(earlier) and earlier[-1].solution_sha256 != run.solution_sha256
+        told.append(Run(run, conditions.key(run), is_new, change, _say(run, earlier, change, conditions)))
+    return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
+
+
+def _say(
+    run: TraceRecord, earlier: Sequence[TraceRecord], change: SolutionComparison | None, conditions: Conditions
+) -> str:
+    """The verdict on a run."""
+    if not run.passed:
+        return "now fails" if earlier and earlier[-1].passed else "fails"
+    if run.interpreted:
+        return "interpreted"
+    again = "passes again" if earlier and not earlier[-1].passed else ""
+    if change is None:
+        others = [other for other in earlier if other.is_trusted]
+        differing = ", ".join(conditions.find_differing(others[-1], run)) if others else ""
+        said = "suspect" if run.suspect else f"other {differing}" if differing else "first"
+        return again or said
+    told = change.verdict if not again or change.verdict in ("faster", "slower") else ""
+    return ", ".join(filter(None, (again, told)))

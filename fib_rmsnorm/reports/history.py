@@ -1,0 +1,189 @@
+"""A Solution over time, in words and numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison
+from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory, WorkloadHistory
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.reports.results import either_side
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import count, format_latency
+
+_BARS = "▁▂▃▄▅▆▇█"
+_LEAST_RANGE = math.log(1.25)
+"""The bars span at least this ratio, so that they do not make a mountain of noise."""
+_SOURCES = 6
+
+
+def describe_histories(found: Histories) -> Iterator[Part]:
+    """The changes of each Solution and device, and a table of runs for each Workload."""
+    for each in found.histories:
+        yield Heading(f"{each.solution} ({each.definition}) on {each.hardware}")
+        yield from _changes(each)
+        for workload in each.workloads:
+            yield Grid(
+                ("evaluated", "sources", ">latency", ">±", "timer", ">change", ">interval", "verdict"),
+                [_row(run) for run in workload.runs],
+                title=f"{workload.title}  {sparkline(workload)}",
+            )
+        for workload in each.workloads:
+            for run in workload.runs:
+                if run.record.suspect:
+                    yield Doubt(f"SUSPECT {_name(workload, run)}: {'; '.join(run.record.suspect)}")
+    yield from _legend(found)
+
+
+def _changes(each: SolutionHistory) -> Iterator[Part]:
+    runs = sum(len(workload.runs) for workload in each.workloads)
+    changes = each.changes
+    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
+    for workload, run in changes:
+        sources = "new sources" if run.is_new_content else "the same sources"
+        yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
+    for workload in each.workloads:
+        if workload.overall and workload.overall.verdict in ("faster", "slower"):
+            yield Doubt(
+                f"{workload.title}, from the first run to the last: {workload.overall.verdict}"
+                f"{_by_how_much(workload.overall)}"
+            )
+
+
+def _name(workload: WorkloadHistory, run: Run) -> str:
+    return f"{workload.title} on {_when(run.record)}"
+
+
+def _when(record: TraceRecord) -> str:
+    return record.timestamp[:16].replace("T", " ")
+
+
+def _by_how_much(change: SolutionComparison | None) -> str:
+    if change is None or change.ratio is None:
+        return ""
+    return f" ({change.ratio.value - 1:+.1%}, {_interval(change)})"
+
+
+def _interval(change: SolutionComparison) -> str:
+    return f"{change.ratio.low - 1:+.1%} to {change.ratio.high - 1:+.1%}" if change.ratio else ""
+
+
+def _row(run: Run) -> Sequence[str]:
+    record, change = run.record, run.change
+    sources = (record.solution_sha256 or "unknown")[:_SOURCES]
+    return (
+        _when(record),
+        f"{sources} *" if run.is_new_content else sources,
+        format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
+        either_side(record),
+        record.timer or "",
+        f"{change.ratio.value - 1:+.1%}" if change and change.ratio else "",
+        _interval(change) if change else "",
+        _verdict(run),
+    )
+
+
+def _verdict(run: Run) -> str:
+    if not run.record.passed:
+        return f"{run.verdict}: {run.record.status}"
+    return "SUSPECT" if run.verdict == "suspect" else run.verdict
+
+
+def sparkline(workload: WorkloadHistory) -> str:
+    """A bar for each run that can be compared with the newest, by the logarithm of its latency: `▁▁▇▁`.
+
+    `?` is not trusted, `x` failed, and `-` was measured under other conditions.
+    """
+    trusted = [run for run in workload.runs if run.record.is_trusted]
+    logs = [math.log(run.record.latency_ms or 1.0) for run in trusted if run.conditions == trusted[-1].conditions]
+    low = min(logs, default=0.0)
+    span = max(max(logs, default=0.0) - low, _LEAST_RANGE)
+    return "".join(_bar(run, trusted[-1].conditions if trusted else (), low, span) for run in workload.runs)
+
+
+def _bar(run: Run, conditions: tuple[str, ...], low: float, span: float) -> str:
+    record = run.record
+    if not record.passed:
+        return "x"
+    if not record.is_trusted or not record.latency_ms:
+        return "?"
+    if run.conditions != conditions:
+        return "-"
+    return _BARS[round((math.log(record.latency_ms) - low) / span * (len(_BARS) - 1))]
+
+
+def _legend(found: Histories) -> Iterator[Part]:
+    compared = any(run.change for each in found.histories for line in each.workloads for run in line.runs)
+    if not compared:
+        yield "No run can be compared with an earlier one yet: bench again after a change."
+        return
+    yield (
+        "Change: against the newest earlier run that is trusted and has the same device, timer, clock and cache state."
+        f" A verdict is that of `compare`: all intervals together have a confidence of 95% (each has"
+        f" {found.confidence:.2%}), and include what a median drifts from run to run and from session to session."
+        " * marks new sources. In the bars, ? is not trusted, x failed, and - was measured under other conditions."
+    )
+
+
+def histories_json(found: Histories) -> str:
+    """The same in numbers."""
+    record = {
+        "drift": asdict(found.drift),
+        "confidence_of_each": found.confidence,
+        "histories": [
+            {
+                "definition": each.definition,
+                "solution": each.solution,
+                "hardware": each.hardware,
+                "changes": len(each.changes),
+                "workloads": [_workload_record(workload) for workload in each.workloads],
+            }
+            for each in found.histories
+        ],
+    }
+    return json.dumps(record, indent=2) + "\n"
+
+
+def _workload_record(workload: WorkloadHistory) -> dict[str, Any]:
+    first = workload.runs[0].record
+    return {
+        "workload": first.workload,
+        "axes": first.axes,
+        "scalars": first.scalars,
+        "overall": _change_record(workload.overall),
+        "runs": [_run_record(run) for run in workload.runs],
+    }
+
+
+def _run_record(run: Run) -> dict[str, Any]:
+    record = run.record
+    return {
+        "timestamp": record.timestamp,
+        "solution_sha256": record.solution_sha256,
+        "is_new_content": run.is_new_content,
+        "status": record.status,
+        "conditions": run.conditions,
+        "latency_ms": record.latency_ms,
+        "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
+        "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
+        "suspect": record.suspect,
+        "verdict": run.verdict,
+        "is_change": run.is_change,
+        "change": _change_record(run.change),
+        "trace": record.place,
+    }
+
+
+def _change_record(change: SolutionComparison | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {
+        "since": change.old[-1].timestamp,
+        "verdict": change.verdict,
+        "ratio": asdict(change.ratio) if change.ratio else None,
+    }

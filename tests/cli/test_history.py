@@ -1,0 +1,184 @@
+"""`history`: what was measured of a Solution over time, and what certainly changed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.registries import RIGHT, add_kernel, make_registry
+from support.trace_json import lines, trace
+
+
+def on(day: int, latency_us: float | None, sha: str = "aaaaaaaa", batch: int = 8, **others):
+    """A Trace of that day."""
+    latency_ms = latency_us and latency_us / 1e3
+    return trace("mine_v1", batch, latency_ms, timestamp=f"2026-01-{day:02}T10:00:00+00:00", sha=sha, **others)
+
+
+@pytest.fixture
+def history(fib, tmp_path):
+    """The runs of the only Workload as JSON."""
+
+    def run(*traces, options=()):
+        path = tmp_path / "t.jsonl"
+        path.write_text(lines(*traces))
+        outcome = fib("history", "mine_v1", path, "--json", *options)
+        assert outcome.code == 0, outcome.err
+        return json.loads(outcome.out)
+
+    return run
+
+
+def verdicts(found):
+    (each,) = found["histories"]
+    (workload,) = each["workloads"]
+    return [run["verdict"] for run in workload["runs"]]
+
+
+def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        lines(
+            *(on(4, 1.5, "cccccccc"), on(1, 2.0), on(2, 2.01), on(3, 3.0, "bbbbbbbb")),
+            *(on(1, 60, batch=512), on(4, 60.1, "cccccccc", batch=512)),
+            trace("another_v1"),
+        )
+    )
+    outcome = fib("history", "mine_v1", path)
+    assert outcome.code == 0 and "another_v1" not in outcome.out
+    assert outcome.lines[0] == "mine_v1 (rmsnorm_d4096) on NVIDIA H200"
+    assert outcome.lines[2] == "6 runs, 2 changes."
+    changes = [line.split(" (")[0] for line in outcome.lines[4:6]]
+    assert changes == ["batch=8 on 2026-01-03 10:00: slower", "batch=8 on 2026-01-04 10:00: faster"]
+    assert all(line.endswith("new sources") for line in outcome.lines[4:6])
+    title = outcome.lines.index("batch=8  ▄▄█▁")
+    cells = [line.split() for line in outcome.lines[title + 2 : title + 6]]
+    assert [row[0] for row in cells] == [f"2026-01-0{day}" for day in (1, 2, 3, 4)]
+    assert [row[2:4] for row in cells] == [["aaaaaa", "2.00"], ["aaaaaa", "2.01"], ["bbbbbb", "*"], ["cccccc", "*"]]
+    assert [row[-1] for row in cells] == ["first", "different", "slower", "faster"]
+    assert "+0.5%" in cells[1] and "+49.3%" in cells[2] and "-50.0%" in cells[3]
+    assert "batch=512  ▁▁" in outcome.lines, "noise is not a mountain"
+    assert "from the first run to the last: faster (-25.0%" in outcome.out
+
+
+def test_a_change_is_what_compare_calls_one(fib, history, tmp_path):
+    """Two runs of each pair: from clearly none to clearly one."""
+    for latency_us in (60.0, 60.5, 61.0, 61.5, 62.0, 63.0, 66.0):
+        found = history(on(1, 60.0), on(2, latency_us, "bbbbbbbb"))
+        old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+        old.write_text(lines(on(1, 60.0)))
+        new.write_text(lines(on(2, latency_us, "bbbbbbbb")))
+        (compared,) = json.loads(fib("compare", old, new, "--json").out)["comparisons"]
+        assert verdicts(found)[1] == compared["verdict"]
+        assert found["histories"][0]["workloads"][0]["runs"][1]["change"]["ratio"] == compared["ratio"]
+
+
+def test_many_runs_are_not_many_changes(history):
+    """With one more comparison each interval is wider: all of them together have 95%."""
+    one = history(on(1, 60.0), on(2, 61.0))
+    many = history(*(on(day, 60.0 + day % 2 * 0.05) for day in range(1, 21)))
+    assert many["confidence_of_each"] > one["confidence_of_each"] == 0.95
+    assert set(verdicts(many)) == {"first", "no different"}
+
+
+def test_what_is_suspect_decides_nothing(history):
+    found = history(on(1, 2.0), on(2, 5.0, suspect=["the clock moved"]), on(3, 2.0))
+    assert verdicts(found) == ["first", "suspect", "no different"]
+    last = found["histories"][0]["workloads"][0]["runs"][2]
+    assert last["change"]["since"].startswith("2026-01-01"), "it is compared with the newest trusted run"
+
+
+def test_a_suspect_run_says_why(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(on(1, 2.0), on(2, 5.0, suspect=["the clock moved"])))
+    outcome = fib("history", "mine_v1", path)
+    assert "batch=8  ▁?" in outcome.lines and outcome.row("5.00", "SUSPECT")
+    assert "SUSPECT batch=8 on 2026-01-02 10:00: the clock moved" in outcome.lines
+    assert "2 runs, no change." in outcome.lines
+
+
+def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
+    traces = (
+        on(1, 2.0),
+        on(2, None, "bbbbbbbb", status="INCORRECT_NUMERICAL"),
+        on(3, None, "bbbbbbbb", status="INCORRECT_NUMERICAL"),
+        on(4, 3.0, "cccccccc"),
+        on(5, 3.0, "cccccccc"),
+    )
+    assert verdicts(history(*traces)) == ["first", "now fails", "fails", "passes again, slower", "no different"]
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(*traces))
+    outcome = fib("history", "mine_v1", path)
+    assert "batch=8  ▁xx██" in outcome.lines
+    assert outcome.row("2026-01-02", "fails:").endswith("now fails: INCORRECT_NUMERICAL")
+
+
+def test_runs_of_other_timers_clocks_and_devices_are_not_compared(history):
+    found = history(
+        on(1, 2.0), on(2, 9.0, timer="cuda_events"), on(3, 4.0, clock=990.0), on(4, 2.0), on(5, 1.0, hardware="GPU 2")
+    )
+    first, other = found["histories"]
+    assert (first["hardware"], other["hardware"]) == ("GPU 2", "NVIDIA H200")
+    assert [run["verdict"] for run in other["workloads"][0]["runs"]] == [
+        "first", "other timer", "other timer, clock", "no different",
+    ]  # fmt: skip
+    assert [run["verdict"] for run in first["workloads"][0]["runs"]] == ["first"]
+
+
+def test_small_steps_that_add_up_are_told(history):
+    found = history(*(on(day, 60.0 * 1.004**day) for day in range(1, 13)))
+    workload = found["histories"][0]["workloads"][0]
+    assert {run["verdict"] for run in workload["runs"]} == {"first", "no different"}
+    assert workload["overall"]["verdict"] == "slower"
+
+
+def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, tmp_path):
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    one.write_text(lines(on(1, 2.0), on(1, 60, batch=512)))
+    two.write_text(lines(on(1, 2.0), on(2, 2.0), on(2, 3.0, hardware="NVIDIA H100")))
+    found = json.loads(fib("history", "mine_v1", one, two, "--devices", "*H200", "--batch-sizes", "8", "--json").out)
+    assert verdicts(found) == ["first", "no different"]
+    outcome = fib("history", "mine_v1", one, "--output", tmp_path / "h.md")
+    assert outcome.code == 0 and (tmp_path / "h.md").read_text().startswith("## mine_v1 (rmsnorm_d4096)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["other_v1"], "no Solution with Traces matches 'other_v1' (available: mine_v1)"),
+        (["mine_v1", "--devices", "*H100"], "no device with Traces matches '*H100' (available: NVIDIA H200)"),
+        (["mine_v1", "--json", "--output", "h.md"], "--json conflicts with --output h.md: .md asks for Markdown"),
+    ],
+)
+def test_what_is_not_there_is_one_line(fib, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
+    name, *options = arguments
+    outcome = fib("history", name, "t.jsonl", *options)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
+
+
+def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(*(on(day, day * size, batch=size) for day in (1, 2, 3) for size in (8, 512))))
+    outcome = fib("history", "mine_v1", path, "--plots", tmp_path / "plots")
+    assert outcome.code == 0 and "Wrote 2 charts" in outcome.err
+    drawn = (tmp_path / "plots" / "mine-v1-on-nvidia-h200-history.svg").read_text()
+    assert all(text in drawn for text in ("batch=8", "batch=512", "latency / first latency"))
+
+
+@pytest.mark.slow
+def test_benches_of_a_changed_kernel(fib, tmp_path, monkeypatch):
+    registry = make_registry(tmp_path / "registry", batch_sizes=[8])
+    monkeypatch.chdir(registry.root)
+    slow = RIGHT.replace("    return", "    for _ in range(300):\n        x_fp32.sum()\n    return")
+    for source in (RIGHT, RIGHT, slow):
+        add_kernel(registry, "mine_v1", source)
+        assert fib("bench", "--device", "cpu").code == 0
+    (found,) = json.loads(fib("history", "mine_v1", "--json").out)["histories"]
+    runs = found["workloads"][0]["runs"]
+    assert [run["is_new_content"] for run in runs] == [False, False, True]
+    assert runs[2]["latency_ms"] > 3 * runs[1]["latency_ms"]
+    assert runs[2]["verdict"] in ("slower", "suspect", "first"), "a busy machine makes numbers SUSPECT"
