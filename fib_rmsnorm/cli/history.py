@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Json, Names, Root, check_output, split_names
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, check_output, split_names
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -25,7 +25,7 @@ def command(
     plots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write a PNG and an SVG chart for each device here.")
     ] = None,
-    definitions: Names = None,
+    definitions: DefinitionNames = None,
     devices: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Comma-separated names of devices or globs: '*H200*'.")
     ] = None,

@@ -64,7 +64,8 @@ def find_unknown(traces: Iterable[Trace], known: Catalogue) -> Iterator[Unknown]
     workloads = {(each.definition, each.workload.uuid): each.workload for each in known.workloads}
     odd = [trace for trace in there if workloads.get((trace.definition, trace.workload.uuid)) != trace.workload]
     if odd:
-        commands = dict.fromkeys(generating_command(known.definitions[each.definition], each.workload) for each in odd)
+        wanted = ((known.definitions[each.definition], each.workload) for each in odd)
+        commands = dict.fromkeys(generating_command(definition, [workload]) for definition, workload in wanted)
         found = [command for command in commands if command]
         remedy = f"add it with: {'; '.join(found)}" if len(found) == len(commands) else "its inputs are not generated"
         yield _group("workload", [_name_workload(trace) for trace in odd], remedy)
