@@ -148,7 +148,6 @@ def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, tmp_path):
     [
         (["other_v1"], "no Solution with Traces matches 'other_v1' (available: mine_v1)"),
         (["mine_v1", "--devices", "*H100"], "no device with Traces matches '*H100' (available: NVIDIA H200)"),
-        (["mine_v1", "--json", "--output", "h.md"], "--json conflicts with --output h.md: .md asks for Markdown"),
     ],
 )
 def test_what_is_not_there_is_one_line(fib, tmp_path, monkeypatch, arguments, said):
@@ -157,6 +156,13 @@ def test_what_is_not_there_is_one_line(fib, tmp_path, monkeypatch, arguments, sa
     name, *options = arguments
     outcome = fib("history", name, "t.jsonl", *options)
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
+
+
+def test_json_conflicts_with_a_suffix_of_another_format(fib, tmp_path):
+    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
+    outcome = fib("history", "mine_v1", tmp_path / "t.jsonl", "--json", "--output", "h.md")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert json.loads(outcome.err)["error"] == "--json conflicts with --output h.md: .md asks for Markdown"
 
 
 def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
