@@ -120,7 +120,10 @@ def _bar(run: Run, conditions: tuple[str, ...], low: float, span: float) -> str:
 def _legend(found: Histories) -> Iterator[Part]:
     compared = any(run.change for each in found.histories for line in each.workloads for run in line.runs)
     if not compared:
-        yield "No run can be compared with an earlier one yet: bench again after a change."
+        yield (
+            "No run can be compared with an earlier one: that must be trusted, and of the same device, timer, clock and"
+            " cache state."
+        )
         return
     yield (
         "Change: against the newest earlier run that is trusted and has the same device, timer, clock and cache state."

@@ -63,10 +63,13 @@ def check(outcome):
         ["report"],
         ["report", "--format", "csv"],
         ["report", "--format", "html"],
+        ["report", "--json"],
         ["analyze"],
         ["analyze", "--json"],
         ["best"],
         ["best", "--json"],
+        ["history", "*"],
+        ["history", "*", "--json"],
     ],
     ids=" ".join,
 )
