@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.store import describe, read_jsonl, read_text
 from fib_rmsnorm.registry.workload_generation import generating_command
-from fib_rmsnorm.schema import Trace
+from fib_rmsnorm.schema import Trace, Workload
 
 _parse_array = TypeAdapter(list[Trace]).validate_json
 
@@ -64,11 +64,20 @@ def find_unknown(traces: Iterable[Trace], known: Catalogue) -> Iterator[Unknown]
     workloads = {(each.definition, each.workload.uuid): each.workload for each in known.workloads}
     odd = [trace for trace in there if workloads.get((trace.definition, trace.workload.uuid)) != trace.workload]
     if odd:
-        wanted = ((known.definitions[each.definition], each.workload) for each in odd)
-        commands = dict.fromkeys(generating_command(definition, [workload]) for definition, workload in wanted)
-        found = [command for command in commands if command]
-        remedy = f"add it with: {'; '.join(found)}" if len(found) == len(commands) else "its inputs are not generated"
-        yield _group("workload", [_name_workload(trace) for trace in odd], remedy)
+        yield _group("workload", [_name_workload(trace) for trace in odd], _how_to_add(odd, known))
+
+
+def _how_to_add(traces: Iterable[Trace], known: Catalogue) -> str:
+    """A command for each Definition, if its Workloads are generated ones."""
+    wanted: dict[str, dict[str, Workload]] = {}
+    for trace in traces:
+        wanted.setdefault(trace.definition, {})[trace.workload.uuid] = trace.workload
+    commands = [
+        generating_command(known.definitions[name], sorted(workloads.values(), key=lambda w: tuple(w.axes.values())))
+        for name, workloads in wanted.items()
+    ]
+    found = [command for command in commands if command]
+    return f"add with: {'; '.join(found)}" if len(found) == len(commands) else "no command generates them"
 
 
 def _knows_solution(trace: Trace, known: Catalogue) -> bool:

@@ -336,11 +336,12 @@ def edited(path, **changes):
 
 def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_written(fib, full_registry, benched):
     trace = full_registry.traces()[0].model_dump(mode="json")
-    (other,) = generate_workloads(full_registry.definition(DEFINITION), (3,))
+    other, larger = generate_workloads(full_registry.definition(DEFINITION), (3, 5))
     odd = [
         {**trace, "definition": "rmsnorm_d256"},
         {**trace, "solution": "new_v1"},
         {**trace, "solution": "newer_v1"},
+        {**trace, "workload": larger.model_dump(mode="json")},
         {**trace, "workload": other.model_dump(mode="json")},
     ]
     benched.write_text(benched.read_text() + "".join(f"{json.dumps(each)}\n" for each in odd))
@@ -357,8 +358,9 @@ def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_writt
             " fib-rmsnorm solve; or merge the registry that has it"
         ),
         (
-            f"unknown: Workload {other.uuid[:8]} of {DEFINITION} (batch=3), named by 1 Trace: add it with: fib-rmsnorm"
-            f" workload --definition {DEFINITION} --add --batch-sizes 3; or merge the registry that has it"
+            f"unknown: Workloads {larger.uuid[:8]} of {DEFINITION} (batch=5), {other.uuid[:8]} of {DEFINITION}"
+            " (batch=3), named by 2 Traces: add with:"
+            f" fib-rmsnorm workload --definition {DEFINITION} --batch-sizes 3,5; or merge the registry that has it"
         ),
     ]
     assert outcome.err == (f"fib-rmsnorm: nothing written: Traces refer to records that {full_registry.root} lacks\n")
