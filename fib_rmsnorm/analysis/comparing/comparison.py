@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.analysis.comparing.conditions import Conditions
+from fib_rmsnorm.analysis.comparing.conditions import RunConditions
 from fib_rmsnorm.analysis.comparing.difference import (
     Drift,
     estimate_drift,
@@ -93,7 +93,7 @@ def compare(old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Colle
     if not shared:
         raise InputError("OLD and NEW have no Solution and Workload in common")
     runs = (run for side in (old_runs, new_runs) for found in side.values() for run in found)
-    conditions = Conditions.of(runs, allow)
+    conditions = RunConditions.of(runs, allow)
     matches = {key: _match(conditions, old_runs[key], new_runs[key]) for key in shared}
     pairs = [match for match in matches.values() if not isinstance(match, str)]
     refused = {key: match for key, match in matches.items() if isinstance(match, str)}
@@ -125,7 +125,7 @@ def _newest_runs(runs: _Runs) -> _Runs:
     return [run for run in runs if run.solution_sha256 == newest.solution_sha256] if newest.passed else [newest]
 
 
-def _match(conditions: Conditions, old: _Runs, new: _Runs) -> _Pair | str:
+def _match(conditions: RunConditions, old: _Runs, new: _Runs) -> _Pair | str:
     """The runs to compare: those under the newest conditions that both sides have; else why there are none."""
     failed = [record for record in new[-1:] if not record.passed]
     old, new = ([record for record in runs if record.is_native] for runs in (old, new))

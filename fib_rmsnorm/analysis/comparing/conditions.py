@@ -13,13 +13,13 @@ ASPECTS = ("device", "timer", "clock", "cache")
 
 
 @dataclass(frozen=True)
-class Conditions:
+class RunConditions:
     """The conditions of runs that must agree, by aspect, in words."""
 
     read: dict[str, Callable[[TraceRecord], str]]
 
     @staticmethod
-    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> Conditions:
+    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
         """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
         clusters = clock_clusters(runs)
         read = {
@@ -28,7 +28,7 @@ class Conditions:
             "clock": clusters.text,
             "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
         }
-        return Conditions({name: each for name, each in read.items() if name not in allow})
+        return RunConditions({name: each for name, each in read.items() if name not in allow})
 
     def key(self, run: TraceRecord) -> tuple[str, ...]:
         """The values of all aspects: runs with the same key can be compared."""

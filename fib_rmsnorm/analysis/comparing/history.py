@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
-from fib_rmsnorm.analysis.comparing.conditions import Conditions
+from fib_rmsnorm.analysis.comparing.conditions import RunConditions
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
 from fib_rmsnorm.analysis.results import title_workloads
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -102,7 +102,7 @@ class _Line:
 def find_histories(records: Iterable[TraceRecord]) -> Histories:
     """Put runs in the order of time and compare each with the one before. A Trace in two files is one run."""
     runs = sorted({_identify(record): record for record in records}.values(), key=lambda record: record.timestamp)
-    conditions = Conditions.of(runs)
+    conditions = RunConditions.of(runs)
     homes = {home: _draw_lines(workloads, conditions) for home, workloads in _sort(runs).items()}
     lines = [line for found in homes.values() for line in found.values()]
     pairs = [pair for line in lines for pair in line.pairs]
@@ -133,14 +133,14 @@ def _sort(runs: _Runs) -> dict[_Home, dict[str, _Runs]]:
     return homes
 
 
-def _draw_lines(workloads: dict[str, _Runs], conditions: Conditions) -> dict[str, _Line]:
+def _draw_lines(workloads: dict[str, _Runs], conditions: RunConditions) -> dict[str, _Line]:
     return {
         workload: _Line(runs, _find_befores(runs, conditions), _find_ends(runs, conditions))
         for workload, runs in workloads.items()
     }
 
 
-def _find_befores(runs: _Runs, conditions: Conditions) -> list[TraceRecord | None]:
+def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | None]:
     found: list[TraceRecord | None] = []
     newest: dict[tuple[str, ...], TraceRecord] = {}
     passed: TraceRecord | None = None
@@ -152,13 +152,13 @@ def _find_befores(runs: _Runs, conditions: Conditions) -> list[TraceRecord | Non
     return found
 
 
-def _find_ends(runs: _Runs, conditions: Conditions) -> tuple[TraceRecord, TraceRecord] | None:
+def _find_ends(runs: _Runs, conditions: RunConditions) -> tuple[TraceRecord, TraceRecord] | None:
     trusted = [run for run in runs if run.is_trusted]
     alike = conditions.equal_to(trusted[-1], trusted) if trusted else []
     return (alike[0], alike[-1]) if len(alike) >= _ENOUGH_FOR_OVERALL else None
 
 
-def _find_repeats(runs: _Runs, conditions: Conditions) -> Iterable[_Runs]:
+def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
     """The runs of equal sources under equal conditions."""
     groups: dict[tuple[str | None, ...], _Runs] = {}
     for run in runs:
@@ -167,7 +167,7 @@ def _find_repeats(runs: _Runs, conditions: Conditions) -> Iterable[_Runs]:
     return groups.values()
 
 
-def _tell(title: str, line: _Line, conditions: Conditions, compare: _Compare) -> WorkloadHistory:
+def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare) -> WorkloadHistory:
     told: list[Run] = []
     for index, (run, before) in enumerate(zip(line.runs, line.befores, strict=True)):
         change = compare(before, run) if before else None
@@ -178,7 +178,7 @@ def _tell(title: str, line: _Line, conditions: Conditions, compare: _Compare) ->
 
 
 def _say(
-    run: TraceRecord, earlier: Sequence[TraceRecord], change: SolutionComparison | None, conditions: Conditions
+    run: TraceRecord, earlier: Sequence[TraceRecord], change: SolutionComparison | None, conditions: RunConditions
 ) -> str:
     """The verdict on a run."""
     if not run.passed:
