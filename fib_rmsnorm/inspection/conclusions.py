@@ -140,8 +140,8 @@ def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterato
         most = max(few, key=_blocks)
         upto = "at" if len(few) == 1 else "up to"
         yield (
-            f"{upto} {_at(most)}, {_blocks(most)} of {processors} multiprocessors have a block",
-            "nothing to do where the batch is large in practice; else split rows among blocks",
+            f"{upto} {_at(most)}, blocks on only {_blocks(most)} of {processors} multiprocessors",
+            "only splitting rows among blocks would use more of them",
         )
     tails = [each for each in launches if each.waves and 1 < each.waves < _MANY_WAVES]
     worst = min(tails, key=lambda each: (each.waves or 1) / ceil(each.waves or 1), default=None)

@@ -116,7 +116,7 @@ WORK = Work(
         ({"registers": 168}, {"blocks": 13200}, "occupancy 12%: 168"),
         ({"shared_bytes": 100_000}, {"blocks": 13200}, "100000 bytes of shared memory per block"),
         ({"registers": 128}, {"blocks": 13200, "threads": 1024}, "no block fits on a multiprocessor"),
-        ({}, {"blocks": 8, "batch": 8}, "at batch=8, 8 of 132 multiprocessors have a block"),
+        ({}, {"blocks": 8, "batch": 8}, "at batch=8, blocks on only 8 of 132 multiprocessors"),
         ({}, {"blocks": 1100}, "1.04 waves at batch=4096: the last one fills 4% of the device"),
         ({}, {"blocks": 13200, "load_sectors": 768.0}, "768 sectors are loaded for each row, 1.5 times those"),
         ({}, {"blocks": 1056}, None),

@@ -358,7 +358,7 @@ def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_writt
         ),
         (
             f"unknown: Workload {other.uuid[:8]} of {DEFINITION} (batch=3), named by 1 Trace: add it with: fib-rmsnorm"
-            f" workload --definition {DEFINITION} --add --batch-sizes 3; or merge the registry that has it"
+            f" workload --definition {DEFINITION} --batch-sizes 3; or merge the registry that has it"
         ),
     ]
     assert outcome.err == (f"fib-rmsnorm: nothing written: Traces refer to records that {full_registry.root} lacks\n")
