@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, check_output, split_names
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Solution; or comma-separated names or globs.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", autocompletion=completion.solutions, help="Solution; or comma-separated names or globs."
+        ),
+    ],
     traces: Traces = None,
     output: Annotated[
         Path | None,

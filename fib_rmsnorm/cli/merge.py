@@ -25,7 +25,7 @@ def command(
         typer.Argument(
             metavar="A B...",
             help="A registry, and others to merge into it: registries, flashinfer-bench datasets, or files of Traces"
-            " (.json or .jsonl, as bench --output writes them).",
+            " (.json or .jsonl, as fib-rmsnorm bench --output writes them).",
         ),
     ],
     into: Annotated[

@@ -9,12 +9,13 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.compiler import inspect_solution
+from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Work
 from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import Architecture, find_architecture, is_known
 from fib_rmsnorm.machine.capabilities import missing_to_compile
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import Device, cpu_flags
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -45,7 +46,7 @@ def explain(
     limits = find_architecture(arch) if is_known(arch) and not on_host else None
     chip = device.hardware if device else limits.model.name if limits else None
     multiprocessors = _count_multiprocessors(device) or (limits.model.multiprocessors if limits else None)
-    return Explanation(
+    explanation = Explanation(
         solution=solution.name,
         definition=definition.name,
         language=solution.spec.language.value,
@@ -56,8 +57,10 @@ def explain(
         launches=tuple(_explain_launches(found, workloads, limits, multiprocessors)),
         functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
+        conclusions=(),
         notes=found.notes if limits or on_host else (*found.notes, _describe_unknown(arch)),
     )
+    return explanation.model_copy(update={"conclusions": tuple(conclude(explanation, cpu_flags()))})
 
 
 def _describe_unknown(arch: str) -> str:
@@ -111,10 +114,20 @@ def _describe_work(definition: Definition, workload: Workload) -> Work:
     rows = workload.axes.get("batch")
     sizes = tensor_bytes(definition, workload)
     sectors = sum(sizes.values()) / SECTOR_BYTES
+    by_row = {name: size / rows if _varies(definition, name) else size for name, size in sizes.items() if rows}
     return Work(
         axes=workload.axes,
         flops=flops,
         bytes_moved=moved,
         flops_per_byte=flops / moved if flops is not None else None,
         least_sectors_per_row=sectors / rows if rows else None,
+        input_sectors_per_row=sum(by_row[name] for name in definition.inputs if name in by_row) / SECTOR_BYTES
+        if rows
+        else None,
     )
+
+
+def _varies(definition: Definition, name: str) -> bool:
+    """Whether a tensor has a row for each element of the batch."""
+    spec = definition.inputs.get(name) or definition.outputs[name]
+    return "batch" in (spec.shape or ())

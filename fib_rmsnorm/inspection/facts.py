@@ -30,6 +30,23 @@ class Access(_Fact):
     """Whether they lie in a loop; the code does not say how often it runs."""
 
 
+Costly = Literal["divisions", "double precision"]
+"""Divisions are those rounded as IEEE 754 asks for, which take several instructions and a branch each."""
+
+
+class Loop(_Fact):
+    """What one pass of a loop without loops in it executes, as compiled; branches are counted as not taken."""
+
+    instructions: int
+    loads: int
+    """Loads of global memory."""
+    load_bytes: int
+    """Bytes that these load for one thread."""
+    stores: int
+    barriers: int
+    costly: dict[Costly, int]
+
+
 class Code(_Fact):
     """One kernel's instructions."""
 
@@ -37,6 +54,9 @@ class Code(_Fact):
     """How many there are of each kind; kinds that do not occur are left out."""
     accesses: tuple[Access, ...]
     loops: int
+    inner_loops: tuple[Loop, ...]
+    """Those without loops in them, in the order of the code."""
+    costly: dict[Costly, int]
     source: Literal["SASS", "PTX"]
 
 
@@ -81,14 +101,36 @@ class Launch(_Fact):
     """Shared memory asked for at the launch, beyond what the kernel's resources say."""
 
 
+class HostLoop(_Fact):
+    """What one pass of a loop without loops in it executes, if it computes with floating-point numbers."""
+
+    instructions: int
+    vector_bytes: int
+    """Width of the vectors that it computes with; 0 if it computes one number at a time."""
+    vector: int
+    """Arithmetic instructions on vectors."""
+    scalar: int
+    """Arithmetic instructions on one number."""
+    fused: int
+    """Fused multiply-adds among both."""
+    multiplies_and_adds: tuple[int, int]
+    """Separate multiplications, and separate additions and subtractions, of vectors."""
+    divisions: int
+    """Divisions and square roots."""
+    calls: tuple[str, ...]
+    """The functions that it calls."""
+
+
 class HostFunction(_Fact):
-    """A function of the host that works on vectors."""
+    """A function of the host that computes with floating-point numbers, by vectors or in a loop."""
 
     name: str
     isa: str
+    """The vectors' instruction set; empty if it has no vectors."""
     vector_bytes: int
-    """Width of the widest registers it uses."""
+    """Width of the widest registers it uses as vectors."""
     instructions: dict[str, int]
+    loops: tuple[HostLoop, ...]
 
 
 class Traffic(_Fact):
@@ -124,6 +166,19 @@ class Work(_Fact):
     bytes_moved: int
     flops_per_byte: float | None
     least_sectors_per_row: float | None
+    input_sectors_per_row: float | None
+    """What a kernel loads that reads every input once for each row, those that all rows share included."""
+
+
+class Conclusion(_Fact):
+    """What follows from the facts."""
+
+    about: str
+    """The kernel, function or launch."""
+    finding: str
+    """What was found, with its number."""
+    advice: str
+    """What to do."""
 
 
 class Explanation(_Fact):
@@ -140,4 +195,5 @@ class Explanation(_Fact):
     launches: tuple[ExplainedLaunch, ...]
     functions: tuple[HostFunction, ...]
     work: tuple[Work, ...]
+    conclusions: tuple[Conclusion, ...]
     notes: tuple[str, ...]

@@ -34,13 +34,22 @@ def cpu_device() -> Device:
     return Device("cpu", f"{_cpu_model()} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
 
 
+def cpu_flags() -> frozenset[str]:
+    """The processor's features by Linux's names, such as `avx2`; empty if they are unknown."""
+    return frozenset((_from_cpuinfo("flags") or _from_cpuinfo("Features")).split())
+
+
 def _cpu_model() -> str:
+    return _from_cpuinfo("model name") or platform.machine()
+
+
+def _from_cpuinfo(field: str) -> str:
+    """A field of the first processor; empty if there is none."""
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.machine()
+    for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else ():
+        if line.startswith(field):
+            return line.partition(":")[2].strip()
+    return ""
 
 
 def cuda_devices() -> list[Device]:

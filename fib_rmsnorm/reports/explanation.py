@@ -43,6 +43,9 @@ _KERNEL_COLUMNS = (
 def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
     """Say what `fib-rmsnorm explain --json` prints: kernels, instructions, launches and the work asked for."""
     yield _title(explanation)
+    if explanation.conclusions:
+        yield heading("Conclusions")
+        yield from (f"{each.about}: {each.finding}; {each.advice}." for each in explanation.conclusions)
     launched = {launch.kernel_number for launch in explanation.launches}
     kernels = {
         number: kernel for number, kernel in enumerate(explanation.kernels) if number in launched or not launched
@@ -56,7 +59,7 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
             yield heading("Instructions of a thread, as compiled")
             yield _instructions_table(kernels)
     if explanation.functions:
-        yield heading("Functions that work on vectors")
+        yield heading("Functions that compute")
         yield _functions_table(explanation.functions)
     if explanation.launches:
         yield heading("Launches")
@@ -143,12 +146,14 @@ def _functions_table(functions: Sequence[HostFunction]) -> Table:
     told = {kind for function in functions for kind in function.instructions}
     kinds = [kind for kind in _HOST_ORDER if kind in told]
     return plain_table(
-        ("function", "instruction set", ">vector bytes", *(f">{kind}" for kind in kinds)),
+        ("function", "instruction set", ">vector bytes", ">inner loops", ">without vectors", *(f">{k}" for k in kinds)),
         (
             (
                 function.name,
-                function.isa,
+                function.isa or "no vectors",
                 str(function.vector_bytes),
+                str(len(function.loops)),
+                str(sum(not loop.vector for loop in function.loops)),
                 *(str(function.instructions.get(kind, 0)) for kind in kinds),
             )
             for function in functions

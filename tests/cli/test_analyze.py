@@ -49,10 +49,8 @@ def test_markdown(fib, tmp_path):
     assert fib("analyze", PUBLISHED, "--output", target).code == 0
     assert "### How does it scale?" in target.read_text()
     refused = fib("analyze", PUBLISHED, "--json", "--output", target)
-    assert (refused.code, refused.err) == (
-        2,
-        f"fib-rmsnorm: --json conflicts with --output {target}: .md asks for Markdown\n",
-    )
+    error = {"error": f"--json conflicts with --output {target}: .md asks for Markdown", "exit_code": 2}
+    assert (refused.code, json.loads(refused.err)) == (2, error)
 
 
 def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):

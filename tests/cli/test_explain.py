@@ -125,6 +125,42 @@ def test_cpp_functions_and_their_vectors(fib, shipped):
     assert "Run" not in found
 
 
+PLAIN = """\
+#include <cmath>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+void Norm(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {
+  const auto* xs = static_cast<const _Float16*>(x.data_ptr());
+  const auto* ws = static_cast<const _Float16*>(weight.data_ptr());
+  auto* outs = static_cast<_Float16*>(out.data_ptr());
+  const int64_t cols = x.size(1);
+  for (int64_t row = 0; row < x.size(0); ++row, xs += cols, outs += cols) {
+    float sum = 0;
+    for (int64_t col = 0; col < cols; ++col) sum += static_cast<float>(xs[col]) * static_cast<float>(xs[col]);
+    const float rms = std::sqrt(sum / cols + static_cast<float>(eps));
+    for (int64_t col = 0; col < cols; ++col)
+      outs[col] = static_cast<_Float16>(static_cast<float>(xs[col]) / rms * static_cast<float>(ws[col]));
+  }
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Norm);
+"""
+
+
+@pytest.mark.slow
+def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
+    if not shutil.which("g++") or not shutil.which("objdump"):
+        pytest.skip("needs g++ and objdump")
+    (tmp_path / "kernel.cpp").write_text(PLAIN)
+    record = explain(fib, shipped, tmp_path / "kernel.cpp", "--batch-sizes", "8")
+    (function,) = record["functions"]
+    assert len(function["loops"]) == 2
+    found = {each["about"]: each["advice"] for each in record["conclusions"]}
+    assert found == {"Norm": "compute the reciprocal once per row, and multiply by it"}
+    outcome = fib("explain", tmp_path / "kernel.cpp", "--root", shipped.root, "--batch-sizes", "8")
+    assert "Conclusions" in outcome.lines
+    assert any("to divide or take roots in its loops" in line for line in outcome.lines)
+
+
 @needs_nvcc
 def test_as_text(fib, shipped):
     outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
@@ -132,6 +168,7 @@ def test_as_text(fib, shipped):
         "rmsnorm_cuda_vec16_v1 (CUDA) for rmsnorm_d4096, compiled for sm_90 (H200: 132 multiprocessors)"
     )
     assert "\x1b" not in outcome.out
+    assert "Conclusions" not in outcome.lines  # it has none of the faults
     assert "2 x 16 bytes" in outcome.row("rmsnorm_row<__half2,")
     assert any(line.startswith("batch=512 ") and line.split()[-3:] == ["32", "512", "256"] for line in outcome.lines)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.inspection.facts import Access, Code, Direction
+from fib_rmsnorm.inspection.facts import Access, Code, Costly, Direction, Loop
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Instruction:
     """What it does to global memory, and the bytes of a thread."""
     target: int | None = None
     """Where it branches to."""
+    costly: Costly | None = None
 
 
 # By the first part of the opcode, in the order in which they are told.
@@ -76,14 +77,50 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
             for (does, width, in_loop), number in sorted(accesses.items())
         ),
         loops=len(loops),
+        inner_loops=tuple(
+            _describe_loop([each for each in code if first <= each.address <= last]) for first, last in innermost(loops)
+        ),
+        costly=_count_costly(code),
         source=source,
     )
+
+
+def innermost(loops: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The loops (first and last address) that contain no other; several branches to one start close one loop."""
+    ends: dict[int, int] = {}
+    for first, last in loops:
+        ends[first] = max(last, ends.get(first, last))
+    spans = sorted(ends.items())
+    return [(first, last) for first, last in spans if not any(first < other <= last for other, _ in spans)]
+
+
+def _describe_loop(body: Sequence[Instruction]) -> Loop:
+    widths = [each.access[1] for each in body if each.access is not None and each.access[0] == "load"]
+    return Loop(
+        instructions=sum(each.kind is not None for each in body),
+        loads=len(widths),
+        load_bytes=sum(widths),
+        stores=sum(each.access is not None and each.access[0] == "store" for each in body),
+        barriers=sum(each.kind == "barriers" for each in body),
+        costly=_count_costly(body),
+    )
+
+
+def _count_costly(code: Sequence[Instruction]) -> dict[Costly, int]:
+    return dict(Counter(each.costly for each in code if each.costly is not None))
 
 
 def _read(line: re.Match[str]) -> Instruction:
     address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
     target = _target(opcode, operands)
-    return Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target)
+    return Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target, _costly(opcode))
+
+
+def _costly(opcode: str) -> Costly | None:
+    name = opcode.partition(".")[0]
+    if name == "FCHK":
+        return "divisions"  # each is preceded by the check whether it needs the slow path
+    return "double precision" if name in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX") else None
 
 
 def _kind(address: int, opcode: str, operands: str, target: int | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Machine code of C++ functions -> the vectors they work on, as far as objdump tells."""
+"""Machine code of C++ functions -> the vectors they work on and their loops, as far as objdump tells."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fib_rmsnorm.inspection.facts import HostFunction
+from fib_rmsnorm.inspection.machine_code.host_loops import HostInstruction, read_loops
 
 _HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-_LINE = re.compile(r"^\s+[0-9a-f]+:\s+([a-z][\w.]*)\s*(.*)$")
+_LINE = re.compile(r"^\s+([0-9a-f]+):\s+([a-z][\w.]*)\s*(.*)$")
 _X86 = re.compile(r"%([xyz])mm\d")
 _X86_WIDTHS = {"x": 16, "y": 32, "z": 64}
 _LIBRARIES = re.compile(r"^(std|tvm|__gnu_cxx|void std|void tvm|DL|TVMFFI)\b")
@@ -24,7 +25,7 @@ _ARITHMETIC = re.compile(
 
 
 def read_functions(library: Path) -> list[HostFunction] | None:
-    """The functions of a library that compute with vectors, the widest first; None without objdump."""
+    """The functions of a library that compute with vectors or in loops, the widest first; None without objdump."""
     if shutil.which("objdump") is None:
         return None
     command = ["objdump", "-d", "-C", "--no-show-raw-insn", str(library)]
@@ -33,23 +34,23 @@ def read_functions(library: Path) -> list[HostFunction] | None:
     return sorted(filter(None, found), key=lambda each: (-each.vector_bytes, each.name))
 
 
-def _functions(listing: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _functions(listing: str) -> Iterator[tuple[str, list[HostInstruction]]]:
     name = ""
-    lines: list[tuple[str, str]] = []
+    lines: list[HostInstruction] = []
     for line in listing.splitlines():
         if header := _HEADER.match(line):
             yield name, lines
             name, lines = header[1], []
         elif match := _LINE.match(line):
-            lines.append((match[1], match[2]))
+            lines.append(HostInstruction(int(match[1], 16), match[2], match[3]))
     yield name, lines
 
 
-def _summarize(name: str, lines: list[tuple[str, str]]) -> HostFunction | None:
+def _summarize(name: str, lines: list[HostInstruction]) -> HostFunction | None:
     counts: Counter[str] = Counter()
     widest = 0
     is_avx = is_arithmetic = False
-    for opcode, operands in lines:
+    for _, opcode, operands in lines:
         if opcode.startswith("prefetch") or opcode == "prfm":
             counts["prefetches"] += 1
         width = _width(operands)
@@ -59,10 +60,17 @@ def _summarize(name: str, lines: list[tuple[str, str]]) -> HostFunction | None:
         is_avx |= opcode.startswith("v")
         is_arithmetic |= _ARITHMETIC.fullmatch(opcode) is not None
         counts.update(_kinds(opcode, operands))
-    if not is_arithmetic:
+    loops = read_loops(lines)
+    if not is_arithmetic and not loops:
         return None
-    isa = _isa(widest, is_x86=any("%" in operands for _, operands in lines), is_avx=is_avx)
-    return HostFunction(name=_shorten(name), isa=isa, vector_bytes=widest, instructions=dict(counts.most_common()))
+    isa = _isa(widest, is_x86=any("%" in each.operands for each in lines), is_avx=is_avx)
+    return HostFunction(
+        name=_shorten(name),
+        isa=isa if is_arithmetic else "",
+        vector_bytes=widest if is_arithmetic else 0,
+        instructions=dict(counts.most_common()),
+        loops=loops,
+    )
 
 
 def _width(operands: str) -> int:

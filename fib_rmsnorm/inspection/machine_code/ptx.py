@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.facts import Code, Direction
+from fib_rmsnorm.inspection.facts import Code, Costly, Direction
 from fib_rmsnorm.inspection.machine_code.disassembly import OTHER, Instruction, summarize
 
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
@@ -48,7 +48,7 @@ def _instructions(text: str) -> Iterator[Instruction]:
             continue
         opcode, operands = match[1], match[2]
         target = labels.get(operands.rstrip("; ")) if opcode.startswith("bra") else None
-        yield Instruction(number, _kind(opcode), _access(opcode), target)
+        yield Instruction(number, _kind(opcode), _access(opcode), target, _costly(opcode))
 
 
 def _kind(opcode: str) -> str | None:
@@ -63,6 +63,13 @@ def _kind(opcode: str) -> str | None:
     if name in _KIND_OF or not _FLOAT.search(opcode):
         return _KIND_OF.get(name, OTHER)
     return "fused multiply-adds" if name == "fma" else "other floating point"
+
+
+def _costly(opcode: str) -> Costly | None:
+    if opcode.startswith(("div.rn.f", "rcp.rn.f")):
+        return "divisions"
+    is_arithmetic = opcode.partition(".")[0] in ("add", "sub", "mul", "fma", "div", "sqrt", "rcp", "setp")
+    return "double precision" if is_arithmetic and opcode.endswith(".f64") else None
 
 
 def _access(opcode: str) -> tuple[Direction, int] | None:
