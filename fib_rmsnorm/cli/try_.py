@@ -46,17 +46,18 @@ def command(
 
     Stops at the first timeout.
     """
+    from fib_rmsnorm.registry.shipped import find_or_shipped
+    from fib_rmsnorm.registry.sources.kernel_source import check_kernel
+
+    sizes = split_batch_sizes(batch_sizes)
+    check_kernel(find_or_shipped(root), kernel, definition, entry)  # before anything imports torch
+
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes = split_batch_sizes(batch_sizes)
-    if not kernel.exists():
-        from fib_rmsnorm.errors import InputError
-
-        raise InputError(f"no such file: {kernel}")
     with ForkServer(ROLES) as fork_server, ProgressBar() as bar:  # before our imports: it loads torch in parallel
         with importing():
             from fib_rmsnorm.cli.try_printer import TryPrinter

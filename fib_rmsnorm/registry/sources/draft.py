@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry.signatures import Signature
 from fib_rmsnorm.registry.sources.kernel_source import (
     KernelSource,
-    Signature,
     imported_modules,
     parse_python,
     read_kernel_source,

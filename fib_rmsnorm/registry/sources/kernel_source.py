@@ -11,21 +11,14 @@ from typing import Literal
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES, Language
+from fib_rmsnorm.registry.layout import Layout
+from fib_rmsnorm.registry.signatures import Signature, read_signature
 from fib_rmsnorm.registry.store import read_text
 
 DEFAULT_ENTRY = "run"
 
 Binding = Literal["tvm-ffi", "torch"]
 """How a compiled kernel exports its entry point, in the schema's words."""
-
-
-@dataclass(frozen=True)
-class Signature:
-    """The names of a Definition's inputs and outputs, which are the parameters of its kernels."""
-
-    definition: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,16 @@ class KernelSource:
     destination_passing_style: bool
     binding: Binding | None = None
     """None for a language that is not compiled."""
+
+
+def check_kernel(root: Path, path: Path, definition: str, entry: str | None) -> None:
+    """Check what can be checked without torch, which takes seconds to import: the Definition's name, and the source.
+
+    Raises the InputError that `draft_solution` would raise. A folder, or a faulty registry, is left to that.
+    """
+    signature = read_signature(Layout(root), definition)
+    if signature is not None and not path.is_dir():
+        read_kernel_source(path, signature, entry)
 
 
 def read_kernel_source(path: Path, signature: Signature, entry: str | None = None) -> KernelSource:
