@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import Layout, find_root
+from fib_rmsnorm.registry.layout import Layout, find_root, is_source
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.signatures import unknown_definition
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
@@ -111,13 +111,3 @@ def _read_by_name(paths: Iterable[Path], model: type[Named]) -> dict[str, Named]
 def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:
     """Make an error that names both files, because only their author knows which one is wrong."""
     return InputError(f"{one} and {other} both hold a {what} named {name!r}; rename one of them")
-
-
-def is_source(path: Path, solutions: Path) -> bool:
-    """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
-    for folder in path.parents:
-        if (folder / "solution.toml").exists():
-            return True
-        if folder == solutions:
-            return False
-    return False

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import ROOT_VARIABLE, find_root, is_registry
+from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_registry, is_source
 from fib_rmsnorm.registry.staging import staged_registry
 
 _COPIED = ("workloads", "solutions", "definitions")
@@ -34,6 +34,17 @@ def find_or_shipped(given: Path | None = None) -> Path:
         if given is not None or os.environ.get(ROOT_VARIABLE):
             raise
         return shipped_registry()
+
+
+def count_records(root: Path) -> dict[str, int]:
+    """Count the Definitions, Solutions and Workloads of a registry. Reads none: the schema needs torch."""
+    layout = Layout(root)
+    lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
+    return {
+        "definitions": len(list(layout.definitions.rglob("*.json"))),
+        "solutions": sum(not is_source(path, layout.solutions) for path in layout.solutions.rglob("*.json")),
+        "workloads": sum(bool(line.strip()) for each in lines for line in each),
+    }
 
 
 def make_registry(target: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli.app import app
+from fib_rmsnorm.machine.devices import has_driver
 from support.command_line import cli_command, cli_environment, run_cli
 from support.paths import REPOSITORY
 
@@ -152,6 +153,16 @@ def test_try_refuses_a_source_before_torch_is_imported(name, source, options, sa
     assert len(found.stderr.splitlines()) == 1
     assert said in found.stderr
     assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])
+def test_commands_that_need_no_torch_import_none(arguments, tmp_path):
+    if arguments[0] == "env" and has_driver():
+        pytest.skip("a GPU is what torch says it is")
+    found, modules = run_and_list_modules(*arguments, cwd=tmp_path)
+    assert found.returncode == 0
+    assert found.stdout
+    assert modules.isdisjoint({"torch", "flashinfer_bench"})
 
 
 def test_no_command_is_help():
