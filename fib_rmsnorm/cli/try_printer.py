@@ -7,6 +7,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
+from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import folded_check, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_speed
 from fib_rmsnorm.reports.text.console import stderr, stdout
@@ -68,9 +69,11 @@ class TryPrinter:
             if failures := describe_failures(self._checks):
                 stdout().print()
                 stdout().print(Folded(failures, 2))
-            elif details := describe_speed(self._drafts, self._rivals):
+            elif self._drafts:
                 stdout().print()
-                stdout().print(Folded(details, 4))
+                if details := describe_speed(self._drafts, self._rivals):
+                    stdout().print(Folded(details, 4))
+                stdout().print(POINTER)
             stdout().print()
             stdout().print(end)
         elif has_timed_out(self._checks):
