@@ -91,7 +91,6 @@ class BenchPrinter:
             for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")
         if traces:
-            stdout().print()
             stdout().print(POINTER)
 
     def _print_skips(self) -> None:

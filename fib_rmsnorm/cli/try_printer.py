@@ -36,8 +36,8 @@ class TryPrinter:
             bar.print(stderr(), trial.note)
         bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
 
-    def show(self, event: Event) -> None:
-        """Print one event. Raises InputError if nothing was judged."""
+    def show(self, event: Event | Check) -> None:
+        """Print one event of a try, or one verdict of a check. Raises InputError if nothing was judged."""
         if isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Skip):
@@ -50,11 +50,9 @@ class TryPrinter:
             else:
                 self._rivals.append(trace)
             self._print(trace.model_dump_json() if self._as_json else folded_result(trace, self._width))
-
-    def show_check(self, check: Check) -> None:
-        """Print a verdict without a time."""
-        self._checks.append(check)
-        self._print(check.model_dump_json() if self._as_json else folded_check(check, self._width))
+        elif isinstance(event, Check):
+            self._checks.append(event)
+            self._print(event.model_dump_json() if self._as_json else folded_check(event, self._width))
 
     def _print(self, line: str | Folded) -> None:
         self._bar.print(stdout(), line)
