@@ -10,7 +10,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.device_runner import reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, fits, require_fit
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
@@ -139,11 +140,11 @@ def has_timed_out(checks: Sequence[Check]) -> bool:
     return any(check.status is EvaluationStatus.TIMEOUT for check in checks)
 
 
-def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Check]:
+def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Check | Skip]:
     """Judge the draft on every Workload and time nothing. Ends when it has timed out once.
 
-    It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. Raises
-    ReferenceFailedError if the right outputs cannot be computed.
+    It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. A Skip
+    means that the right outputs cannot be computed.
     """
     workers = WorkerPool(fork_server, wanted.device, config)
 
@@ -153,7 +154,11 @@ def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Ge
     judge_client = JudgeClient(fork_server, wanted.device, config, find_reference)
     gate = CorrectnessGate(workers, judge_client, config.timeout_s)
     for workload in wanted.workloads:
-        check = _check(gate, workers, wanted, workload)
+        try:
+            check = _check(gate, workers, wanted, workload)
+        except ReferenceFailedError as error:
+            yield Skip(wanted.definition.name, None, str(error), workload, is_failure=True)
+            return
         yield check
         if has_timed_out([check]):
             return

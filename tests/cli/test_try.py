@@ -127,10 +127,11 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     definition = registry.definition("rmsnorm_d128")
     broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
     registry.write_definition(definition.model_copy(update={"reference": broken}))
-    outcome = try_("right.py", RIGHT, "--batch-sizes", "2")
-    assert outcome.code == 2
-    assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
-    assert "correct on" not in outcome.out
+    for options in ([], ["--check"]):
+        outcome = try_("right.py", RIGHT, "--batch-sizes", "2", *options)
+        assert outcome.code == 2
+        assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
+        assert outcome.out == ""
     path = str(tmp_path / "right.py")
     measured = fib("compare", path, path, "--measure", "--root", registry.root)
     assert measured.code == 2
