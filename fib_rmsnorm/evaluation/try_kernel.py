@@ -155,7 +155,7 @@ def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Ge
     gate = CorrectnessGate(workers, judge_client, config.timeout_s)
     for workload in wanted.workloads:
         try:
-            check = _check(gate, workers, wanted, workload)
+            check = _check(gate, judge_client, workers, wanted, workload)
         except ReferenceFailedError as error:
             yield Skip(wanted.definition.name, None, str(error), workload, is_failure=True)
             return
@@ -164,8 +164,11 @@ def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Ge
             return
 
 
-def _check(gate: CorrectnessGate, workers: WorkerPool, wanted: TryPlan, workload: Workload) -> Check:
+def _check(
+    gate: CorrectnessGate, judge_client: JudgeClient, workers: WorkerPool, wanted: TryPlan, workload: Workload
+) -> Check:
     verdict = gate.examine(wanted.definition, workload, wanted.draft)
+    judged_by = judge_client.judged_by(wanted.definition, workload) if verdict.correctness else None
     log = ""
     if isinstance(verdict, Admitted):
         process = verdict.worker.process
@@ -179,5 +182,6 @@ def _check(gate: CorrectnessGate, workers: WorkerPool, wanted: TryPlan, workload
         solution=wanted.draft.name,
         status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
         correctness=verdict.correctness,
+        judged_by=judged_by,
         log=log if isinstance(verdict, Admitted) else str(verdict),
     )

@@ -17,6 +17,8 @@ class Check(BaseModel):
     status: EvaluationStatus
     """PASSED: correct on every case; no timed call was judged."""
     correctness: Correctness | None
+    judged_by: str | None
+    """The operator by which the outputs were judged, or REFERENCE; None if no output was."""
     log: str
 
     @classmethod
@@ -31,6 +33,7 @@ class Check(BaseModel):
             solution=trace.solution,
             status=found.status,
             correctness=found.correctness,
+            judged_by=found.judged_by,
             log=found.log,
         )
 

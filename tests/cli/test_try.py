@@ -155,7 +155,8 @@ def test_a_check_judges_every_case_and_times_nothing(try_):
     found = [json.loads(line) for line in outcome.lines]
     assert [each["workload"]["axes"]["batch"] for each in found] == [1, 32]
     for each in found:
-        assert each["status"] == "PASSED" and "evaluation" not in each  # no Trace: that says PASSED of what was timed
+        assert (each["status"], each["judged_by"]) == ("PASSED", "rmsnorm")
+        assert "evaluation" not in each  # not a Trace: that says PASSED of what was timed
         assert {case["kind"] for case in each["correctness"]["extra"]["cases"]} == {"workload", "hard", "awkward"}
 
 
@@ -169,5 +170,5 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
         "batch=2      twice.py  PASSED  1 case judged",
         "batch=3      twice.py  PASSED  1 case judged",
         "",
-        "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: none are known for double); not timed",
+        "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
     ]

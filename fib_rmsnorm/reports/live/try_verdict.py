@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fib_rmsnorm.reports.live.evaluations import axes_text, suspicions
 from fib_rmsnorm.reports.text.units import count, format_percent, format_ratio, format_share
-from fib_rmsnorm.schema import Check, EvaluationStatus, Performance, Trace
+from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Performance, Trace
 
 _LEAST_LOAD = 0.02
 """A smaller share of the cores is not called a disturbance."""
@@ -97,7 +97,8 @@ def describe_judged(checks: Sequence[Check]) -> str:
         "an awkward size": sum(check.count_cases("awkward") > 0 for check in checks),
     }
     if not any(counts.values()):
-        return f"{total}, without hard inputs or awkward sizes: none are known for {checks[0].definition}"
+        alone = ": judged by the reference alone" if checks[0].judged_by == REFERENCE else ""
+        return f"{total}, without hard inputs or awkward sizes{alone}"
     found = [f"{'each ' * (len(checks) > 1)}with {' and '.join(what)}"] if (what := _with(counts, len(checks))) else []
     found += [f"{what} for {number}" for what, number in counts.items() if 0 < number < len(checks)]
     found += [f"no {what.removeprefix('an ')}" for what, number in counts.items() if not number]

@@ -171,4 +171,5 @@ def test_what_was_judged_is_what_the_judge_recorded(make):
     assert describe_judged([everything] * 3) == "3 workloads, each with hard inputs and an awkward size"
     assert describe_judged([everything]) == "1 workload, with hard inputs and an awkward size"
     assert describe_judged([everything, no_size]) == "2 workloads, each with hard inputs, an awkward size for 1"
-    assert describe_judged([own]) == "1 workload, without hard inputs or awkward sizes: none are known for rmsnorm_d128"
+    own.judged_by = REFERENCE
+    assert describe_judged([own]) == "1 workload, without hard inputs or awkward sizes: judged by the reference alone"
