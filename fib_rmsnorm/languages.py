@@ -8,6 +8,8 @@ from typing import Literal
 
 Ability = Literal["run", "interpret", "compile", "no"]
 """What a language can do on a kind of device, from most to least."""
+ABILITIES: dict[Ability, str] = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
+"""The same of a language or a Solution, in words."""
 DeviceKind = Literal["cuda", "cpu"]
 Tool = Literal["C++ compiler", "C compiler", "nvcc", "ninja"]
 

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.source_files import content_key, write_sources
-from fib_rmsnorm.schema import Solution
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _LIBRARY = "solution.so"

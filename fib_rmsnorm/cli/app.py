@@ -18,6 +18,7 @@ from fib_rmsnorm.cli import (
     export,
     history,
     init,
+    legend,
     merge,
     profile,
     report,
@@ -74,6 +75,7 @@ app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)
 app.command("analyze")(analyze.command)
+app.command("legend")(legend.command)
 app.command("best")(best.command)
 app.command("compare")(compare.command)
 app.command("history")(history.command)

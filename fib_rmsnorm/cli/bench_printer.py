@@ -9,6 +9,7 @@ from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
 from fib_rmsnorm.registry.selection import describe_lacking
+from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import axes_text, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -89,6 +90,8 @@ class BenchPrinter:
             stdout().print(results_table(mine))
             for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")
+        if traces:
+            stdout().print(POINTER)
 
     def _print_skips(self) -> None:
         for skip in self._skips:

@@ -18,19 +18,12 @@ def command(
     from json import dumps
     from shlex import quote
 
-    from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.registry import Registry
-    from fib_rmsnorm.registry.shipped import make_registry
+    from fib_rmsnorm.registry.shipped import count_records, make_registry
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.units import count
 
     make_registry(folder)
-    held = Catalogue.read(Registry(folder))
-    counts = {
-        "definitions": len(held.definitions),
-        "solutions": len(held.solutions),
-        "workloads": len(held.workloads),
-    }
+    counts = count_records(folder)
     if json:
         typer.echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
         return

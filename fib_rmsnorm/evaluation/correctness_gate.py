@@ -54,15 +54,16 @@ class CorrectnessGate:
             aside = [pool.submit(task) for task in meanwhile]
             for start in range(0, len(solutions), at_once):
                 some = solutions[start : start + at_once]
-                verdicts = {pool.submit(self._examine, definition, workload, solution): solution for solution in some}
+                verdicts = {pool.submit(self.examine, definition, workload, solution): solution for solution in some}
                 for future in as_completed(verdicts):
                     yield verdicts[future], future.result()
             for task in aside:
                 task.result()
 
-    def _examine(
+    def examine(
         self, definition: Definition, workload: Workload, solution: Solution
     ) -> Admitted | EvaluationFailedError:
+        """Build, call and judge one Solution. Raises ReferenceFailedError if the expected outputs are unknown."""
         try:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
@@ -24,14 +25,14 @@ _TOOL_TIMEOUT_S = 20
 
 def report_machine() -> MachineReport:
     """Report what this machine has."""
-    gpus = cuda_devices()
+    gpus, libraries = cuda_devices(), library_versions()
     return MachineReport(
         devices=[_check_device(device) for device in (*gpus, cpu_device())],
         tools=_check_tools(),
         python=sys.executable,
-        libraries={**dict.fromkeys(PACKAGES), **library_versions()},
+        libraries={**dict.fromkeys(PACKAGES), **libraries},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu()]), *_describe_confinement(landlock_version())],
+        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *_describe_confinement(landlock_version())],
     )
 
 
@@ -94,13 +95,12 @@ def _output_of(command: list[str]) -> str:
     return found.stdout
 
 
-def _why_no_gpu() -> str:
-    import torch
-
+def _why_no_gpu(libraries: Mapping[str, str]) -> str:
     if _driver_version() is None:
         return "no GPU: there is no NVIDIA driver here"
-    if torch.version.cuda is None:
-        return f"no GPU for torch: {torch.__version__} is built without CUDA; install a CUDA build of torch"
+    if "cuda" not in libraries:
+        found = libraries.get("torch", "it")
+        return f"no GPU for torch: {found} is built without CUDA; install a CUDA build of torch"
     return "no GPU for torch, though there is a driver: see CUDA_VISIBLE_DEVICES and nvidia-smi"
 
 

@@ -1,21 +1,29 @@
-"""Evaluate the draft of one kernel beside a baseline and the fastest registered Solution."""
+"""Judge the draft of one kernel, and time it beside a baseline and the fastest registered Solution."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, fits, require_fit
+from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
+from fib_rmsnorm.evaluation.device_runner import reference_solution
+from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
+# The interpreter takes seconds for each of the 4 cases of batch 512.
+CHECKED_INTERPRETED = (1, 32)
 BASELINE_AUTHOR = "baseline"
 
 
@@ -28,33 +36,54 @@ class TryPlan:
     rivals: tuple[Solution, ...]
     workloads: tuple[Workload, ...]
     device: Device
+    note: str = ""
+    """What is left out because the kernel is interpreted."""
 
 
 def plan_try(
-    registry: Registry, definition: Definition, draft: Solution, batch_sizes: tuple[int, ...], device: Device
+    registry: Registry,
+    definition: Definition,
+    draft: Solution,
+    batch_sizes: tuple[int, ...],
+    device: Device,
+    *,
+    is_timed: bool = True,
 ) -> TryPlan:
-    """Choose the workloads and the rivals.
+    """Choose the workloads, and the rivals if the draft's time will say something.
 
     Raises InputError if the draft cannot run on the device, or if a requested batch size does not fit it.
     """
     reason = reason_to_skip(draft, device)
     if reason:
         raise InputError(f"{draft.name}: {reason}")
-    if definition.var_axes == ["batch"]:
-        workloads = generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES)
-    else:
-        workloads = registry.workloads(definition.name)
-    if batch_sizes:
-        require_fit(definition, workloads, device)
-    workloads = [workload for workload in workloads if fits(definition, workload, device)]
-    if capability(draft.spec.language.value, device).ability == "interpret":
-        workloads = [w for w in workloads if bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
-    if not workloads:
+    is_interpreted = capability(draft.spec.language.value, device).ability == "interpret"
+    default = CHECKED_INTERPRETED if is_interpreted and not is_timed else DEFAULT_BATCH_SIZES
+    workloads = _choose_workloads(registry, definition, batch_sizes, default, device)
+    kept = [w for w in workloads if not is_interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
+    if not kept:
         raise InputError(
             f"{definition.name} has no Workload that {draft.name} can run on {device.hardware}; "
             "see: fib-rmsnorm list workloads"
         )
-    return TryPlan(definition, draft, _choose_rivals(registry, definition, device), tuple(workloads), device)
+    note = ""
+    if len(kept) < len(workloads) or (default is CHECKED_INTERPRETED and not batch_sizes):
+        sizes = ", ".join(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
+        note = f"interpreted, so only {sizes}; choose sizes with --batch-sizes, up to {MAX_INTERPRETED_BYTES >> 20} MiB"
+    rivals = _choose_rivals(registry, definition, device) if is_timed and not is_interpreted else ()
+    return TryPlan(definition, draft, rivals, tuple(kept), device, note)
+
+
+def _choose_workloads(
+    registry: Registry, definition: Definition, wanted: tuple[int, ...], default: tuple[int, ...], device: Device
+) -> list[Workload]:
+    """The Workloads of the wanted or default batch sizes; the registry's where other axes vary too."""
+    if definition.var_axes == ["batch"]:
+        workloads = generate_workloads(definition, wanted or default)
+    else:
+        workloads = registry.workloads(definition.name)
+    if wanted:
+        require_fit(definition, workloads, device)
+    return [workload for workload in workloads if fits(definition, workload, device)]
 
 
 def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
@@ -88,8 +117,71 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
 
 
 def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event]:
-    """Evaluate the draft on every Workload, and then its rivals. Nothing is recorded."""
+    """Evaluate the draft on every Workload, and then its rivals. Nothing is recorded.
+
+    Ends when the draft has timed out once, which it would do again on every other Workload. The speed of the rivals
+    says nothing about a wrong draft, so they are left out then.
+    """
     plan = Plan([Group(wanted.definition, workload, (wanted.draft,)) for workload in wanted.workloads])
     plan.groups += [Group(wanted.definition, workload, wanted.rivals) for workload in wanted.workloads if wanted.rivals]
-    scheduler = Scheduler(fork_server, [wanted.device], config)
-    yield from scheduler.run(plan)
+    checks: list[Check] = []
+    with closing(Scheduler(fork_server, [wanted.device], config).run(plan)) as events:
+        for event in events:
+            yield event
+            if isinstance(event, Evaluated) and event.trace.solution == wanted.draft.name:
+                checks.append(Check.of(event.trace))
+                judged_all = len(checks) == len(wanted.workloads)
+                if has_timed_out(checks) or (judged_all and not all(check.passed for check in checks)):
+                    return
+
+
+def has_timed_out(checks: Sequence[Check]) -> bool:
+    """Whether the draft timed out."""
+    return any(check.status is EvaluationStatus.TIMEOUT for check in checks)
+
+
+def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Check | Skip]:
+    """Judge the draft on every Workload and time nothing. Ends when it has timed out once.
+
+    It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. A Skip
+    means that the right outputs cannot be computed.
+    """
+    workers = WorkerPool(fork_server, wanted.device, config)
+
+    def find_reference(definition: Definition) -> WorkerClient:
+        return workers.find(definition, reference_solution(definition))
+
+    judge_client = JudgeClient(fork_server, wanted.device, config, find_reference)
+    gate = CorrectnessGate(workers, judge_client, config.timeout_s)
+    for workload in wanted.workloads:
+        try:
+            check = _check(gate, judge_client, workers, wanted, workload)
+        except ReferenceFailedError as error:
+            yield Skip(wanted.definition.name, None, str(error), workload, is_failure=True)
+            return
+        yield check
+        if has_timed_out([check]):
+            return
+
+
+def _check(
+    gate: CorrectnessGate, judge_client: JudgeClient, workers: WorkerPool, wanted: TryPlan, workload: Workload
+) -> Check:
+    verdict = gate.examine(wanted.definition, workload, wanted.draft)
+    judged_by = judge_client.judged_by(wanted.definition, workload) if verdict.correctness else None
+    log = ""
+    if isinstance(verdict, Admitted):
+        process = verdict.worker.process
+        busy = workers.end_busy_workers().get(process)
+        log = process.take_log()
+        if busy:
+            verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
+    return Check(
+        definition=wanted.definition.name,
+        workload=workload,
+        solution=wanted.draft.name,
+        status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
+        correctness=verdict.correctness,
+        judged_by=judged_by,
+        log=log if isinstance(verdict, Admitted) else str(verdict),
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.schema import Solution
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 _RANKS: tuple[Ability, ...] = get_args(Ability)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, metadata, version
+from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from fib_rmsnorm.schema import Solution
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
+
 
 _US = "fib-rmsnorm"
 # Upstream's datasets name these as well, but no Python package provides them.

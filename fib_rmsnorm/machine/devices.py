@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,9 @@ import psutil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
+
+# The last is that of Windows' driver, in WSL.
+_DRIVER_SIGNS = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ def _from_cpuinfo(field: str) -> str:
 
 def cuda_devices() -> list[Device]:
     """The CUDA devices that torch can use, in torch's order."""
+    if not has_driver():
+        return []  # so would torch say, which takes seconds to import
     import torch
 
     if not torch.cuda.is_available():
@@ -63,6 +70,17 @@ def cuda_devices() -> list[Device]:
         properties = torch.cuda.get_device_properties(index)
         found.append(Device(f"cuda:{index}", properties.name, properties.total_memory))
     return found
+
+
+def has_driver() -> bool:
+    """Whether there is any sign of an NVIDIA driver."""
+    if any(map(os.path.exists, _DRIVER_SIGNS)):
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def all_devices() -> list[Device]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import runpy
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.schema import Environment
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Environment
 
 PACKAGES = (
     "fib-rmsnorm",
@@ -31,6 +36,8 @@ _SESSION_DIGITS = 12
 @cache
 def record_environment(device: Device) -> Environment:
     """The Environment of evaluations on `device`."""
+    from fib_rmsnorm.schema import Environment
+
     return Environment(hardware=device.hardware, libs=library_versions())
 
 
@@ -60,8 +67,13 @@ def library_versions() -> dict[str, str]:
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
-    import torch
-
-    if torch.version.cuda:
-        found["cuda"] = torch.version.cuda
+    if cuda := _cuda_of_torch():
+        found["cuda"] = cuda
     return found
+
+
+def _cuda_of_torch() -> str | None:
+    """The version of CUDA that torch is built for, from the file that says it: importing torch takes seconds."""
+    spec = find_spec("torch")
+    file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
+    return runpy.run_path(str(file)).get("cuda") if file and file.is_file() else None

@@ -121,6 +121,16 @@ def is_registry(folder: Path) -> bool:
     return (folder / "definitions").is_dir() and (folder / "solutions").is_dir()
 
 
+def is_source(path: Path, solutions: Path) -> bool:
+    """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
+    for folder in path.parents:
+        if (folder / "solution.toml").exists():
+            return True
+        if folder == solutions:
+            return False
+    return False
+
+
 def follow_links(path: Path) -> Path:
     """Resolve all links of `path`; unlike Path.resolve, do not raise for a cycle of links."""
     return Path(os.path.realpath(path))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root
-from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.shipped import find_or_shipped
+from fib_rmsnorm.registry.signatures import unknown_definition
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -33,12 +33,7 @@ class Registry:
 
         The shipped registry is only for reading: the next installation replaces it.
         """
-        try:
-            return cls.find(root)
-        except InputError:
-            if root is not None or os.environ.get(ROOT_VARIABLE):
-                raise
-            return cls(shipped_registry())
+        return cls(find_or_shipped(root))
 
     @property
     def root(self) -> Path:
@@ -53,8 +48,7 @@ class Registry:
         """Return the Definition called `name`. Raises InputError with the known names."""
         definitions = self.definitions()
         if name not in definitions:
-            known = ", ".join(definitions) or "none"
-            raise InputError(f"no Definition {name!r} in {self.root} (available: {known})")
+            raise unknown_definition(name, definitions, self.root)
         return definitions[name]
 
     def solutions(self) -> dict[str, Solution]:
@@ -117,13 +111,3 @@ def _read_by_name(paths: Iterable[Path], model: type[Named]) -> dict[str, Named]
 def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:
     """Make an error that names both files, because only their author knows which one is wrong."""
     return InputError(f"{one} and {other} both hold a {what} named {name!r}; rename one of them")
-
-
-def is_source(path: Path, solutions: Path) -> bool:
-    """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
-    for folder in path.parents:
-        if (folder / "solution.toml").exists():
-            return True
-        if folder == solutions:
-            return False
-    return False

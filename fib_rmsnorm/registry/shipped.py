@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import is_registry
+from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_registry, is_source
 from fib_rmsnorm.registry.staging import staged_registry
 
 _COPIED = ("workloads", "solutions", "definitions")
@@ -23,6 +24,27 @@ def shipped_registry() -> Path:
         if is_registry(root):
             return root
     raise InputError(f"{package} contains no registry; run: pip install --force-reinstall fib-rmsnorm")
+
+
+def find_or_shipped(given: Path | None = None) -> Path:
+    """The root that `find_root` finds, or that of the shipped registry if none is named or around."""
+    try:
+        return find_root(given)
+    except InputError:
+        if given is not None or os.environ.get(ROOT_VARIABLE):
+            raise
+        return shipped_registry()
+
+
+def count_records(root: Path) -> dict[str, int]:
+    """Count the Definitions, Solutions and Workloads of a registry. Reads none: the schema needs torch."""
+    layout = Layout(root)
+    lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
+    return {
+        "definitions": len(list(layout.definitions.rglob("*.json"))),
+        "solutions": sum(not is_source(path, layout.solutions) for path in layout.solutions.rglob("*.json")),
+        "workloads": sum(bool(line.strip()) for each in lines for line in each),
+    }
 
 
 def make_registry(target: Path) -> None:

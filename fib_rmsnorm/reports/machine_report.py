@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from fib_rmsnorm.reports.records.listing import ABILITIES
+from fib_rmsnorm.languages import ABILITIES
+from fib_rmsnorm.machine.inventory import DeviceReport, FoundTool, MachineReport
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
-
-if TYPE_CHECKING:  # its package imports torch, which a report does without
-    from fib_rmsnorm.machine.inventory import DeviceReport, FoundTool, MachineReport
 
 
 def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.ranking import Contest, Ranking
+from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import section_title
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
@@ -40,6 +41,7 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
             " 1. Behind: latency over the winner's, as the geometric mean over the Workloads that have a winner; only"
             " who has a trusted number on all of them has a place."
         )
+    yield POINTER
 
 
 def winners_grid(ranking: Ranking) -> Grid:

@@ -11,6 +11,7 @@ from typing import Any
 from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import (
@@ -53,6 +54,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
             for name, bound in (("the reference", each.reference), ("the copy", each.copy)):
                 if bound and bound.suspect:
                     yield Doubt(f"SUSPECT {name} at {each.title}: {'; '.join(bound.suspect)}")
+    yield POINTER
     if superseded:
         left_out = count(superseded, "older Trace")
         yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -38,7 +38,8 @@ main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
 class ForkServer:
     """Starts the processes of a run. Closing it ends them all."""
 
-    def __init__(self, roles: Sequence[Role]) -> None:
+    def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:
+        """`defaults` are variables for all processes of the run; the user's environment overrides them."""
         become_subreaper()
         self.run = uuid.uuid4().hex
         """The run's id, which every process of the run has in its environment."""
@@ -56,7 +57,7 @@ class ForkServer:
                 *(role.module for role in roles),
             ],
             pass_fds=[theirs.fileno()],
-            env={**os.environ, _RUN_VARIABLE: self.run},
+            env={**(defaults or {}), **os.environ, _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,

@@ -21,6 +21,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 
+from fib_rmsnorm.schema.check import Check
 from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.trace import (
@@ -41,6 +42,7 @@ __all__ = [
     "AxisVar",
     "BuildSpec",
     "Ceiling",
+    "Check",
     "CheckedDefinition",
     "Clocks",
     "Correctness",

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fib_rmsnorm.evaluation import machine_report
-from fib_rmsnorm.machine import capabilities
+from fib_rmsnorm.machine import capabilities, environment
 from fib_rmsnorm.machine.devices import Device
 
 GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
@@ -131,3 +131,18 @@ def test_libraries_that_are_missing_are_named(fib, machine):
 def test_it_needs_no_registry(fib, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert fib("env").code == 0
+
+
+def test_a_cpu_build_of_torch_beside_a_driver_is_told_from_no_driver(fib, machine):
+    machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99+cpu"})
+    assert "no GPU: there is no NVIDIA driver here" in fib("env").lines
+    machine.setattr(machine_report, "_driver_version", lambda: "550.54")
+    assert "no GPU for torch: 2.99+cpu is built without CUDA; install a CUDA build of torch" in fib("env").lines
+    machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99", "cuda": "12.8"})
+    assert any(line.startswith("no GPU for torch, though there is a driver") for line in fib("env").lines)
+
+
+def test_the_version_of_cuda_is_that_which_torch_says():
+    import torch
+
+    assert environment.library_versions().get("cuda") == torch.version.cuda

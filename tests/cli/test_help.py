@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli.app import app
+from fib_rmsnorm.machine.devices import has_driver
 from support.command_line import cli_command, cli_environment, run_cli
+from support.paths import REPOSITORY
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
@@ -125,6 +127,42 @@ def test_with_json_an_error_is_one_object(arguments, said, tmp_path):
     error = json.loads(line)
     assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
     assert said in error["error"]
+
+
+RIGHT = "def run(x, weight, eps):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "options", "said"),
+    [
+        ("missing.py", None, [], "no such file: missing.py"),
+        ("kernel.rs", "fn run() {}", [], "kernel.rs: unknown language"),
+        ("kernel.py", "def run(x,\n", [], "kernel.py:1: '(' was never closed"),
+        ("kernel.py", RIGHT, ["--entry", "f"], "kernel.py: no function 'f' (available: run)"),
+        ("kernel.py", "def run(x):\n    return x\n", [], "kernel.py: run takes 1 parameters; rmsnorm_d4096 needs 3"),
+        ("kernel.cpp", "int main() {}", [], "kernel.cpp: does not export 'run'"),
+        ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], "no Definition 'rmsnorm_d7' in "),
+    ],
+)
+def test_try_refuses_a_source_before_torch_is_imported(name, source, options, said, tmp_path):
+    if source is not None:
+        (tmp_path / name).write_text(source)
+    found, modules = run_and_list_modules("try", name, *options, "--root", str(REPOSITORY), cwd=tmp_path)
+    assert found.returncode == 2
+    assert found.stdout == ""
+    assert len(found.stderr.splitlines()) == 1
+    assert said in found.stderr
+    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])
+def test_commands_that_need_no_torch_import_none(arguments, tmp_path):
+    if arguments[0] == "env" and has_driver():
+        pytest.skip("a GPU is what torch says it is")
+    found, modules = run_and_list_modules(*arguments, cwd=tmp_path)
+    assert found.returncode == 0
+    assert found.stdout
+    assert modules.isdisjoint({"torch", "flashinfer_bench"})
 
 
 def test_no_command_is_help():

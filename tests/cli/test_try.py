@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from fib_rmsnorm.registry import Registry
-from support.registries import RIGHT, make_registry
+from support.paths import REPOSITORY
+from support.registries import DOUBLES, RIGHT, make_doubling_registry, make_registry
 
 NAN = """\
 import torch
@@ -48,15 +50,15 @@ def test_refuses_a_tolerance_that_tolerates_everything(try_, option, value):
 
 
 def test_nan_passes_by_no_tolerance(try_):
-    outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2")
+    outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2", "--check")
     assert outcome.code == 1
     assert "nan.py FAILED: correct on 0 of 1 workloads" in outcome.out
 
 
 def test_names_the_batch_that_no_workload_has(try_):
-    outcome = try_("odd.py", ODD)
+    outcome = try_("odd.py", ODD, "--check")
     assert outcome.code == 1
-    assert "odd.py FAILED: correct on 0 of 3 workloads" in outcome.out
+    assert outcome.lines[-1] == "odd.py FAILED: correct on 0 of 3 workloads (INCORRECT_NUMERICAL)"
     for batch in (3, 31, 509):
         assert any(
             line.startswith(f"batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
@@ -66,7 +68,9 @@ def test_names_the_batch_that_no_workload_has(try_):
 def test_a_tolerance_lets_pass_what_is_within(try_):
     off = RIGHT.replace("* weight.float()", "* weight.float() * 1.05")
     assert try_("off.py", off, "--batch-sizes", "2").code == 1
-    assert try_("off.py", off, "--batch-sizes", "2", "--rtol", "0.1").code == 0
+    outcome = try_("off.py", off, "--batch-sizes", "2", "--rtol", "0.1")
+    assert outcome.code == 0
+    assert outcome.lines[-1].startswith("off.py PASSED (1 workload, with hard inputs and an awkward size); ")
 
 
 def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
@@ -112,7 +116,7 @@ MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
     ],
 )
 def test_says_in_its_line_what_is_wrong_and_where(try_, name, source, says):
-    outcome = try_(name, source, "--batch-sizes", "1")
+    outcome = try_(name, source, "--batch-sizes", "1", "--check")
     assert outcome.code == 1
     assert says in outcome.lines[0]
     assert "fib_rmsnorm" not in outcome.out
@@ -123,10 +127,48 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     definition = registry.definition("rmsnorm_d128")
     broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
     registry.write_definition(definition.model_copy(update={"reference": broken}))
-    outcome = try_("right.py", RIGHT, "--batch-sizes", "2")
-    assert outcome.code == 2
-    assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
-    assert "correct on" not in outcome.out
+    for options in ([], ["--check"]):
+        outcome = try_("right.py", RIGHT, "--batch-sizes", "2", *options)
+        assert outcome.code == 2
+        assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
+        assert outcome.out == ""
     path = str(tmp_path / "right.py")
     measured = fib("compare", path, path, "--measure", "--root", registry.root)
     assert measured.code == 2
+
+
+@pytest.mark.parametrize("option", ["--json", "--check"])
+def test_a_kernel_that_hangs_costs_one_timeout(try_, option):
+    outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "1", option)
+    assert outcome.code == 1
+    assert (outcome.out if option == "--check" else outcome.err).splitlines()[-1] == (
+        "hangs.py FAILED: TIMEOUT at batch=1; stopped there, 2 workloads not tried"
+    )
+    assert len([line for line in outcome.lines if "hangs.py" in line and "batch" in line and "FAILED" not in line]) == 1
+
+
+def test_a_check_judges_every_case_and_times_nothing(try_):
+    triton = REPOSITORY / "solutions/baseline/norm/rmsnorm_d4096/rmsnorm_triton_tutorial_v1/kernel.py"
+    outcome = try_("kernel.py", triton.read_text(), "--check", "--json")
+    assert outcome.code == 0
+    assert "interpreted, so only batch=1, batch=32; choose sizes with --batch-sizes" in outcome.err
+    found = [json.loads(line) for line in outcome.lines]
+    assert [each["workload"]["axes"]["batch"] for each in found] == [1, 32]
+    for each in found:
+        assert (each["status"], each["judged_by"]) == ("PASSED", "rmsnorm")
+        assert "evaluation" not in each  # not a Trace: that says PASSED of what was timed
+        assert {case["kind"] for case in each["correctness"]["extra"]["cases"]} == {"workload", "hard", "awkward"}
+
+
+def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
+    registry = make_doubling_registry(tmp_path / "registry")
+    (tmp_path / "twice.py").write_text(DOUBLES)
+    options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
+    outcome = fib("try", tmp_path / "twice.py", *options)
+    assert outcome.code == 0
+    assert outcome.lines == [
+        "batch=2      twice.py  PASSED  1 case judged",
+        "batch=3      twice.py  PASSED  1 case judged",
+        "",
+        "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
+    ]

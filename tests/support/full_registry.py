@@ -121,8 +121,8 @@ def make_trace(
         extra={
             "tolerance": {"out": {"rtol": 1e-3, "atol": 2.4e-7}},
             "cases": [
-                {"case": "workload", "max_absolute_error": 0.002, "mismatched": 0},
-                {"case": "hard rows, eps=1e-06", "max_absolute_error": 0.125, "mismatched": 17},
+                {"case": "workload", "kind": "workload", "max_absolute_error": 0.002, "mismatched": 0},
+                {"case": "hard rows, eps=1e-06", "kind": "hard", "max_absolute_error": 0.125, "mismatched": 17},
             ],
         },
     )

@@ -11,7 +11,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.registry.store import read_jsonl
-from fib_rmsnorm.schema import Settings, Solution, Trace
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
 from support.paths import REPOSITORY
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
@@ -39,6 +39,29 @@ def make_registry(root: Path, hidden: int = 128, batch_sizes: Sequence[int] = (1
     definition = RmsNorm().define(hidden)
     registry.write_definition(definition)
     registry.write_workloads(definition, generate_workloads(definition, batch_sizes))
+    return registry
+
+
+DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
+
+
+def make_doubling_registry(root: Path) -> Registry:
+    """A registry with a Definition whose operator nobody knows, although its tensors have RMSNorm's shapes."""
+    (root / "definitions").mkdir(parents=True)
+    (root / "solutions").mkdir()
+    registry = Registry(root)
+    tensor = {"shape": ["batch", "hidden"], "dtype": "float32"}
+    definition = Definition.model_validate(
+        {
+            "name": "double",
+            "op_type": "elementwise",
+            "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
+            "inputs": {"x": tensor, "weight": {"shape": ["hidden"], "dtype": "float32"}},
+            "outputs": {"y": tensor},
+            "reference": DOUBLES,
+        }
+    )
+    registry.write_definition(definition)
     return registry
 
 

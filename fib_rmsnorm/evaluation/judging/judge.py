@@ -53,13 +53,13 @@ class Judge:
             with Path(request.outputs_path).open("rb") as file:
                 transferred = read_outputs(file.fileno(), expected.outputs)
         except OutputTransferError as error:
-            return Verdict(expected.case.name, missing=str(error), outputs=[], hint=None)
+            return Verdict(expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None)
         actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         hint = None
         if request.explain and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        return Verdict(expected.case.name, None, outputs, hint, expected.contradicted)
+        return Verdict(expected.case.name, expected.case.kind, None, outputs, hint, expected.contradicted)
 
     def _expect(self, request: Compare) -> _Expected:
         definition, workload = request.definition, request.workload
@@ -70,7 +70,7 @@ class Judge:
             self._fresh_inputs = None
         if request.number is not None:
             inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}
-            return _make_expected(request, Case("timed call", workload, inputs))
+            return _make_expected(request, Case("timed call", "timed", workload, inputs))
         index = request.case or 0
         if index not in self._cases:
             case = make_case(definition, request.recognition, workload, index, request.device, request.dataset)

@@ -139,6 +139,7 @@ def _describe_case(verdict: Verdict, names: list[str]) -> dict[str, Any]:
     outputs = dict(zip(names, verdict.outputs, strict=True))
     described = {
         "case": verdict.case,
+        "kind": verdict.kind,
         "max_absolute_error": max((o.comparison.max_absolute_error for o in verdict.outputs), default=0.0),
         "mismatched": sum(output.comparison.mismatched for output in verdict.outputs),
         "ulp": {name: asdict(output.ulp) if output.ulp else None for name, output in outputs.items()},

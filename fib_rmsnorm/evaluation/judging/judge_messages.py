@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
 from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics
+from fib_rmsnorm.evaluation.tensors.inputs import CaseKind
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Settings, Workload
@@ -57,6 +58,7 @@ class Verdict:
     """The judge's findings on one call."""
 
     case: str
+    kind: CaseKind
     missing: str | None
     """The reason why there are no outputs to judge."""
     outputs: list[OutputVerdict]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -86,11 +86,16 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
         return tensor
 
 
+CaseKind = Literal["workload", "hard", "awkward", "timed"]
+"""The Workload's own inputs, hard inputs of its size, inputs of an awkward size, or those of a timed call."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One set of inputs that a solution is judged on."""
 
     name: str
+    kind: CaseKind
     workload: Workload
     """The Workload whose axes the inputs and outputs have: the judged one, or one of a similar, awkward size."""
     inputs: dict[str, Any]
@@ -133,10 +138,10 @@ def make_case(
 ) -> Case:
     """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
     if recognition is None or case == 0:
-        return Case("workload", workload, generate_inputs(definition, workload, device, dataset))
+        return Case("workload", "workload", workload, generate_inputs(definition, workload, device, dataset))
     if case > _count_hard_cases(definition, recognition, workload):
         awkward = _make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
-        return Case(name, awkward, generate_inputs(definition, awkward, device, dataset))
+        return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))
     hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1)
-    return Case(hard.name, workload, hard.inputs, hard.row_kinds)
+    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds)

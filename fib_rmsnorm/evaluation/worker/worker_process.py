@@ -220,7 +220,7 @@ def _make_case(target: _Target, request: Call) -> Case:
             target.definition, request.recognition, request.workload, request.case, target.device, target.dataset
         )
     fresh_inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset)
-    return Case("timed call", request.workload, fresh_inputs.set(request.number))
+    return Case("timed call", "timed", request.workload, fresh_inputs.set(request.number))
 
 
 def _run(

@@ -1,18 +1,22 @@
-"""Make a temporary Solution from a kernel file: language, entry point and calling style are read from the source."""
+"""Make a temporary Solution from a kernel's file, its source and the files that it needs."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry.signatures import Signature
+from fib_rmsnorm.registry.sources.kernel_source import (
+    KernelSource,
+    imported_modules,
+    parse_python,
+    read_kernel_source,
+)
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import definition_suffix
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
@@ -27,7 +31,6 @@ from fib_rmsnorm.schema import (
 )
 
 AUTHOR = "draft"
-DEFAULT_ENTRY = "run"
 DEFAULT_DEFINITION = "rmsnorm_d4096"
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -72,26 +75,16 @@ def refuse_entry(name: str, entry: str | None) -> None:
 def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
-    A solution.toml in the folder may include shared files of the registry. The suffix and the imports decide the
-    language. The number of parameters of the entry point decides the calling style: one per input is value-returning,
-    one per input and output is destination-passing. Raises InputError that says what is missing.
+    `read_kernel_source` decides the language and the calling style of a file. A solution.toml in its folder may include
+    shared files of the registry. Raises InputError that says what is missing.
     """
     if path.is_dir():
         return _draft_folder(registry, path, definition, entry)
-    if not path.is_file():  # reading a FIFO would block
-        raise InputError(f"{path}: not a regular file or a folder")
-    text = read_text(path)
+    signature = Signature(definition.name, tuple(definition.inputs), tuple(definition.outputs))
+    source = read_kernel_source(path, signature, entry)
     shared = _find_shared(registry, path.parent)
-    languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
-    if any(language.is_compiled for language in languages):
-        spec = _native_spec(path, text, languages[0], definition, entry or DEFAULT_ENTRY)
-        sources = _with_includes(path, shared)
-    elif languages:
-        spec = _python_spec(path, text, languages, definition, entry or DEFAULT_ENTRY)
-        sources = _with_siblings(path, text, shared)
-    else:
-        raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
-    return _solution(path, definition, spec, sources)
+    files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
+    return _solution(path, definition, _spec(source), files)
 
 
 def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
@@ -124,58 +117,14 @@ def _draft_folder(registry: Registry, path: Path, definition: Definition, entry:
     return _solution(path.resolve(), definition, spec, sources)
 
 
-def _python_spec(path: Path, text: str, languages: Sequence[Language], definition: Definition, entry: str) -> BuildSpec:
-    tree = _parse(path, text)
-    imported = {name.split(".")[0] for name in _imported_modules(tree)}
-    plain = next(language for language in languages if language.module is None)
-    language = next((known for known in languages if known.module in imported), plain)
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if entry not in functions:
-        known = ", ".join(functions) or "none"
-        raise InputError(f"{path}: no function {entry!r} (available: {known}); choose one with --entry")
-    parameters = functions[entry].args
-    positional = [*parameters.posonlyargs, *parameters.args]
-    required = len(positional) - len(parameters.defaults)
-    style = _calling_style(path, entry, required, len(positional), definition)
+def _spec(source: KernelSource) -> BuildSpec:
     return BuildSpec(
-        language=SupportedLanguages(language.name),
-        target_hardware=language.target_hardware,
-        entry_point=f"{path.name}::{entry}",
-        destination_passing_style=style,
+        language=SupportedLanguages(source.language.name),
+        target_hardware=source.language.target_hardware,
+        entry_point=f"{source.path.name}::{source.entry}",
+        destination_passing_style=source.destination_passing_style,
+        binding=SupportedBindings(source.binding) if source.binding else None,
     )
-
-
-def _parse(path: Path, text: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
-        raise InputError(f"{path}: too deeply nested for Python") from None
-
-
-def _calling_style(path: Path, entry: str, required: int, most: int, definition: Definition) -> bool:
-    """Whether the entry point is destination-passing, from the number of its positional parameters."""
-    inputs, outputs = len(definition.inputs), len(definition.outputs)
-    if required == inputs + outputs:
-        return True
-    if required <= inputs <= most:
-        return False
-    names = ", ".join([*definition.inputs, *definition.outputs])
-    raise InputError(
-        f"{path}: {entry} takes {required} parameters; {definition.name} needs {inputs} ({names.rpartition(', ')[0]})"
-        f" and a returned result, or {inputs + outputs} ({names})"
-    )
-
-
-def _imported_modules(tree: ast.Module) -> list[str]:
-    names = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    return names
 
 
 def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
@@ -188,35 +137,12 @@ def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[Sourc
         if file.name in found:
             continue
         found[file.name] = SourceFile(path=file.name, content=content)
-        for name in _imported_modules(_parse(file, content)):
+        for name in imported_modules(parse_python(file, content)):
             module = f"{name.split('.')[0]}.py"
             sibling = shared.get(module, path.parent / module)
             if sibling.is_file():
                 waiting.append((sibling, read_text(sibling)))
     return list(found.values())
-
-
-def _native_spec(path: Path, text: str, language: Language, definition: Definition, entry: str) -> BuildSpec:
-    exported = re.search(rf"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*{re.escape(entry)}\s*,\s*([\w:]+)\s*\)", text)
-    bound = re.search(rf'\.def\(\s*"{re.escape(entry)}"\s*,\s*&?\s*([\w:]+)', text)
-    match = exported or bound
-    if match is None:
-        raise InputError(
-            f"{path}: does not export {entry!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, Function), where Function"
-            " is a host function that takes tvm::ffi::TensorView (a __global__ function cannot be the entry point)"
-        )
-    function = match.group(1).rpartition("::")[2]
-    signature = re.search(rf"\b{re.escape(function)}\s*\(([^)]*)\)\s*\{{", text)
-    count = len(signature.group(1).split(",")) if signature and signature.group(1).strip() else None
-    if count is None:
-        raise InputError(f"{path}: cannot find the definition of {function}, which {entry!r} exports")
-    return BuildSpec(
-        language=SupportedLanguages(language.name),
-        target_hardware=language.target_hardware,
-        entry_point=f"{path.name}::{entry}",
-        destination_passing_style=_calling_style(path, function, count, count, definition),
-        binding=SupportedBindings.TVM_FFI if exported else SupportedBindings.TORCH,
-    )
 
 
 def _with_includes(path: Path, shared: dict[str, Path]) -> list[SourceFile]:

@@ -12,8 +12,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import Layout
-from fib_rmsnorm.registry.registry import is_source
+from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.store import is_json, read_text
 from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding, Level

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
-from fib_rmsnorm.reports.text.units import format_bandwidth, format_latency, format_percent, format_ratio
-from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Trace
+from fib_rmsnorm.reports.text.units import count, format_bandwidth, format_latency, format_percent, format_ratio
+from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, Trace
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -18,9 +18,9 @@ _REASON_WIDTH = 160  # of a failure
 _SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
-def axes_text(trace: Trace) -> str:
+def axes_text(record: Trace | Check) -> str:
     """The Workload's axes: `batch=32`."""
-    return " ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
+    return " ".join(f"{name}={value}" for name, value in record.workload.axes.items())
 
 
 def result_line(trace: Trace, name_width: int, *, is_cut: bool = True) -> Text:
@@ -28,13 +28,26 @@ def result_line(trace: Trace, name_width: int, *, is_cut: bool = True) -> Text:
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
-    passed = evaluation.status is EvaluationStatus.PASSED
-    line = Text(f"{axes_text(trace):<{_AXES_WIDTH}}  {trace.solution or '':<{name_width}}  ")
-    line.append(f"{evaluation.status.value:<6}", style="green" if passed else "bold red")
+    line = _begin_line(trace, evaluation.status, name_width)
     line.append(f"  {_details(evaluation, _REASON_WIDTH if is_cut else None)}")
     if reasons := suspicions(trace):
         _append_doubt(line, reasons[0], _LINE_WIDTH if is_cut else None)
     return line
+
+
+def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int) -> Text:
+    line = Text(f"{axes_text(record):<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
+    return line.append(f"{status.value:<6}", style="green" if status is EvaluationStatus.PASSED else "bold red")
+
+
+def folded_check(check: Check, name_width: int) -> Folded:
+    """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe."""
+    line, whole = _begin_line(check, check.status, name_width), _begin_line(check, check.status, name_width)
+    cases = check.correctness.extra["cases"] if check.correctness and check.correctness.extra else []
+    judged = f"{count(len(cases), 'case')} judged"
+    line.append(f"  {judged if check.passed else _first_line(check.log, _REASON_WIDTH)}")
+    whole.append(f"  {judged if check.passed else _first_line(check.log, None)}")
+    return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
 def folded_result(trace: Trace, name_width: int) -> Folded:
@@ -48,8 +61,7 @@ def folded_result(trace: Trace, name_width: int) -> Folded:
 def _details(evaluation: Evaluation, most: int | None) -> str:
     performance = evaluation.performance
     if performance is None:
-        reason = evaluation.log.strip().partition("\n")[0]
-        return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
+        return _first_line(evaluation.log, most)
     latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
         return f"{latency}  interpreted: no measure of the kernel"
@@ -64,6 +76,11 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
         else f"{format_ratio(performance.speedup_factor):>5} reference",
     ]
     return "  ".join(filter(None, parts))
+
+
+def _first_line(log: str, most: int | None) -> str:
+    reason = log.strip().partition("\n")[0]
+    return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
 
 
 def suspicions(trace: Trace) -> list[str]:

@@ -7,16 +7,13 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from fib_rmsnorm.languages import Ability
+from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.records.rows import DefinitionRow, SolutionRow, TraceRow, TracesRow, WorkloadRow, status_of
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency
-
-ABILITIES: dict[Ability, str] = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
-"""What a language or Solution can do on a device, in words."""
 
 _SHORT_UUID = 8
 

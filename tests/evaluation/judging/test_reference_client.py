@@ -14,10 +14,9 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Trace, Workload
-from support.registries import QUICK, add_kernel
+from fib_rmsnorm.schema import Trace, Workload
+from support.registries import DOUBLES, QUICK, add_kernel, make_doubling_registry
 
-DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
 ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
 RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
 
@@ -42,23 +41,8 @@ def with_attack(reference: str) -> str:
 
 @pytest.fixture
 def doubling(tmp_path) -> Registry:
-    """A registry whose operator nobody knows, although its tensors have RMSNorm's shapes."""
-    (tmp_path / "definitions").mkdir()
-    (tmp_path / "solutions").mkdir()
-    registry = Registry(tmp_path)
-    tensor = {"shape": ["batch", "hidden"], "dtype": "float32"}
-    definition = Definition.model_validate(
-        {
-            "name": "double",
-            "op_type": "elementwise",
-            "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
-            "inputs": {"x": tensor, "weight": {"shape": ["hidden"], "dtype": "float32"}},
-            "outputs": {"y": tensor},
-            "reference": DOUBLES,
-        }
-    )
-    registry.write_definition(definition)
-    return registry
+    """A registry whose operator nobody knows."""
+    return make_doubling_registry(tmp_path)
 
 
 def judge(registry: Registry, reference: str, *sources: str, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:

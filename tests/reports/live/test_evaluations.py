@@ -9,8 +9,8 @@ from rich.console import Console
 
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
-from fib_rmsnorm.reports.live.try_verdict import verdict
-from fib_rmsnorm.schema import REFERENCE, Ceiling, EvaluationStatus
+from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
+from fib_rmsnorm.schema import REFERENCE, Ceiling, Check, Clocks, EvaluationStatus
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -100,9 +100,8 @@ def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
 
 
 def test_a_verdict_names_every_doubt(make):
-    text = verdict(CUDA, [make(suspect=[REASON, "another"])], [])
-    assert "bold" not in str(text.style)  # only that it passed is
-    said = text.plain
+    draft = make(suspect=[REASON, "another"])
+    said = describe_speed([draft], []).plain
     assert f"SUSPECT: {CUDA} at batch=1: {REASON}" in said
     assert "batch=1: another" in said
 
@@ -118,10 +117,59 @@ def test_a_line_has_no_ratio_over_what_is_not_trusted(make):
 def test_a_verdict_compares_no_suspect_number(make):
     draft, rival = make(), make(latency_ms=48.1, suspect=["other processes took 62% of the cores"])
     rival.solution = "torch"
-    told = verdict("mine", [draft], [rival]).plain
+    told = describe_speed([draft], [rival]).plain
     assert "the speed of torch" not in told and "not compared with torch: the numbers are SUSPECT" in told
     other, trusted = make(latency_ms=0.025), make(latency_ms=0.025)
     other.workload, trusted.workload = (draft.workload.model_copy(update={"uuid": "other"}) for _ in range(2))
     trusted.solution = "torch"
-    told = verdict("mine", [draft, other], [rival, trusted]).plain
+    told = describe_speed([draft, other], [rival, trusted]).plain
     assert "1.00x the speed of torch on 1 of 2 workloads; the other numbers are SUSPECT or missing" in told
+
+
+def last_line(*drafts, rivals=(), planned=None):
+    checks = [Check.of(draft) for draft in drafts]
+    return conclude("mine.py", planned or len(drafts), checks, drafts, rivals)
+
+
+def test_the_last_line_has_what_an_engineer_acts_on(make):
+    draft = make(percent_of_copy=84.6, latency_low_ms=0.0124, latency_high_ms=0.0126)
+    draft.evaluation.performance.clocks = Clocks(other_share=0.07)
+    rival, smaller = make(latency_ms=0.025, latency_low_ms=0.0245, latency_high_ms=0.0255), make(bytes_moved=1)
+    rival.solution = "torch"
+    smaller.workload = draft.workload.model_copy(update={"uuid": "smaller"})
+    line = last_line(smaller, draft, rivals=[rival])
+    assert line.plain == (
+        "mine.py PASSED (2 workloads, each with hard inputs, no awkward size); at batch=1: 2.00x the speed of"
+        " torch, 85% of the copy's speed, ±2.0%; disturbed: other processes took 7% of the cores"
+    )
+    assert "bold" not in str(line.style)  # only that it passed is
+
+
+def test_the_last_line_has_no_number_that_is_not_trusted(make):
+    assert last_line(make(suspect=[REASON])).plain.endswith(f"; no time to trust at any size: {REASON}")
+    assert last_line(make(interpreted=True)).plain.endswith("; interpreted, so its speed is unknown here")
+    rival = make(suspect=[REASON])
+    rival.solution = "torch"
+    assert "torch" not in last_line(make(), rivals=[rival]).plain
+
+
+def test_the_last_line_of_a_failure_says_how_it_failed_and_what_was_not_tried(make):
+    wrong, late = make(), make()
+    wrong.evaluation.status, late.evaluation.status = EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.TIMEOUT
+    wrong.evaluation.performance = late.evaluation.performance = None
+    assert last_line(make(), wrong).plain == "mine.py FAILED: correct on 1 of 2 workloads (INCORRECT_NUMERICAL)"
+    assert last_line(late, planned=2).plain == "mine.py FAILED: TIMEOUT at batch=1; stopped there, 1 workload not tried"
+
+
+def test_what_was_judged_is_what_the_judge_recorded(make):
+    def judged(*kinds):
+        check = Check.of(make())
+        check.correctness.extra = {"cases": [{"kind": kind} for kind in kinds]}
+        return check
+
+    everything, no_size, own = judged("workload", "hard", "awkward"), judged("workload", "hard"), judged("workload")
+    assert describe_judged([everything] * 3) == "3 workloads, each with hard inputs and an awkward size"
+    assert describe_judged([everything]) == "1 workload, with hard inputs and an awkward size"
+    assert describe_judged([everything, no_size]) == "2 workloads, each with hard inputs, an awkward size for 1"
+    own.judged_by = REFERENCE
+    assert describe_judged([own]) == "1 workload, without hard inputs or awkward sizes: judged by the reference alone"

@@ -1,0 +1,80 @@
+"""Print a `try` while it runs: verdicts and times on stdout, the progress bar and notes on stderr."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.cli.progress import ProgressBar
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.plan import Skip
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
+from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
+from fib_rmsnorm.reports.legend import POINTER
+from fib_rmsnorm.reports.live.evaluations import folded_check, folded_result
+from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_speed
+from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.schema import Check, Trace
+
+
+class TryPrinter:
+    """Prints each event once."""
+
+    def __init__(self, trial: TryPlan, bar: ProgressBar, *, as_json: bool) -> None:
+        self._trial = trial
+        self._bar = bar
+        self._as_json = as_json
+        self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
+        self._checks: list[Check] = []
+        self._drafts: list[Trace] = []
+        self._rivals: list[Trace] = []
+        spec = trial.draft.spec
+        style = "destination-passing" if spec.destination_passing_style else "value-returning"
+        entry = spec.entry_point.partition("::")[2]
+        bar.print(stderr(), f"{trial.draft.name}: {spec.language.value}, {style}, {entry}()")
+        bar.print(stderr(), f"{trial.definition.name} on {trial.device.hardware}")
+        if trial.note:
+            bar.print(stderr(), trial.note)
+        bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
+
+    def show(self, event: Event | Check) -> None:
+        """Print one event of a try, or one verdict of a check. Raises InputError if nothing was judged."""
+        if isinstance(event, Building):
+            self._bar.tell(f"building {count(event.solutions, 'solution')}")
+        elif isinstance(event, Skip):
+            raise InputError(f"{self._trial.draft.name} was not judged: {event.reason}")
+        elif isinstance(event, Evaluated):
+            trace = event.trace
+            if trace.solution == self._trial.draft.name:
+                self._checks.append(Check.of(trace))
+                self._drafts.append(trace)
+            else:
+                self._rivals.append(trace)
+            self._print(trace.model_dump_json() if self._as_json else folded_result(trace, self._width))
+        elif isinstance(event, Check):
+            self._checks.append(event)
+            self._print(event.model_dump_json() if self._as_json else folded_check(event, self._width))
+
+    def _print(self, line: str | Folded) -> None:
+        self._bar.print(stdout(), line)
+        self._bar.advance("evaluating")
+
+    def finish(self) -> int:
+        """Remove the bar, print what the verdicts and times come to, and return the exit code."""
+        self._bar.stop()
+        name, planned = self._trial.draft.name, len(self._trial.workloads)
+        end = Folded(conclude(name, planned, self._checks, self._drafts, self._rivals), 4)
+        if not self._as_json:
+            if failures := describe_failures(self._checks):
+                stdout().print()
+                stdout().print(Folded(failures, 2))
+            elif self._drafts:
+                stdout().print()
+                if details := describe_speed(self._drafts, self._rivals):
+                    stdout().print(Folded(details, 4))
+                stdout().print(POINTER)
+            stdout().print()
+            stdout().print(end)
+        elif has_timed_out(self._checks):
+            stderr().print(end)
+        passed = len(self._checks) == planned and all(check.passed for check in self._checks)
+        return 0 if passed else 1

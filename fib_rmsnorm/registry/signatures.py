@@ -1,0 +1,45 @@
+"""The inputs and outputs of a Definition by name, from its file alone. The schema reads all of it, and needs torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.layout import Layout
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The names of a Definition's inputs and outputs, which are the parameters of its kernels."""
+
+    definition: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def read_signature(layout: Layout, name: str) -> Signature | None:
+    """Find a Definition's signature; None if a faulty file may hold it, which `Registry.definition` reports.
+
+    Raises InputError with the known names if no file holds it.
+    """
+    read = [_read(path) for path in sorted(layout.definitions.rglob("*.json"))]
+    found = {signature.definition: signature for signature in read if signature}
+    if name not in found and all(read):
+        raise unknown_definition(name, found, layout.root)
+    return found.get(name)
+
+
+def _read(path: Path) -> Signature | None:
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        record = json.loads(path.read_bytes())
+        return Signature(str(record["name"]), tuple(record["inputs"].keys()), tuple(record["outputs"].keys()))
+    return None
+
+
+def unknown_definition(name: str, known: Iterable[str], root: Path) -> InputError:
+    """Make an error that says which Definitions there are."""
+    return InputError(f"no Definition {name!r} in {root} (available: {', '.join(known) or 'none'})")

@@ -1,0 +1,31 @@
+"""What the words and columns of results mean."""
+
+from __future__ import annotations
+
+LEGEND = {
+    "PASSED": "Correct on every judged case, and timed. Other statuses say how an evaluation failed.",
+    "case": "One set of inputs: the Workload's own, hard ones (such as a zero row), or those of an awkward size.",
+    "latency": "Median time of a call. On a GPU from the start of its first kernel to the end of its last, with a cold"
+    " L2.",
+    "±": "Half the 95% interval of the latency, by trials, relative to it. In the last line of `try`: the widest one of"
+    " the latencies that the line compares.",
+    "bandwidth": "Bytes of all inputs and outputs, each counted once, divided by the latency.",
+    "of copy": "Time of the fastest copy of the same bytes, divided by the latency. 100% is the limit where memory is"
+    " the limit. On a CPU a small batch fits in the caches, and a few per cent are usual.",
+    "of peak": "Bandwidth, relative to the memory's theoretical bandwidth. Above 100%, a cache kept some of the bytes.",
+    "reference": "The Definition's own code. As a number: its latency divided by this one; above 1x is faster.",
+    "baseline": "A registered Solution to beat, by default the one in Python. As a number: its latency divided by"
+    " this one.",
+    "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
+    "SUSPECT": "The verdict holds, the time does not; the reason stands beside it. Usually another process used the"
+    " machine. `*` marks it where there is little room.",
+    "untrusted": "No ratio, because the reference or the copy is SUSPECT.",
+    "interpreted": "Triton's interpreter ran the kernel on a CPU. Right or wrong is real; the time says nothing.",
+    "disturbed": "The share of the cores that other processes took during the trials.",
+    "winner": "The fastest Solution whose time is trusted; none where a SUSPECT one may be faster.",
+    "tied with": "The 95% interval of the ratio to the winner, with the drift between runs, holds 1.",
+    "behind": "Latency over the winner's: the geometric mean over the Workloads that have a winner.",
+    "won or tied": "The number of Workloads on which the Solution won or tied.",
+}
+
+POINTER = "What each word and column means: fib-rmsnorm legend"
