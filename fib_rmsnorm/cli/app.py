@@ -20,6 +20,7 @@ from fib_rmsnorm.cli import (
     init,
     legend,
     merge,
+    new,
     profile,
     report,
     show,
@@ -70,6 +71,7 @@ app.command("define")(define.command)
 app.command("solve")(solve.command)
 app.command("workload")(workload.command)
 app.command("bench")(bench.command)
+app.command("new")(new.command)
 app.command("try")(try_.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)

@@ -120,7 +120,7 @@ def _draft_folder(registry: Registry, path: Path, definition: Definition, entry:
 def _spec(source: KernelSource) -> BuildSpec:
     return BuildSpec(
         language=SupportedLanguages(source.language.name),
-        target_hardware=source.language.target_hardware,
+        target_hardware=list(source.target_hardware),
         entry_point=f"{source.path.name}::{source.entry}",
         destination_passing_style=source.destination_passing_style,
         binding=SupportedBindings(source.binding) if source.binding else None,

@@ -16,6 +16,8 @@ from fib_rmsnorm.registry.signatures import Signature, read_signature
 from fib_rmsnorm.registry.store import read_text
 
 DEFAULT_ENTRY = "run"
+GPU_MODULES = {"cutlass"}
+"""Python modules whose kernels run on GPUs only: CuTe DSL's."""
 
 Binding = Literal["tvm-ffi", "torch"]
 """How a compiled kernel exports its entry point, in the schema's words."""
@@ -31,6 +33,7 @@ class KernelSource:
     entry: str
     """The name of the entry point."""
     destination_passing_style: bool
+    target_hardware: tuple[str, ...]
     binding: Binding | None = None
     """None for a language that is not compiled."""
 
@@ -78,7 +81,8 @@ def _read_python(
     positional = [*parameters.posonlyargs, *parameters.args]
     required = len(positional) - len(parameters.defaults)
     style = _calling_style(path, entry, required, len(positional), signature)
-    return KernelSource(path, text, language, entry, style)
+    hardware = ("cuda",) if imported & GPU_MODULES else tuple(language.target_hardware)
+    return KernelSource(path, text, language, entry, style, hardware)
 
 
 def parse_python(path: Path, text: str) -> ast.Module:
@@ -117,7 +121,8 @@ def _read_compiled(path: Path, text: str, language: Language, signature: Signatu
     if count is None:
         raise InputError(f"{path}: cannot find the definition of {function}, which {entry!r} exports")
     style = _calling_style(path, function, count, count, signature)
-    return KernelSource(path, text, language, entry, style, "tvm-ffi" if exported else "torch")
+    binding: Binding = "tvm-ffi" if exported else "torch"
+    return KernelSource(path, text, language, entry, style, tuple(language.target_hardware), binding)
 
 
 def _calling_style(path: Path, entry: str, required: int, most: int, signature: Signature) -> bool:
