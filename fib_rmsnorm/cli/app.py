@@ -22,6 +22,7 @@ from fib_rmsnorm.cli import (
     merge,
     new,
     profile,
+    register,
     report,
     show,
     solve,
@@ -73,6 +74,7 @@ app.command("workload")(workload.command)
 app.command("bench")(bench.command)
 app.command("new")(new.command)
 app.command("try")(try_.command)
+app.command("register")(register.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)
