@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root
+from fib_rmsnorm.cli.options import CallingStyle, Json, Root, is_destination_passing
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -20,6 +20,7 @@ def command(
     definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
     description: Annotated[str | None, typer.Option(help="What is special about it, in a sentence.")] = None,
     entry: Annotated[str | None, typer.Option(help="Entry point; default: run.")] = None,
+    style: CallingStyle = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -39,7 +40,7 @@ def command(
         )
     registry = Registry.find(root)
     wanted = registry.definition(definition)
-    draft = draft_solution(registry, kernel, wanted, entry)
+    draft = draft_solution(registry, kernel, wanted, entry, is_destination_passing(style))
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author, description=description)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *(["--root", str(root)] if root else [])])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

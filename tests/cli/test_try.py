@@ -171,3 +171,22 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
         "",
         "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: none are known for double); not timed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("style", "parameters", "said"),
+    [
+        ("destination", "x, weight, eps", "(x, weight, eps, out); one that takes the inputs alone needs"),
+        pytest.param(
+            "returning",
+            "x, weight, eps, out",
+            "(x, weight, eps); one that writes to its outputs needs",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_the_wrong_style_is_named(try_, style, parameters, said):
+    source = RIGHT.replace("x, weight, eps", parameters)
+    outcome = try_("kernel.py", source, "--check", "--batch-sizes", "1", "--style", style)
+    assert outcome.code == 1
+    assert f"the function was passed {said} destination_passing_style = " in " ".join(outcome.out.split())

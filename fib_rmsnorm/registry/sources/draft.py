@@ -10,15 +10,11 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
-from fib_rmsnorm.registry.signatures import Signature
-from fib_rmsnorm.registry.sources.kernel_source import (
-    KernelSource,
-    imported_modules,
-    parse_python,
-    read_kernel_source,
-)
+from fib_rmsnorm.registry.signatures import make_signature
+from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import definition_suffix
+from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
@@ -72,7 +68,9 @@ def refuse_entry(name: str, entry: str | None) -> None:
         )
 
 
-def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:
+def draft_solution(
+    registry: Registry, path: Path, definition: Definition, entry: str | None = None, style: bool | None = None
+) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
     `read_kernel_source` decides the language and the calling style of a file. A solution.toml in its folder may include
@@ -80,8 +78,8 @@ def draft_solution(registry: Registry, path: Path, definition: Definition, entry
     """
     if path.is_dir():
         return _draft_folder(registry, path, definition, entry)
-    signature = Signature(definition.name, tuple(definition.inputs), tuple(definition.outputs))
-    source = read_kernel_source(path, signature, entry)
+    signature = make_signature(definition.model_dump(mode="json"))
+    source = read_kernel_source(path, signature, entry, style)
     shared = _find_shared(registry, path.parent)
     files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
     return _solution(path, definition, _spec(source), files)
