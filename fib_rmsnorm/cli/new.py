@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import Json, Root
 
 
@@ -25,7 +26,9 @@ class StartingLanguage(str, Enum):
 def command(
     language: Annotated[StartingLanguage, typer.Argument(help="Language of the kernel.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
-    definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
+    ] = "rmsnorm_d4096",
     root: Root = None,
     json: Json = False,
 ) -> None:

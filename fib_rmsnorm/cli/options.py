@@ -130,6 +130,17 @@ CallingStyle = Annotated[
 ]
 
 
+CompilerFlags = Annotated[
+    str,
+    typer.Option(
+        "--flags",
+        metavar='"-O2 ..."',
+        help="Flags of the C++ compiler; default: those of its solution.toml, else -O3 -march=native.",
+        show_default=False,
+    ),
+]
+
+
 def is_destination_passing(style: Style | None) -> bool | None:
     """The value of --style as in solution.toml; None leaves it to the source."""
     return None if style is None else style is Style.DESTINATION

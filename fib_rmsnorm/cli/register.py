@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import CallingStyle, Json, Root, is_destination_passing
+from fib_rmsnorm.cli import completion
+from fib_rmsnorm.cli.options import CallingStyle, CompilerFlags, Entry, Json, Root, is_destination_passing
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -17,10 +18,13 @@ def command(
     kernel: Annotated[Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, as `try` takes it.")],
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
-    definition: Annotated[str, typer.Option(help="Definition that the kernel computes.")] = "rmsnorm_d4096",
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
+    ] = "rmsnorm_d4096",
     description: Annotated[str | None, typer.Option(help="What is special about it, in a sentence.")] = None,
-    entry: Annotated[str | None, typer.Option(help="Entry point; default: run.")] = None,
+    entry: Entry = None,
     style: CallingStyle = None,
+    flags: CompilerFlags = "",
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -40,7 +44,7 @@ def command(
         )
     registry = Registry.find(root)
     wanted = registry.definition(definition)
-    draft = draft_solution(registry, kernel, wanted, entry, is_destination_passing(style))
+    draft = draft_solution(registry, kernel, wanted, entry, is_destination_passing(style), flags.split())
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author, description=description)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *(["--root", str(root)] if root else [])])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

@@ -13,6 +13,7 @@ from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
     CallingStyle,
+    CompilerFlags,
     DeviceName,
     Entry,
     Root,
@@ -30,6 +31,7 @@ def command(
     ] = "rmsnorm_d4096",
     entry: Entry = None,
     style: CallingStyle = None,
+    flags: CompilerFlags = "",
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,
@@ -77,7 +79,7 @@ def command(
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
-        draft = draft_solution(registry, kernel, wanted, entry, is_destination)
+        draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check)
         config = RunConfig(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
         printer = TryPrinter(trial, bar, as_json=json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -69,20 +70,25 @@ def refuse_entry(name: str, entry: str | None) -> None:
 
 
 def draft_solution(
-    registry: Registry, path: Path, definition: Definition, entry: str | None = None, style: bool | None = None
+    registry: Registry,
+    path: Path,
+    definition: Definition,
+    entry: str | None = None,
+    style: bool | None = None,
+    flags: Sequence[str] = (),
 ) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
     `read_kernel_source` decides the language and the calling style of a file. A solution.toml in its folder may include
-    shared files of the registry. Raises InputError that says what is missing.
+    shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is missing.
     """
     if path.is_dir():
-        return _draft_folder(registry, path, definition, entry)
+        return _draft_folder(registry, path, definition, entry, flags)
     signature = make_signature(definition.model_dump(mode="json"))
     source = read_kernel_source(path, signature, entry, style)
     shared = _find_shared(registry, path.parent)
     files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
-    return _solution(path, definition, _spec(source), files)
+    return _solution(path, definition, _with_flags(path, _spec(source), flags), files)
 
 
 def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
@@ -104,7 +110,9 @@ def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
     }
 
 
-def _draft_folder(registry: Registry, path: Path, definition: Definition, entry: str | None) -> Solution:
+def _draft_folder(
+    registry: Registry, path: Path, definition: Definition, entry: str | None, flags: Sequence[str]
+) -> Solution:
     if not (path / MANIFEST).exists():
         raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
     manifest = read_manifest(path / MANIFEST)
@@ -112,7 +120,7 @@ def _draft_folder(registry: Registry, path: Path, definition: Definition, entry:
     if entry:
         spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
     sources = read_sources(path, manifest.include, registry.layout.solutions)
-    return _solution(path.resolve(), definition, spec, sources)
+    return _solution(path.resolve(), definition, _with_flags(path, spec, flags), sources)
 
 
 def _spec(source: KernelSource) -> BuildSpec:
@@ -123,6 +131,16 @@ def _spec(source: KernelSource) -> BuildSpec:
         destination_passing_style=source.destination_passing_style,
         binding=SupportedBindings(source.binding) if source.binding else None,
     )
+
+
+def _with_flags(path: Path, spec: BuildSpec, flags: Sequence[str]) -> BuildSpec:
+    """The spec with these flags of the C++ compiler instead of its own, if there are any."""
+    if not flags:
+        return spec
+    try:
+        return BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
 
 
 def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
