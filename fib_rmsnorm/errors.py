@@ -1,4 +1,4 @@
-"""The errors that a user can cause or meet. The CLI prints each as one line."""
+"""The errors that a user can cause or meet. The CLI prints each as one line, and what there is to paste below."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ class FibRmsnormError(Exception):
 
 class InputError(FibRmsnormError):
     """The user's input is wrong: the message says what, where and what to do. The CLI exits with 2."""
+
+    def __init__(self, message: str, paste: str = "") -> None:
+        super().__init__(message)
+        self.paste = paste
+        """Lines of code that the user can add as they are; printed below the message."""
 
 
 class EnvironmentMissingError(InputError):

@@ -62,3 +62,5 @@ def test_init_and_bench_from_the_wheel(site, tmp_path):
     assert {trace["evaluation"]["status"] for trace in traces} == {"PASSED"}
     assert "rmsnorm_cpp_simd_v1" in {trace["solution"] for trace in traces}
     run(site, tmp_path / "demo", "validate")
+    run(site, tmp_path / "demo", "new", "triton", "kernel.py")
+    run(site, tmp_path / "demo", "new", "cpp", "kernel.cpp")

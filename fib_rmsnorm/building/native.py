@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
+from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
 from fib_rmsnorm.building.source_files import content_key, write_sources
 
 if TYPE_CHECKING:
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _LIBRARY = "solution.so"
 _LOG = "compiler.log"
-_FLAGS: dict[str, list[str]] = {
-    "extra_cuda_cflags": ["-Xptxas", "-v"],
-    # An undefined symbol fails the load; otherwise it would end the process at the first call.
-    "extra_ldflags": ["-Wl,-z,now"],
-}
+_CUDA_FLAGS = ["-Xptxas", "-v"]
+# An undefined symbol fails the load; otherwise it would end the process at the first call.
+_LINKER_FLAGS = ["-Wl,-z,now"]
 
 
 @dataclass(frozen=True)
@@ -50,27 +49,39 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
 
     is_cuda = any(source.path.endswith(".cu") for source in solution.sources)
     arch = arch or (_current_arch() if is_cuda else None)
+    flags = _all_flags(solution)
     key = content_key(
         solution,
         arch=arch,
-        flags=_FLAGS,
+        flags=flags,
+        host=host_key(solution),
         compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
         tvm_ffi=version("apache-tvm-ffi"),
     )
     folder = cache / "native" / key
     if not (folder / _LIBRARY).exists():
-        _compile(solution, folder, arch)
+        _compile(solution, folder, arch, flags)
     return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
 
 
-def _compile(solution: Solution, folder: Path, arch: str | None) -> None:
+def _all_flags(solution: Solution) -> dict[str, list[str]]:
+    compiler = compiler_flags(solution) or []
+    linker = [flag for flag in compiler if flag in LINKED]
+    return {
+        "extra_cflags": compiler,
+        "extra_cuda_cflags": _CUDA_FLAGS,
+        "extra_ldflags": [*_LINKER_FLAGS, *linker],
+    }
+
+
+def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     """Build in a temporary folder and move it into place, so that no other process sees half a build."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         sources = staging / "sources"
         write_sources(solution, sources)
-        log = _run_compiler(sources, staging, arch)
+        log = _run_compiler(sources, staging, arch, flags)
         (staging / _LOG).write_text(log, encoding="utf-8")
         staging.rename(folder)
     except OSError:
@@ -80,7 +91,7 @@ def _compile(solution: Solution, folder: Path, arch: str | None) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
+def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str, list[str]]) -> str:
     import tvm_ffi.cpp
 
     _prepare_environment(arch)
@@ -94,7 +105,7 @@ def _run_compiler(sources: Path, build: Path, arch: str | None) -> str:
                 cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
                 extra_include_paths=[str(sources)],
                 build_directory=str(build),
-                **_FLAGS,
+                **flags,
             )
     except Exception as error:
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None

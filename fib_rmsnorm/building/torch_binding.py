@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
+from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
 from fib_rmsnorm.schema import Solution
 
@@ -22,7 +23,8 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
     import torch
     from torch.utils import cpp_extension
 
-    key = content_key(solution, torch=torch.__version__)
+    flags = compiler_flags(solution) or []
+    key = content_key(solution, torch=torch.__version__, flags=flags, host=host_key(solution))
     folder = cache / "torch" / key
     sources = folder / "sources"
     write_sources(solution, sources)
@@ -35,6 +37,8 @@ def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
             module = cpp_extension.load(
                 name=f"fib_torch_{key}",
                 sources=files,
+                extra_cflags=flags,
+                extra_ldflags=[flag for flag in flags if flag in LINKED],
                 extra_include_paths=[str(sources)],
                 build_directory=str(folder),
             )

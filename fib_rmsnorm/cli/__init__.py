@@ -31,7 +31,7 @@ def main() -> None:
         code = app(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
-        sys.exit(_complain(str(error)))
+        sys.exit(_complain(str(error), getattr(error, "paste", "")))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -72,6 +72,6 @@ def _drop_streams(*streams: TextIO) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _complain(message: str) -> int:
-    print_error(message, BAD_INPUT)
+def _complain(message: str, paste: str = "") -> int:
+    print_error(message, BAD_INPUT, paste=paste)
     return BAD_INPUT

@@ -20,7 +20,9 @@ from fib_rmsnorm.cli import (
     init,
     legend,
     merge,
+    new,
     profile,
+    register,
     report,
     show,
     solve,
@@ -70,7 +72,9 @@ app.command("define")(define.command)
 app.command("solve")(solve.command)
 app.command("workload")(workload.command)
 app.command("bench")(bench.command)
+app.command("new")(new.command)
 app.command("try")(try_.command)
+app.command("register")(register.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)

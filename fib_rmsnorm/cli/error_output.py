@@ -7,13 +7,16 @@ from itertools import takewhile
 from typing import TextIO
 
 
-def print_error(message: str, exit_code: int, stream: TextIO | None = None) -> None:
-    """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results."""
+def print_error(message: str, exit_code: int, stream: TextIO | None = None, paste: str = "") -> None:
+    """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results.
+
+    Lines of code to paste are printed below, between empty lines.
+    """
     line = " ".join(message.split())
     if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
         from json import dumps
 
-        line = dumps({"error": line, "exit_code": exit_code})
+        line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
     else:
-        line = f"fib-rmsnorm: {line}"
+        line = f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else "")
     print(line, file=stream or sys.stderr, flush=True)

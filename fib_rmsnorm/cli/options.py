@@ -117,6 +117,35 @@ class L2(str, Enum):
     BOTH = "both"
 
 
+class Style(str, Enum):
+    """How an entry point gives its outputs."""
+
+    RETURNING = "returning"
+    DESTINATION = "destination"
+
+
+CallingStyle = Annotated[
+    Style | None,
+    typer.Option("--style", help="Whether the entry point returns its outputs; default: by its parameters."),
+]
+
+
+CompilerFlags = Annotated[
+    str,
+    typer.Option(
+        "--flags",
+        metavar='"-O2 ..."',
+        help="Flags of the C++ compiler; default: those of its solution.toml, else -O3 -march=native.",
+        show_default=False,
+    ),
+]
+
+
+def is_destination_passing(style: Style | None) -> bool | None:
+    """The value of --style as in solution.toml; None leaves it to the source."""
+    return None if style is None else style is Style.DESTINATION
+
+
 def split_names(value: str | None) -> tuple[str, ...]:
     """Split a comma-separated list of names."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())

@@ -12,10 +12,13 @@ from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
+    CallingStyle,
+    CompilerFlags,
     DeviceName,
     Entry,
     Root,
     Rtol,
+    is_destination_passing,
     make_settings,
     split_batch_sizes,
 )
@@ -27,6 +30,8 @@ def command(
         str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
     ] = "rmsnorm_d4096",
     entry: Entry = None,
+    style: CallingStyle = None,
+    flags: CompilerFlags = "",
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,
@@ -50,7 +55,8 @@ def command(
     from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 
     sizes = split_batch_sizes(batch_sizes)
-    check_kernel(find_or_shipped(root), kernel, definition, entry)  # before anything imports torch
+    is_destination = is_destination_passing(style)
+    check_kernel(find_or_shipped(root), kernel, definition, entry, is_destination)  # before anything imports torch
 
     from contextlib import closing
 
@@ -73,7 +79,7 @@ def command(
 
         registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
-        draft = draft_solution(registry, kernel, wanted, entry)
+        draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check)
         config = RunConfig(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
         printer = TryPrinter(trial, bar, as_json=json)

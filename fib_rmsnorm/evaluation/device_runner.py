@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 
+from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
@@ -173,6 +174,7 @@ class DeviceRunner:
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),
                 judged_by=self._judge_client.judged_by(definition, workload) if verdict.correctness else None,
+                build_flags=compiler_flags(solution),
             ),
         )
 

@@ -76,7 +76,7 @@ def readiness(solution: Solution, device: Device) -> Capability:
         return found
     if not _targets(solution, device):
         targets = ", ".join(solution.spec.target_hardware)
-        return Capability("no", f"targets {targets}, not {device.kind} (target_hardware in its solution.toml)")
+        return Capability("no", f"targets {targets}, not {device.kind} (target_hardware of its spec)")
     missing = missing_dependency(solution)
     return Capability("no", missing) if missing else found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
@@ -69,6 +70,13 @@ class Operator(Protocol):
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
+        ...
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
+
+        `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
+        """
         ...
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:

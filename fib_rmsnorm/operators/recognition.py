@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
@@ -63,6 +64,12 @@ class Recognition:
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs in float64 and round them once to their dtypes."""
         return self._operator.compute_exact(self._inputs_by_part(inputs))
+
+    def find_kernel(self, definition: Definition, language: str) -> Path | None:
+        """Find a plain kernel for the Definition to start from; None if none takes its dtypes."""
+        specs = {**definition.inputs, **definition.outputs}
+        dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
+        return self._operator.find_kernel(dtypes, language)
 
     def choose_probe(self, definition: Definition) -> tuple[dict[str, int], dict[str, float]]:
         """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
@@ -36,6 +37,8 @@ def run(x, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
 '''
+
+_KERNELS = Path(__file__).parent / "rmsnorm_kernels"
 
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
@@ -159,6 +162,11 @@ class RmsNorm:
             definition = self.define(int(found[1]), found[2] or "fp16")
             return definition if definition.name == name else None
         return None
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find the kernel in `rmsnorm_kernels/`: each takes any rows, of float16, bfloat16 or float32 throughout."""
+        rows = {dtypes[part] for part in ("x", "weight", "out")}
+        return next(_KERNELS.glob(f"rmsnorm_{language}.*"), None) if len(rows) == 1 and rows <= DTYPES.keys() else None
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import Layout
@@ -14,11 +15,31 @@ from fib_rmsnorm.registry.layout import Layout
 
 @dataclass(frozen=True)
 class Signature:
-    """The names of a Definition's inputs and outputs, which are the parameters of its kernels."""
+    """A Definition's inputs and outputs, which are the parameters of its kernels."""
 
     definition: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[str, ...]]
+    """The axes of each input and output that is a tensor; the others are numbers."""
+    constants: tuple[int, ...]
+    """The sizes of the constant axes."""
+
+    def is_number(self, name: str) -> bool:
+        """Whether an input is a number."""
+        return name not in self.shapes
+
+
+def make_signature(record: Mapping[str, Any]) -> Signature:
+    """Make the signature of a Definition from its JSON."""
+    tensors = {**record["inputs"], **record["outputs"]}
+    return Signature(
+        str(record["name"]),
+        tuple(record["inputs"].keys()),
+        tuple(record["outputs"].keys()),
+        {name: tuple(spec["shape"]) for name, spec in tensors.items() if spec["shape"] is not None},
+        tuple(int(axis["value"]) for axis in record["axes"].values() if axis["type"] == "const"),
+    )
 
 
 def read_signature(layout: Layout, name: str) -> Signature | None:
@@ -35,8 +56,7 @@ def read_signature(layout: Layout, name: str) -> Signature | None:
 
 def _read(path: Path) -> Signature | None:
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        record = json.loads(path.read_bytes())
-        return Signature(str(record["name"]), tuple(record["inputs"].keys()), tuple(record["outputs"].keys()))
+        return make_signature(json.loads(path.read_bytes()))
     return None
 
 

@@ -6,14 +6,12 @@ Only this package imports flashinfer_bench, which imports torch. Commands theref
 from flashinfer_bench.data import (
     AxisConst,
     AxisVar,
-    BuildSpec,
     Definition,
     Environment,
     EvaluationStatus,
     RandomInput,
     SafetensorsInput,
     ScalarInput,
-    Solution,
     SourceFile,
     SupportedBindings,
     SupportedLanguages,
@@ -21,6 +19,7 @@ from flashinfer_bench.data import (
     Workload,
 )
 
+from fib_rmsnorm.schema.build_spec import BuildSpec, Solution
 from fib_rmsnorm.schema.check import Check
 from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.digest import digest, trace_id

@@ -197,6 +197,8 @@ class Evaluation(UpstreamEvaluation):
     judged_by: str | None = None
     """The operator by whose exact answer and hard inputs the outputs were judged; REFERENCE if the Definition's
     reference alone judged them, on the Workload's inputs. None if there were no outputs to judge."""
+    build_flags: list[str] | None = None
+    """The flags with which the C++ compiler built the Solution; None for other languages."""
     parameters: dict[str, int] | None = None
     """The launch parameters of a tuned Solution, if `tune` measured it."""
     multiprocessors: int | None = None

@@ -138,7 +138,7 @@ def test_a_kernel_that_does_not_name_the_device_is_told_where_to(registry, bench
     add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
     found = bench(*QUICK_OPTIONS, "--solutions", "right_v1")
     assert found.code == 2
-    assert "right_v1: targets cuda, not cpu (target_hardware in its solution.toml)" in found.err
+    assert "right_v1: targets cuda, not cpu (target_hardware of its spec)" in found.err
 
 
 @pytest.mark.parametrize(

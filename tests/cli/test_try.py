@@ -172,3 +172,36 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
         "",
         "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("style", "parameters", "said"),
+    [
+        ("destination", "x, weight, eps", "(x, weight, eps, out); one that takes the inputs alone needs"),
+        pytest.param(
+            "returning",
+            "x, weight, eps, out",
+            "(x, weight, eps); one that writes to its outputs needs",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_the_wrong_style_is_named(try_, style, parameters, said):
+    source = RIGHT.replace("x, weight, eps", parameters)
+    outcome = try_("kernel.py", source, "--check", "--batch-sizes", "1", "--style", style)
+    assert outcome.code == 1
+    assert f"the function was passed {said} destination_passing_style = " in " ".join(outcome.out.split())
+
+
+def test_the_trace_says_the_compilers_flags(try_):
+    source = THROWS.replace('"boo"', '"boo " << VALUE')
+    outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")
+    evaluation = json.loads(outcome.out)["evaluation"]
+    assert "ValueError: boo 3" in evaluation["log"]
+    assert evaluation["build_flags"] == ["-O1", "-DVALUE=3"]
+
+
+def test_a_flag_that_is_refused_is_told_in_one_line(try_):
+    outcome = try_("throws.cpp", THROWS, "--flags", "-O2 -fplugin=x.so")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "the flag '-fplugin=x.so' is not allowed" in outcome.err and outcome.err.count("\n") == 1

@@ -29,6 +29,7 @@ class SolutionCaller:
 
     def __init__(self, entry: Callable[..., Any], definition: Definition, solution: Solution, device: str) -> None:
         self._entry = entry
+        self._inputs = list(definition.inputs)
         self._names = list(definition.outputs)
         self._device = device
         self.destination_passing = solution.spec.destination_passing_style
@@ -37,6 +38,16 @@ class SolutionCaller:
         """Return a call without arguments. This is what is timed."""
         outputs = buffers.tensors if self.destination_passing else []
         return partial(self._entry, *inputs.values(), *outputs)
+
+    def describe_style(self) -> str:
+        """Say what the call passes and why, for an entry point that takes other arguments."""
+        passed = [*self._inputs, *(self._names if self.destination_passing else [])]
+        other = (
+            "one that takes the inputs alone needs destination_passing_style = false"
+            if self.destination_passing
+            else "one that writes to its outputs needs destination_passing_style = true"
+        )
+        return f"the function was passed ({', '.join(passed)}); {other}"
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
         """Return a call's outputs in the Definition's order. Raises WrongOutputError if they are invalid."""

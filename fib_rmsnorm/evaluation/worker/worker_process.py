@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, is_compile_error, prepare_build
-from fib_rmsnorm.building.tracebacks import describe_exception
+from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
@@ -233,7 +233,9 @@ def _run(
     except Exception as error:
         if is_compile_error(error):
             raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
-        raise RefusalError("RUNTIME_ERROR", describe_exception(error), fatal=True) from None
+        wrong_style = isinstance(error, TypeError) and not is_of_solution(error)
+        hint = f"{caller.describe_style()}: " if wrong_style else ""
+        raise RefusalError("RUNTIME_ERROR", f"{hint}{describe_exception(error)}", fatal=True) from None
 
 
 def _check_form(definition: Definition, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -10,15 +11,11 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
-from fib_rmsnorm.registry.signatures import Signature
-from fib_rmsnorm.registry.sources.kernel_source import (
-    KernelSource,
-    imported_modules,
-    parse_python,
-    read_kernel_source,
-)
+from fib_rmsnorm.registry.signatures import make_signature
+from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import definition_suffix
+from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import (
@@ -72,19 +69,26 @@ def refuse_entry(name: str, entry: str | None) -> None:
         )
 
 
-def draft_solution(registry: Registry, path: Path, definition: Definition, entry: str | None = None) -> Solution:
+def draft_solution(
+    registry: Registry,
+    path: Path,
+    definition: Definition,
+    entry: str | None = None,
+    style: bool | None = None,
+    flags: Sequence[str] = (),
+) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
     `read_kernel_source` decides the language and the calling style of a file. A solution.toml in its folder may include
-    shared files of the registry. Raises InputError that says what is missing.
+    shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is missing.
     """
     if path.is_dir():
-        return _draft_folder(registry, path, definition, entry)
-    signature = Signature(definition.name, tuple(definition.inputs), tuple(definition.outputs))
-    source = read_kernel_source(path, signature, entry)
+        return _draft_folder(registry, path, definition, entry, flags)
+    signature = make_signature(definition.model_dump(mode="json"))
+    source = read_kernel_source(path, signature, entry, style)
     shared = _find_shared(registry, path.parent)
     files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
-    return _solution(path, definition, _spec(source), files)
+    return _solution(path, definition, _with_flags(path, _spec(source), flags), files)
 
 
 def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
@@ -106,7 +110,9 @@ def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
     }
 
 
-def _draft_folder(registry: Registry, path: Path, definition: Definition, entry: str | None) -> Solution:
+def _draft_folder(
+    registry: Registry, path: Path, definition: Definition, entry: str | None, flags: Sequence[str]
+) -> Solution:
     if not (path / MANIFEST).exists():
         raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
     manifest = read_manifest(path / MANIFEST)
@@ -114,17 +120,27 @@ def _draft_folder(registry: Registry, path: Path, definition: Definition, entry:
     if entry:
         spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
     sources = read_sources(path, manifest.include, registry.layout.solutions)
-    return _solution(path.resolve(), definition, spec, sources)
+    return _solution(path.resolve(), definition, _with_flags(path, spec, flags), sources)
 
 
 def _spec(source: KernelSource) -> BuildSpec:
     return BuildSpec(
         language=SupportedLanguages(source.language.name),
-        target_hardware=source.language.target_hardware,
+        target_hardware=list(source.target_hardware),
         entry_point=f"{source.path.name}::{source.entry}",
         destination_passing_style=source.destination_passing_style,
         binding=SupportedBindings(source.binding) if source.binding else None,
     )
+
+
+def _with_flags(path: Path, spec: BuildSpec, flags: Sequence[str]) -> BuildSpec:
+    """The spec with these flags of the C++ compiler instead of its own, if there are any."""
+    if not flags:
+        return spec
+    try:
+        return BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
 
 
 def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:

@@ -91,6 +91,7 @@ def describe_solution(
             "Author": solution.author,
             "Language": title_of(spec.language.value),
             "Binding": spec.binding.value if spec.binding else "",
+            "Compiler flags": " ".join(spec.flags),
             "Entry point": spec.entry_point,
             "Called": "with its outputs (destination passing)" if spec.destination_passing_style else "for its outputs",
             "Made for": ", ".join(spec.target_hardware),

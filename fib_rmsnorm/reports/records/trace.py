@@ -36,6 +36,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
             "Libraries": ", ".join(f"{name} {version}" for name, version in evaluation.environment.libs.items()),
             "Judged by": _judge_text(evaluation.judged_by),
             "Settings": _settings_text(evaluation.settings) if evaluation.settings else "",
+            "Compiler flags": " ".join(evaluation.build_flags or []),
             "Solution SHA-256": evaluation.solution_sha256 or "",
             "Definition SHA-256": evaluation.definition_sha256 or "",
         }

@@ -1,0 +1,64 @@
+"""`fib-rmsnorm new`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli import completion
+from fib_rmsnorm.cli.options import Json, Root
+
+
+class StartingLanguage(str, Enum):
+    """What a kernel can be started in: the languages, and CuTe DSL, which the schema counts as Python."""
+
+    TRITON = "triton"
+    CUDA = "cuda"
+    CPP = "cpp"
+    TILELANG = "tilelang"
+    CUTEDSL = "cutedsl"
+    PYTHON = "python"
+
+
+def command(
+    language: Annotated[StartingLanguage, typer.Argument(help="Language of the kernel.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
+    ] = "rmsnorm_d4096",
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Write a small kernel to start from: a right one for RMSNorm, else the reference or a skeleton."""
+    import json as json_
+
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.sources.starting_kernel import check_suffix, make_starting_kernel, write_new
+    from fib_rmsnorm.reports.text.console import stdout
+
+    check_suffix(file, language.value)
+    wanted = Registry.find_or_shipped(root).definition(definition)
+    kernel = make_starting_kernel(wanted, language.value)
+    write_new(file, kernel.text)
+    following = _try_command(file, definition, root)
+    if json:
+        record = {"file": str(file), "definition": definition, "language": language.value, "kind": kernel.kind}
+        typer.echo(json_.dumps({**record, "next": following}, indent=2))
+        return
+    console = stdout()
+    console.print(f"Wrote {file}: {kernel.description}")
+    console.print("Next:")
+    console.print(f"  {following}")
+
+
+def _try_command(file: Path, definition: str, root: Path | None) -> str:
+    from shlex import join
+
+    from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION
+
+    options = [] if definition == DEFAULT_DEFINITION else ["--definition", definition]
+    options += ["--root", str(root)] if root is not None else []
+    return join(["fib-rmsnorm", "try", str(file), *options])

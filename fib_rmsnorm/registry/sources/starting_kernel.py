@@ -1,0 +1,131 @@
+"""The text of a file to start a kernel from, for any Definition and language."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.schema import Definition, TensorSpec
+
+_SKELETONS = Path(__file__).parent / "skeletons"
+_IMPORTS = {
+    "triton": "import triton\nimport triton.language as tl\n",
+    "tilelang": "import tilelang\nimport tilelang.language as T\n",
+    "cutedsl": "import cutlass\nfrom cutlass import cute\n",
+}
+_TITLES = {**{name: language.title for name, language in LANGUAGES.items()}, "cutedsl": "CuTe DSL"}
+_SUFFIXES = {**{name: known.suffixes for name, known in LANGUAGES.items()}, "cutedsl": LANGUAGES["python"].suffixes}
+_LINE = 120
+# Names that a parameter of a skeleton cannot have: words of C++ that are not Python's, and the skeletons' own.
+_TAKEN = re.compile(
+    "auto|bool|case|catch|char|const|default|delete|device|do|double|enum|explicit|export|extern|float|friend|goto"
+    "|inline|int|long|mutable|namespace|new|operator|private|protected|public|register|run|short|signed|sizeof|static"
+    "|stream|struct|switch|template|this|throw|typedef|typename|union|unsigned|using|virtual|void|volatile"
+)
+
+
+@dataclass(frozen=True)
+class StartingKernel:
+    """The text of a kernel's file."""
+
+    kind: Literal["kernel", "reference", "skeleton"]
+    """A right kernel; the Definition's own reference, which is right and slow; or an entry point without a body."""
+    description: str
+    text: str
+
+
+def check_suffix(path: Path, language: str) -> None:
+    """Raise InputError unless the file's suffix is one of the language's, by which `try` recognises it."""
+    suffixes = _SUFFIXES[language]
+    if path.suffix not in suffixes:
+        raise InputError(f"{path}: a file in {_TITLES[language]} ends in {' or '.join(suffixes)}")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Create a file. Raises InputError if it exists or cannot be written; nothing is overwritten."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path} exists; name another file, or remove it first") from None
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def make_starting_kernel(definition: Definition, language: str) -> StartingKernel:
+    """Choose what to start from: the operator's own kernel, else the reference (Python) or a skeleton (C++ and CUDA).
+
+    `language` is one of LANGUAGES or `cutedsl`.
+    """
+    recognition, title = recognise_source(definition), _TITLES[language]
+    found = recognition.find_kernel(definition, language) if recognition else None
+    if found is not None:
+        return StartingKernel("kernel", f"a right kernel in {title} for {definition.name}", found.read_text())
+    if language in LANGUAGES and LANGUAGES[language].is_compiled:
+        missing = "it compiles, and fails until its kernel is written"
+        description = f"a skeleton in {title} with the parameters of {definition.name}: {missing}"
+        return StartingKernel("skeleton", description, _make_skeleton(definition, language))
+    description = f"the reference of {definition.name}, which is right and slow"
+    return StartingKernel("reference", description, _make_from_reference(definition, language))
+
+
+def _make_from_reference(definition: Definition, language: str) -> str:
+    lines = definition.reference.splitlines(keepends=True)
+    first = _line_of_imports(definition.reference)
+    imports = _IMPORTS.get(language, "")
+    head = (
+        f"# {definition.name}: this is the Definition's reference, which is right and slow.\n"
+        f"# Write a kernel in {_TITLES[language]}, and call it in run.\n"
+    )
+    return head + "".join([*lines[:first], imports, *lines[first:]]).rstrip("\n") + "\n"
+
+
+def _line_of_imports(source: str) -> int:
+    """The number of lines before the place of an import: a docstring and imports from `__future__` come first."""
+    first = 0
+    for node in ast.parse(source).body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if not is_docstring and not is_future:
+            break
+        first = node.end_lineno or first
+    return first
+
+
+def _make_skeleton(definition: Definition, language: str) -> str:
+    tensors = {**definition.inputs, **definition.outputs}
+    names = {name: _identifier(name) for name in tensors}
+    comments = [f"// {names[name]}: {_describe(spec)}" for name, spec in definition.inputs.items()]
+    comments += [f"// {names[name]}: {_describe(spec)}, which run writes" for name, spec in definition.outputs.items()]
+    text = (_SKELETONS / f"skeleton{LANGUAGES[language].suffixes[0]}").read_text(encoding="utf-8")
+    inputs = [f"{_type_of(spec)} {names[name]}" for name, spec in definition.inputs.items()]
+    outputs = [f"TensorView {names[name]}" for name in definition.outputs]
+    signature = f"void run({', '.join([*inputs, *outputs])}) {{"
+    if len(signature) > _LINE:
+        signature = f"void run({(',' + chr(10) + ' ' * 9).join([*inputs, *outputs])}) {{"
+    text = re.sub(r"^void run\(.*\) \{$", lambda _: "\n".join([*comments, signature]), text, flags=re.MULTILINE)
+    text = text.replace("= out.device()", f"= {names[next(iter(definition.outputs))]}.device()")
+    return f"// {definition.name} in {_TITLES[language]}.\n\n{text}"
+
+
+def _identifier(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"{plain}_" if _TAKEN.fullmatch(plain) or plain[0].isdigit() else plain
+
+
+def _describe(spec: TensorSpec) -> str:
+    shape = "a number" if spec.shape is None else f"({', '.join(spec.shape)})"
+    return f"{spec.dtype.value}, {shape}"
+
+
+def _type_of(spec: TensorSpec) -> str:
+    if spec.shape is not None:
+        return "TensorView"
+    dtype = spec.dtype.value
+    return "bool" if dtype == "bool" else "double" if dtype.startswith(("float", "bfloat")) else "int64_t"

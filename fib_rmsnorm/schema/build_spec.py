@@ -1,0 +1,63 @@
+"""Solution and its BuildSpec: upstream's models, extended by the flags of a C++ compiler."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flashinfer_bench.data import BuildSpec as UpstreamBuildSpec
+from flashinfer_bench.data import Solution as UpstreamSolution
+from flashinfer_bench.data import SupportedLanguages
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+
+# Flags come from strangers, and end in a command line. None of these names a file, a program or a plugin.
+_ALLOWED = re.compile(
+    r"-O[0-3sgz]?|-Ofast|-g[0-3]?|-pthread|-w"
+    r"|-std=[a-z]+\+\+[0-9a-z]+"
+    r"|-m[a-z0-9][A-Za-z0-9.+_-]*(=[A-Za-z0-9.+_-]+)?"
+    r"|-f[a-z][a-z0-9-]*(=[a-z0-9-]+)?"
+    r"|-W[a-z][a-z0-9+-]*(=[0-9]+)?"
+    r"|-[DU][A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.+-]*)?"
+)
+_REFUSED = re.compile(
+    r"-mllvm"
+    r"|-f(plugin|pass-plugin|module|profile|auto-profile|dump|opt-info|callgraph-info|use-ld|save-optimization|crash"
+    r"|file-prefix|debug-prefix|macro-prefix|diagnostics|test-coverage|coverage|branch-prob|deps|sanitize|lto|syntax-only"
+    r"|stack-usage|offload)"
+)
+
+
+class BuildSpec(UpstreamBuildSpec):
+    """How to build a Solution. Upstream's model ignores the added field."""
+
+    flags: list[str] = Field(default_factory=list)
+    """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
+
+    @field_validator("flags")
+    @classmethod
+    def _check_flags(cls, flags: list[str]) -> list[str]:
+        for flag in flags:
+            if not _ALLOWED.fullmatch(flag) or _REFUSED.match(flag):
+                raise ValueError(
+                    f"the flag {flag!r} is not allowed: only -O, -m, -f, -D, -U, -W, -g, -std= and -pthread are, and"
+                    " none that names a file, a program or a plugin"
+                )
+        return flags
+
+    @model_validator(mode="after")
+    def _check_language(self) -> BuildSpec:
+        if self.flags and self.language is not SupportedLanguages.CPP:
+            raise ValueError(f"flags are those of the C++ compiler; this is {self.language.value}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_no_flags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Solution without flags has the JSON, and so the digest, that it has in upstream's model."""
+        record: dict[str, Any] = handler(self)
+        return record if record.get("flags") else {key: value for key, value in record.items() if key != "flags"}
+
+
+class Solution(UpstreamSolution):
+    """A Solution whose BuildSpec may have flags."""
+
+    spec: BuildSpec

@@ -1,0 +1,161 @@
+"""What `new` writes is right on every Definition of RMSNorm, and says what it is on any other."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.building.native import build_native, find_cuda_home
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
+from support.registries import QUICK, make_registry
+
+SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
+HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
+ON_CPU = ("cpp", "python", "triton", *(["tilelang"] if HAS_TILELANG else []))
+HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
+DTYPES = ("float16", "bfloat16", "float32")
+REFERENCE = '''\
+"""Scaled by a number."""
+
+from __future__ import annotations
+
+
+def run(x, new, flag):
+    return x * new if flag else x, x.sum(dim=-1)
+'''
+
+
+def make_definition() -> Definition:
+    """A Definition of an operator that nobody knows: a number, a flag and two outputs."""
+    rows = {"shape": ["batch", "hidden"], "dtype": "float32"}
+    return Definition.model_validate(
+        {
+            "name": "scale",
+            "op_type": "elementwise",
+            "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 96}},
+            "inputs": {"x": rows, "new": {"shape": None, "dtype": "float32"}, "flag": {"shape": None, "dtype": "bool"}},
+            "outputs": {"y": rows, "sums": {"shape": ["batch"], "dtype": "float32"}},
+            "reference": REFERENCE,
+        }
+    )
+
+
+def add_starting_kernel(registry: Registry, definition: Definition, language: str) -> None:
+    """Register what `new` writes, as `try` would read it."""
+    file = registry.root / f"{definition.name}_{language}{SUFFIXES[language]}"
+    file.write_text(make_starting_kernel(definition, language).text)
+    draft = draft_solution(registry, file, definition)
+    registry.write_solution(draft.model_copy(update={"name": file.stem}), definition.op_type)
+
+
+def evaluate(root: Path, languages: Sequence[str], device: str) -> dict[str, Evaluation]:
+    """The evaluations of the starting kernels by the Solutions' names, `<definition>_<language>`."""
+    registry = make_registry(root, HIDDEN, (1,))
+    for dtype in DTYPES:
+        definition = RmsNorm().define(HIDDEN, dtype)
+        registry.write_definition(definition)
+        registry.write_workloads(definition, generate_workloads(definition, (1,)))
+        for language in languages:
+            add_starting_kernel(registry, definition, language)
+    definition = make_definition()
+    registry.write_definition(definition)
+    inputs = {"x": {"type": "random"}, "new": {"type": "scalar", "value": 3.0}, "flag": {"type": "scalar", "value": 1}}
+    registry.write_workloads(definition, [Workload(axes={"batch": 2}, inputs=inputs, uuid="scale")])
+    for language in languages:
+        add_starting_kernel(registry, definition, language)
+    events = bench(registry, BenchOptions(settings=QUICK, device=device))
+    return {event.trace.solution: event.trace.evaluation for event in events if isinstance(event, Evaluated)}
+
+
+def assert_right(evaluations: dict[str, Evaluation], languages: Sequence[str]) -> None:
+    """RMSNorm's kernels and references pass; a skeleton compiles, and says that it is not written."""
+    definitions = [RmsNorm().define(HIDDEN, dtype).name for dtype in DTYPES]
+    compiled = {"cpp", "cuda"}.intersection(languages)
+    right = {f"{name}_{language}" for name in definitions for language in languages}
+    right |= {f"scale_{language}" for language in languages if language not in compiled}
+    found = {name: (evaluation.status, evaluation.log[:300]) for name, evaluation in evaluations.items()}
+    assert {name for name, (status, _) in found.items() if status is EvaluationStatus.PASSED} == right, found
+    for language in compiled:
+        status, log = found[f"scale_{language}"]
+        assert status is EvaluationStatus.RUNTIME_ERROR and "the kernel is not written yet" in log
+
+
+@pytest.mark.slow
+def test_starting_kernels_are_right_on_a_cpu(tmp_path):
+    assert_right(evaluate(tmp_path, ON_CPU, "cpu"), ON_CPU)
+
+
+@pytest.mark.gpu
+def test_starting_kernels_are_right_on_a_gpu(tmp_path):
+    languages = ["python", "triton", "cuda", *(["tilelang"] if HAS_TILELANG else [])]
+    languages += ["cutedsl"] if importlib.util.find_spec("cutlass") else []
+    assert_right(evaluate(tmp_path, languages, "cuda"), languages)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+@pytest.mark.parametrize("definition", [RmsNorm().define(HIDDEN), make_definition()], ids=lambda each: each.name)
+def test_the_cuda_kernel_and_the_skeleton_compile(definition, tmp_path):
+    registry = make_registry(tmp_path)
+    add_starting_kernel(registry, definition, "cuda")
+    (solution,) = registry.solutions().values()
+    assert build_native(solution, tmp_path / "cache", "9.0").binary.exists()
+
+
+COMPILE = """import torch
+from kernel import compiled
+for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    compiled(100, dtype)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
+def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(tmp_path):
+    (tmp_path / "kernel.py").write_text(make_starting_kernel(RmsNorm().define(HIDDEN), "cutedsl").text)
+    environment = {
+        **os.environ,
+        "CUTE_DSL_ARCH": "sm_90a",
+        "CUTE_DSL_KEEP": "ptx",
+        "CUTE_DSL_DUMP_DIR": str(tmp_path),
+    }
+    subprocess.run([sys.executable, "-c", COMPILE], cwd=tmp_path, env=environment, check=True, timeout=200)
+    assert len(list(tmp_path.glob("*.ptx"))) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"dtype": "float8_e4m3fn"}, {"dtype": "float16"}, {"order": ["weight", "x", "eps"]}],
+    ids=["unknown dtype", "dtypes that differ", "another order"],
+)
+def test_parameters_that_no_kernel_takes_get_the_reference(changed):
+    record = RmsNorm().define(HIDDEN, "float32").model_dump()
+    record["inputs"] = {name: record["inputs"][name] for name in changed.get("order", record["inputs"])}
+    record["inputs"]["weight"]["dtype"] = changed.get("dtype", "float32")
+    kernel = make_starting_kernel(Definition.model_validate(record), "triton")
+    assert kernel.kind == "reference"
+
+
+def test_the_reference_keeps_what_must_come_first():
+    text = make_starting_kernel(make_definition(), "triton").text
+    compile(text, "kernel.py", "exec")  # an import before one from __future__ would be a syntax error
+    assert "\nfrom __future__ import annotations\nimport triton\nimport triton.language as tl\n" in text
+
+
+def test_a_skeleton_has_the_parameters_of_its_definition():
+    lines = make_starting_kernel(make_definition(), "cpp").text.splitlines()
+    assert "// x: float32, (batch, hidden)" in lines
+    assert "// sums: float32, (batch), which run writes" in lines
+    assert "void run(TensorView x, double new_, bool flag, TensorView y, TensorView sums) {" in lines
