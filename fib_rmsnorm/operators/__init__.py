@@ -6,6 +6,7 @@ only.
 
 from __future__ import annotations
 
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase
 from fib_rmsnorm.operators.recognition import (
     Recognition,
@@ -19,6 +20,7 @@ from fib_rmsnorm.operators.rmsnorm import RmsNorm
 __all__ = [
     "Cost",
     "HardCase",
+    "Mistake",
     "Recognition",
     "RmsNorm",
     "count_cost",

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from fib_rmsnorm.operators.mistake import Mistake
+
 if TYPE_CHECKING:
     import torch
 
@@ -89,4 +91,11 @@ class Operator(Protocol):
 
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs from inputs and constants in float64 and round them once to their dtypes."""
+        ...
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas, always in the same order, to be compared with a wrong output.
+
+        They compute the elements of the outputs in the rows and columns with these numbers.
+        """
         ...

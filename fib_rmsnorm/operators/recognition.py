@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
 from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
@@ -63,6 +64,10 @@ class Recognition:
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs in float64 and round them once to their dtypes."""
         return self._operator.compute_exact(self._inputs_by_part(inputs))
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The operator's usual mistakes, for the elements of the outputs in these rows and columns."""
+        return self._operator.mistakes(self._inputs_by_part(inputs), rows, columns)
 
     def choose_probe(self, definition: Definition) -> tuple[dict[str, int], dict[str, float]]:
         """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""

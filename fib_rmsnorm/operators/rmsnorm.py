@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase, Parts
 from fib_rmsnorm.operators.rounding import round_once
 
@@ -217,3 +218,9 @@ class RmsNorm:
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
             out_rows.copy_(round_once(x_fp64 * rstd * weight, out.dtype))
         return [out]
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas of RMSNorm."""
+        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
+
+        return usual_mistakes(Rows(inputs["x"], inputs["weight"], inputs["eps"], rows, columns))

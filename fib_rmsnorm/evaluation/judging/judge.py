@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, PossibleMistake, Verdict
+from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
+from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.operators import Mistake, Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
 
@@ -53,13 +54,14 @@ class Judge:
             with Path(request.outputs_path).open("rb") as file:
                 transferred = read_outputs(file.fileno(), expected.outputs)
         except OutputTransferError as error:
-            return Verdict(expected.case.name, missing=str(error), outputs=[], hint=None)
+            return Verdict(expected.case.name, missing=str(error), outputs=[], hint=None, mistakes=[])
         actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         hint = None
-        if request.explain and any(output.comparison.mismatched for output in outputs):
+        if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        return Verdict(expected.case.name, None, outputs, hint, expected.contradicted)
+        mistakes = _find_mistakes(request, expected, actuals, [output.comparison for output in outputs])
+        return Verdict(expected.case.name, None, outputs, hint, mistakes, expected.contradicted)
 
     def _expect(self, request: Compare) -> _Expected:
         definition, workload = request.definition, request.workload
@@ -127,6 +129,23 @@ def _judge_output(request: Compare, expected: _Expected, index: int, actual: tor
         ulp=measure_ulp(actual, right) if is_reported else None,
         reference_ulp=measure_ulp(expected.reference[index], right) if expected.reference else None,
     )
+
+
+def _find_mistakes(
+    request: Compare, expected: _Expected, actuals: list[torch.Tensor], comparisons: list[Comparison]
+) -> list[PossibleMistake]:
+    """Name the usual mistakes that give wrong outputs. After those, right ones too tell mistakes from one another."""
+    recognition = request.recognition
+    wrong_rows = sorted({row for comparison in comparisons for row in comparison.wrong_rows})
+    if recognition is None or not (wrong_rows if request.suspects is None else request.suspects):
+        return []
+
+    def compute(rows: torch.Tensor, columns: torch.Tensor) -> list[Mistake]:
+        mistakes = recognition.mistakes(expected.case.inputs, rows, columns)
+        return [mistake for mistake in mistakes if suspected is None or mistake.sentence in suspected]
+
+    suspected = None if request.suspects is None else {mistake.sentence for mistake in request.suspects}
+    return find_mistakes(compute, actuals, expected.outputs, wrong_rows)
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
