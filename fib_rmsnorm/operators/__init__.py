@@ -16,6 +16,7 @@ from fib_rmsnorm.operators.recognition import (
     recognise_source,
 )
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.rmsnorm_conventions import find_convention
 
 __all__ = [
     "Cost",
@@ -25,6 +26,7 @@ __all__ = [
     "RmsNorm",
     "count_cost",
     "define_by_name",
+    "find_convention",
     "list_candidates",
     "recognise_source",
 ]

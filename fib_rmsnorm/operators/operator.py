@@ -93,6 +93,13 @@ class Operator(Protocol):
         """Compute the outputs from inputs and constants in float64 and round them once to their dtypes."""
         ...
 
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end.
+
+        None if it does not.
+        """
+        ...
+
     def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas, always in the same order, to be compared with a wrong output.
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
 from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
-from fib_rmsnorm.operators.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.rmsnorm_conventions import CONVENTIONS
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
 
-OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
+OPERATORS: tuple[Operator, ...] = CONVENTIONS
 
 # Each is compared with what the reference computed.
 _MOST_LITERALS = 64
@@ -64,6 +64,10 @@ class Recognition:
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs in float64 and round them once to their dtypes."""
         return self._operator.compute_exact(self._inputs_by_part(inputs))
+
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """Outputs whose elements are as right as the exact ones; None if there are none."""
+        return self._operator.compute_alternatives(self._inputs_by_part(inputs))
 
     def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The operator's usual mistakes, for the elements of the outputs in these rows and columns."""

@@ -62,6 +62,15 @@ def name_in_process(run: Callable[..., Any], definition: Definition, workload: W
 
     Fails if all outputs are right.
     """
+    suspects = judge_in_process(run, definition, workload, folder)
+    assert suspects is not None, "all outputs are right"
+    return name_mistake(suspects)
+
+
+def judge_in_process(
+    run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path
+) -> list[PossibleMistake] | None:
+    """The mistakes that give all outputs of a kernel since the first wrong ones; None if all are right."""
     recognition = recognise_source(definition)
     judge, outputs = Judge(), folder / "outputs"
     suspects: list[PossibleMistake] | None = None
@@ -83,5 +92,4 @@ def name_in_process(run: Callable[..., Any], definition: Definition, workload: W
         verdict = judge.compare(request.model_dump(mode="json"))
         if suspects is not None or verdict.outputs[0].comparison.mismatched:
             suspects = verdict.mistakes
-    assert suspects is not None, "all outputs are right"
-    return name_mistake(suspects)
+    return suspects

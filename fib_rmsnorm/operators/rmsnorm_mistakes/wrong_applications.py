@@ -9,6 +9,7 @@ import torch
 
 from fib_rmsnorm.operators.rmsnorm_mistakes.rounded_statistics import narrow_statistics
 from fib_rmsnorm.operators.rmsnorm_mistakes.rows import (
+    Application,
     Rounding,
     Rows,
     Wrong,
@@ -21,29 +22,10 @@ from fib_rmsnorm.operators.rmsnorm_mistakes.rows import (
 )
 
 
-def combinable_applications(dtype: torch.dtype) -> Iterator[Wrong]:
-    """Yield the wrong applications that kernels often combine with a wrong statistic: other models' conventions."""
-    yield Wrong(
-        f"with x * rstd rounded to {dtype_name(dtype)} before the weight, as in Hugging Face's LlamaRMSNorm",
-        "multiply by the weight in float32 and round once",
-        partial(_round_before_the_weight, narrow=round_to(dtype)),
-    )
-    yield Wrong(
-        "with 1 + weight instead of weight, as in Gemma",
-        "multiply by the weight itself",
-        lambda r, rstd: r.part * rstd * (1 + r.part_weight),
-    )
-    yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.part * rstd)
-
-
-def _round_before_the_weight(rows: Rows, rstd: torch.Tensor, narrow: Rounding) -> torch.Tensor:
-    return narrow(rows.part * rstd) * rows.part_weight
-
-
-def wrong_applications(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
-    """Yield the other wrong applications, for x of this dtype."""
+def wrong_applications(hidden: int, dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
+    """Yield the wrong applications that no library has as its convention, for x of this dtype."""
     yield from _wrong_weights()
-    yield from _wrong_roundings(dtype)
+    yield from _wrong_roundings(dtype, right)
     for what, center in {"": _subtract_mean, " from x, but not from its squares": lambda values: values}.items():
         yield Wrong(
             f"with the mean subtracted{what or ', as in LayerNorm'}",
@@ -54,7 +36,7 @@ def wrong_applications(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         yield Wrong(
             f"with zeros after the first {columns} of {hidden} columns",
             "write all columns; check the bounds and the mask of the store",
-            partial(_write_some_columns, columns=columns),
+            partial(_write_some_columns, columns=columns, right=right),
         )
 
 
@@ -67,17 +49,17 @@ def _center(rows: Rows, _: torch.Tensor, center_for_squares: Rounding) -> torch.
     return (rows.part - mean(rows.whole)) * rstd * rows.part_weight
 
 
-def _write_some_columns(rows: Rows, rstd: torch.Tensor, columns: int) -> torch.Tensor:
-    return torch.where(rows.columns < columns, apply_rightly(rows, rstd), 0.0)
+def _write_some_columns(rows: Rows, rstd: torch.Tensor, columns: int, right: Application) -> torch.Tensor:
+    return torch.where(rows.columns < columns, right(rows, rstd), 0.0)
 
 
-def _wrong_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
+def _wrong_roundings(dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
     for precision in (torch.float16, torch.bfloat16):
         if precision is not dtype:
             yield Wrong(
                 f"with the output rounded to {dtype_name(precision)} on its way",
                 f"convert from float32 to {dtype_name(dtype)} directly",
-                partial(lambda r, rstd, narrow: narrow(apply_rightly(r, rstd)), narrow=round_to(precision)),
+                partial(lambda r, rstd, narrow: narrow(right(r, rstd)), narrow=round_to(precision)),
             )
     for precision in narrow_dtypes(dtype):
         for statistic in narrow_statistics(round_to(precision)):
