@@ -6,6 +6,7 @@ only.
 
 from __future__ import annotations
 
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase
 from fib_rmsnorm.operators.recognition import (
     Recognition,
@@ -15,14 +16,17 @@ from fib_rmsnorm.operators.recognition import (
     recognise_source,
 )
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.rmsnorm_conventions import find_convention
 
 __all__ = [
     "Cost",
     "HardCase",
+    "Mistake",
     "Recognition",
     "RmsNorm",
     "count_cost",
     "define_by_name",
+    "find_convention",
     "list_candidates",
     "recognise_source",
 ]

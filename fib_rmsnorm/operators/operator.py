@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from fib_rmsnorm.operators.mistake import Mistake
+
 if TYPE_CHECKING:
     import torch
 
@@ -97,4 +99,18 @@ class Operator(Protocol):
 
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
         """Compute the outputs from inputs and constants in float64 and round them once to their dtypes."""
+        ...
+
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end.
+
+        None if it does not.
+        """
+        ...
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas, always in the same order, to be compared with a wrong output.
+
+        They compute the elements of the outputs in the rows and columns with these numbers.
+        """
         ...

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
 from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
-from fib_rmsnorm.operators.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.rmsnorm_conventions import CONVENTIONS
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
 
-OPERATORS: tuple[Operator, ...] = (RmsNorm(),)
+OPERATORS: tuple[Operator, ...] = CONVENTIONS
 
 # Each is compared with what the reference computed.
 _MOST_LITERALS = 64
@@ -70,6 +71,14 @@ class Recognition:
         specs = {**definition.inputs, **definition.outputs}
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.find_kernel(dtypes, language)
+
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """Outputs whose elements are as right as the exact ones; None if there are none."""
+        return self._operator.compute_alternatives(self._inputs_by_part(inputs))
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The operator's usual mistakes, for the elements of the outputs in these rows and columns."""
+        return self._operator.mistakes(self._inputs_by_part(inputs), rows, columns)
 
     def choose_probe(self, definition: Definition) -> tuple[dict[str, int], dict[str, float]]:
         """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.operator import Cost, HardCase, Parts
 from fib_rmsnorm.operators.rounding import round_once
 
@@ -77,10 +78,16 @@ _ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+Finish = Callable[["torch.Tensor", "torch.Tensor", "torch.dtype"], "torch.Tensor"]
+
+
 class RmsNorm:
-    """The operator RMSNorm over the last axis."""
+    """The operator RMSNorm over the last axis, in the convention of torch: computed in float32 and rounded once."""
 
     name = "rmsnorm"
+    """The start of its Definitions' names."""
+    convention = "torch"
+    formula = "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
     arguments: tuple[str, ...] = ("x", "weight", "eps")
     reference = REFERENCE
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
@@ -106,12 +113,9 @@ class RmsNorm:
             return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": description})
 
         return Definition(
-            name=f"rmsnorm_d{hidden}{DTYPES[dtype]}",
+            name=f"{self.name}_d{hidden}{DTYPES[dtype]}",
             op_type="norm",
-            description=(
-                "Root mean square normalization over the hidden axis: "
-                "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
-            ),
+            description=f"Root mean square normalization over the hidden axis: {self.formula}",
             tags=["stage:inference", "op:norm", "status:verified"],
             axes={
                 "batch": AxisVar(description="Rows normalized independently: tokens, or batch times sequence."),
@@ -124,7 +128,7 @@ class RmsNorm:
                 "eps": tensor(None, "float32", "Added to the mean square before the reciprocal square root."),
             },
             outputs={"out": tensor(["batch", "hidden"], dtype, "Normalized and scaled activations.")},
-            reference=REFERENCE,
+            reference=self.reference,
         )
 
     def find_parts(self, definition: Definition) -> Parts | None:
@@ -155,7 +159,7 @@ class RmsNorm:
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
-        found = re.fullmatch(r"rmsnorm_d(\d+)(?:_(\w+))?", name)
+        found = re.fullmatch(rf"{self.name}_d(\d+)(?:_(\w+))?", name)
         if found is None:
             return None
         with suppress(InputError):
@@ -164,9 +168,11 @@ class RmsNorm:
         return None
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in `rmsnorm_kernels/`: each takes any rows, of float16, bfloat16 or float32 throughout."""
+        """Find the kernel in `rmsnorm_kernels/`, named after the operator: each takes any rows, of float16, bfloat16 or float32 throughout."""
         rows = {dtypes[part] for part in ("x", "weight", "out")}
-        return next(_KERNELS.glob(f"rmsnorm_{language}.*"), None) if len(rows) == 1 and rows <= DTYPES.keys() else None
+        return (
+            next(_KERNELS.glob(f"{self.name}_{language}.*"), None) if len(rows) == 1 and rows <= DTYPES.keys() else None
+        )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
@@ -214,7 +220,15 @@ class RmsNorm:
         )
 
     def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
-        """Compute RMSNorm in float64, in blocks of rows, and round once to the dtype of x."""
+        """Compute RMSNorm in float64 and round as the convention says: here once, to the dtype of x."""
+        return [self._compute(inputs, lambda normalized, weight, dtype: round_once(normalized * weight, dtype))]
+
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+        """None: nothing is rounded before the end."""
+        return None
+
+    def _compute(self, inputs: Mapping[str, Any], finish: Finish) -> torch.Tensor:
+        """Compute the output in blocks of rows; `finish` makes it of the normalized rows and the weight in float64."""
         import torch
 
         x, weight, eps = inputs["x"], inputs["weight"].to(torch.float64), inputs["eps"]
@@ -223,5 +237,11 @@ class RmsNorm:
         for x_rows, out_rows in zip(torch.split(x, rows), torch.split(out, rows), strict=True):
             x_fp64 = x_rows.to(torch.float64)
             rstd = torch.rsqrt(x_fp64.pow(2).mean(dim=-1, keepdim=True) + eps)
-            out_rows.copy_(round_once(x_fp64 * rstd * weight, out.dtype))
-        return [out]
+            out_rows.copy_(finish(x_fp64 * rstd, weight, out.dtype))
+        return out
+
+    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas of RMSNorm."""
+        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
+
+        return usual_mistakes(Rows(inputs["x"], inputs["weight"], inputs["eps"], rows, columns), self.convention)

@@ -59,7 +59,7 @@ def test_arguments_in_another_order_are_not_its_own():
 
 
 def test_an_eps_that_is_no_input_is_sought_in_the_source_first():
-    (candidates,) = list_candidates(define_norm("any", "EPS = 3e-4\n\n\ndef run(a, b): ...\n", NAMES, eps=None))
+    candidates, *_ = list_candidates(define_norm("any", "EPS = 3e-4\n\n\ndef run(a, b): ...\n", NAMES, eps=None))
     values = [each.constants["eps"] for each in candidates]
     assert values[0] == 3e-4 and {1e-5, 1e-6, 0.0} <= set(values)
 

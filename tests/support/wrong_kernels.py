@@ -3,6 +3,7 @@
 What must come of one is in its table: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`, and
 `on_cuda` with a status and words of its own where a GPU shows something else first. Its folder names the guard that
 finds it, which docs/cheats.md explains. `log_contains` names what a kernel attacks as targets.py does: `{CLOCK}`.
+`mistake` is what the verdict must name; it must name none of the others'.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 from support.kernels import DEFINITION, add_kernels, read_kernels
+from support.mistakes import assert_named
 from support.paths import TESTS
 from support.registries import QUICK, add_kernel, make_registry
 
@@ -60,6 +62,7 @@ def run(x, weight, eps):
 class Expected:
     status: str
     log_contains: list[str] = field(default_factory=list)
+    mistake: str | None = None
     timeout_s: float = PATIENCE_S
     on_cuda: dict[str, Any] = field(default_factory=dict)
 
@@ -148,6 +151,7 @@ def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
     targets = vars(load_targets())
     for part in (text.format_map(targets) for text in expected.log_contains):
         assert part in evaluation.log, evaluation.log
+    assert_named(evaluation.log, expected.mistake, DEFINITION)
     assert len(evaluation.log) < 200_000
     assert evaluation.performance is None
     assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")

@@ -68,7 +68,7 @@ class Comparer:
 
         The tolerances are those of the dtypes, whatever the run's settings are.
         """
-        request = self._make_request(subject, worker, Settings(), case=case, explain=False)
+        request = self._make_request(subject, worker, Settings(), case=case, suspects=[])
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
             return self._ask(self._require_judge(), request)

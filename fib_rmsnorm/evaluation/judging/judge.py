@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, PossibleMistake, Verdict
+from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
+from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, compare
+from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics, measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.operators import Mistake, Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
 
@@ -35,6 +36,17 @@ class _Expected:
     """The outputs of the Definition's reference, if `outputs` are more exact."""
     contradicted: bool = False
     """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
+    alternatives: list[torch.Tensor] | None = None
+    """Outputs whose elements are as right as those of `outputs`."""
+
+    def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
+        """The right output of this number whose elements are nearest to those of `actual`."""
+        right = self.outputs[index]
+        if self.alternatives is None:
+            return right
+        other = self.alternatives[index]
+        is_nearer = (actual.double() - other.double()).abs() < (actual.double() - right.double()).abs()
+        return torch.where(is_nearer, other, right)
 
 
 class Judge:
@@ -53,13 +65,17 @@ class Judge:
             with Path(request.outputs_path).open("rb") as file:
                 transferred = read_outputs(file.fileno(), expected.outputs)
         except OutputTransferError as error:
-            return Verdict(expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None)
+            return Verdict(
+                expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None, mistakes=[]
+            )
         actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         hint = None
-        if request.explain and any(output.comparison.mismatched for output in outputs):
+        if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        return Verdict(expected.case.name, expected.case.kind, None, outputs, hint, expected.contradicted)
+        mistakes = _find_mistakes(request, expected, actuals, [output.comparison for output in outputs])
+        case = expected.case
+        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted)
 
     def _expect(self, request: Compare) -> _Expected:
         definition, workload = request.definition, request.workload
@@ -118,15 +134,39 @@ class Judge:
 
 
 def _judge_output(request: Compare, expected: _Expected, index: int, actual: torch.Tensor) -> OutputVerdict:
-    right, settings = expected.outputs[index], request.settings
+    right, settings = expected.nearest(index, actual), request.settings
     comparison = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds)
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.mismatched
     return OutputVerdict(
         comparison,
         ulp=measure_ulp(actual, right) if is_reported else None,
-        reference_ulp=measure_ulp(expected.reference[index], right) if expected.reference else None,
+        reference_ulp=_measure_reference(expected, index),
     )
+
+
+def _measure_reference(expected: _Expected, index: int) -> UlpStatistics | None:
+    if expected.reference is None:
+        return None
+    return measure_ulp(expected.reference[index], expected.nearest(index, expected.reference[index]))
+
+
+def _find_mistakes(
+    request: Compare, expected: _Expected, actuals: list[torch.Tensor], comparisons: list[Comparison]
+) -> list[PossibleMistake]:
+    """Name the usual mistakes that give wrong outputs. After those, right ones too tell mistakes from one another."""
+    recognition = request.recognition
+    wrong_rows = sorted({row for comparison in comparisons for row in comparison.wrong_rows})
+    if recognition is None or not (wrong_rows if request.suspects is None else request.suspects):
+        return []
+
+    def compute(rows: torch.Tensor, columns: torch.Tensor) -> list[Mistake]:
+        mistakes = recognition.mistakes(expected.case.inputs, rows, columns)
+        return [mistake for mistake in mistakes if suspected is None or mistake.sentence in suspected]
+
+    suspected = None if request.suspects is None else {mistake.sentence for mistake in request.suspects}
+    right = [expected.nearest(index, actual) for index, actual in enumerate(actuals)]
+    return find_mistakes(compute, actuals, right, wrong_rows)
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
@@ -147,10 +187,17 @@ def _make_expected(request: Compare, case: Case) -> _Expected:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
     reference = _read_reference(request, case)
     if request.recognition:
-        outputs = list(request.recognition.compute_exact(case.inputs))
+        alternatives = request.recognition.compute_alternatives(case.inputs)
+        expected = _Expected(
+            case,
+            outputs=list(request.recognition.compute_exact(case.inputs)),
+            reference=reference,
+            alternatives=list(alternatives) if alternatives else None,
+        )
         probed = [] if request.recognition.is_own or reference is None else reference
-        contradicted = any(compare(*pair).mismatched for pair in zip(probed, outputs, strict=False))
-        return _Expected(case, outputs, reference, contradicted)
+        pairs = ((output, expected.nearest(index, output)) for index, output in enumerate(probed))
+        expected.contradicted = any(compare(*pair).mismatched for pair in pairs)
+        return expected
     if reference is None:
         raise OutputTransferError("the outputs of the reference are missing")
     return _Expected(case, reference)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
-from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
+from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistake
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
@@ -67,19 +68,21 @@ class JudgeClient:
     def _judge(self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget) -> Correctness:
         verdicts: list[Verdict] = []
         faults: list[str] = []
+        suspects: list[PossibleMistake] | None = None
         names = list(subject.definition.outputs)
         for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
             request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
             called = worker.ask(request, Called, budget) if case else first
-            verdicts.append(self._compare(subject, worker, case=case, explain=not faults))
+            verdicts.append(self._compare(subject, worker, case=case, suspects=suspects))
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
+            suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
         correctness = _sum_up(verdicts, names)
         if faults:
-            raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(faults), correctness)
+            _refuse(faults, suspects or [], correctness)
         return correctness
 
     def judge_timed_call(
@@ -88,10 +91,10 @@ class JudgeClient:
         """Judge one of the calls timed since the last one judged. Raises EvaluationFailedError if it was wrong."""
         revealed = worker.ask(Reveal(), Revealed, budget)
         subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
-        verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier, explain=True)
+        verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier)
         names = list(definition.outputs)
         if faults := _describe_faults(verdict, revealed, names):
-            raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(faults), _sum_up([verdict], names))
+            _refuse(faults, verdict.mistakes, _sum_up([verdict], names))
 
     def _compare(self, subject: Subject, worker: WorkerClient, **which: Any) -> Verdict:
         verdict = self._comparer.compare(subject, worker, **which)
@@ -118,6 +121,13 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
     faults += [f"{call} changed its input {name!r}" for name in effects.changed_inputs]
     faults += [f"{call} wrote beyond its output {name!r}" for name in effects.overrun]
     return faults
+
+
+def _refuse(faults: list[str], suspects: list[PossibleMistake], correctness: Correctness) -> NoReturn:
+    """Raise EvaluationFailedError, with the mistake first if there is one that explains all wrong outputs."""
+    mistake = name_mistake(suspects)
+    lines = [mistake, *faults] if mistake else faults
+    raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(lines), correctness)
 
 
 def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:

@@ -16,6 +16,15 @@ from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Settings, Workload
 
 
+@dataclass(frozen=True)
+class PossibleMistake:
+    """A usual mistake of kernels that would give the wrong outputs of a call."""
+
+    sentence: str
+    parts: int
+    """The number of mistakes that it combines."""
+
+
 class Compare(Request):
     """Compare the outputs that a worker transferred with the expected ones.
 
@@ -38,8 +47,8 @@ class Compare(Request):
     outputs_path: str
     expected_path: str | None = None
     """The outputs of the Definition's reference, which are the expected ones without a recognised operator."""
-    explain: bool
-    """Whether to look for the cause of wrong outputs."""
+    suspects: list[PossibleMistake] | None = None
+    """The mistakes that would give the outputs of all cases since the first wrong ones; None if all were right."""
 
 
 @dataclass(frozen=True)
@@ -64,5 +73,8 @@ class Verdict:
     outputs: list[OutputVerdict]
     hint: str | None
     """The cause of wrong outputs, if the judge found it."""
+    mistakes: list[PossibleMistake]
+    """The usual mistakes, of the suspected ones if there are any, that would give these outputs. Several can be equal
+    on one call's inputs. Empty if the outputs are right and nothing was suspected."""
     contradicted: bool = False
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""

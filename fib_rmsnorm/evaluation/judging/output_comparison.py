@@ -17,6 +17,7 @@ _TOLERANCES = {
 }
 _COARSE_FLOAT = (0.13, 2.0**-9)  # float8: one unit in the last place of e4m3 is 1/8
 _CHUNK = 1 << 24
+_LISTED_ROWS = 32
 _UPSTREAM_EPS = 1e-8  # upstream divides by |expected| + 1e-8; its readers expect the same number
 
 
@@ -39,6 +40,8 @@ class Comparison:
     worst: str = ""
     """A description of the element whose error exceeds its bound the most; empty if none does."""
     failing_kinds: list[str] = field(default_factory=list)
+    wrong_rows: list[int] = field(default_factory=list)
+    """The numbers of the first rows with a wrong element."""
 
 
 def compare(
@@ -76,6 +79,7 @@ def compare(
             continue
         result.mismatched += count
         bad_rows = (wrong.any(dim=1).nonzero().flatten() + start).tolist()
+        result.wrong_rows += bad_rows[: _LISTED_ROWS - len(result.wrong_rows)]
         if row_kinds:
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if excess.max().item() > worst_excess:

@@ -127,14 +127,15 @@ def test_an_eps_that_is_no_input_is_found(traces):
     assert "hard rows, eps=1e-05" in log and "eps dominates" in log
 
 
-def test_one_plus_weight_is_another_operator(traces):
+def test_one_plus_weight_is_gemmas_convention(traces):
     assert verdicts(traces, "gemma") == {"gemma": "PASSED", "plain": "INCORRECT_NUMERICAL"}
-    assert judges(traces, "gemma") == {"reference"}
+    assert judges(traces, "gemma") == {"rmsnorm_gemma"}
+    assert "with the weight multiplied in float32 and one rounding, as in torch" in traces["gemma", "plain", 8].log
 
 
-def test_so_is_one_that_rounds_before_the_weight(traces):
+def test_a_rounding_before_the_weight_is_llamas(traces):
     assert verdicts(traces, "llama") == {"llama": "PASSED"}
-    assert judges(traces, "llama") == {"reference"}
+    assert judges(traces, "llama") == {"rmsnorm_llama"}
 
 
 def test_a_reference_that_computes_something_else_at_another_size_judges_there_itself(traces):

@@ -1,0 +1,110 @@
+"""Find the usual mistakes of kernels that give what a wrong output holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake
+from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
+from fib_rmsnorm.operators import Mistake
+
+# Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
+_MAX_RIGHT_ROWS = 8
+_MAX_ELEMENTS = 1 << 17
+_GLANCED_COLUMNS = 128
+
+# Distances are in units of the tolerance, so that one of a wrong element is above 1.
+_LARGEST = 16.0
+_CANCELLATION = 4 * 2.0**-23
+"""What a difference of float32 numbers of the row's size may be off by, such as x less the mean."""
+_NEAR, _MAX_SHARE_FAR = 3.0, 0.001
+"""Elements of a formula with a rounding inside can differ from the emulation's where that is near a tie."""
+_MAX_MEAN_16_BIT = 0.05
+"""In 16 bits, nearly all elements of the same formula are equal: float32's errors rarely change how they round."""
+_MAX_MEAN = 0.3
+_BETTER_THAN_RIGHT = 4.0
+"""How much nearer than the right answer a mistake must be, in the mean over the wrong rows."""
+_AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
+"""A mistake is as good as the best one up to this factor, or if its mean distance is hardly more."""
+
+
+def find_mistakes(
+    compute: Callable[[torch.Tensor, torch.Tensor], Iterable[Mistake]],
+    actuals: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+    wrong_rows: Sequence[int],
+) -> list[PossibleMistake]:
+    """The mistakes whose outputs equal `actuals` in some rows, wrong ones if there are any; several if equally well.
+
+    `compute` makes the mistakes for rows and columns with given numbers. Each output has these two axes. Few rows are
+    looked at, and most mistakes are seen to differ in a few elements of one.
+    """
+    rows, wrong = _choose_rows(expected[0], wrong_rows)
+    columns = torch.arange(expected[0].shape[1], device=rows.device)
+    glance = rows[:1], _spread(columns)
+    glanced = [actual[rows[0], glance[1]].unsqueeze(0) for actual in actuals]
+    looked = [actual[rows] for actual in actuals]
+    right = _distances(looked, [output[rows] for output in expected])[:wrong]
+    limit = _MAX_MEAN_16_BIT if expected[0].dtype.itemsize == 2 else _MAX_MEAN
+    means: list[tuple[float, Mistake]] = []
+    for at_a_glance, mistake in zip(compute(*glance), compute(rows, columns), strict=True):
+        if not _fits(_distances(glanced, at_a_glance.compute())):
+            continue
+        distances = _distances(looked, mistake.compute())
+        mean = distances.mean().item()
+        if not _fits(distances) or mean > limit:
+            continue
+        if not wrong or distances[:wrong].mean().item() * _BETTER_THAN_RIGHT <= right.mean().item():
+            means.append((mean, mistake))
+    best = min((mean for mean, _ in means), default=0.0)
+    return [
+        PossibleMistake(mistake.sentence, mistake.parts)
+        for mean, mistake in means
+        if mean <= _AS_GOOD * best + _NEXT_TO_NOTHING
+    ]
+
+
+def name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
+    """The sentence on the one mistake that explains all outputs, the simplest; None if several do equally well."""
+    sentences_by_parts: dict[int, set[str]] = {}
+    for mistake in suspects:
+        sentences_by_parts.setdefault(mistake.parts, set()).add(mistake.sentence)
+    simplest = sentences_by_parts.get(min(sentences_by_parts, default=0), set())
+    return simplest.pop() if len(simplest) == 1 else None
+
+
+def _fits(distances: torch.Tensor) -> bool:
+    """Whether all elements are near, except the few that may round to another value inside the formula."""
+    far = int((distances > _NEAR).sum().item())
+    return far <= max(1, _MAX_SHARE_FAR * distances.numel())
+
+
+def _spread(columns: torch.Tensor) -> torch.Tensor:
+    """Choose columns at odd distances, with the last one."""
+    return torch.cat((columns[:: len(columns) // _GLANCED_COLUMNS | 1], columns[-1:]))
+
+
+def _choose_rows(output: torch.Tensor, wrong_rows: Sequence[int]) -> tuple[torch.Tensor, int]:
+    """Choose rows to look at, and say how many of them are wrong; these come first."""
+    count, columns = output.shape
+    most = max(2, _MAX_ELEMENTS // max(1, columns))
+    wrong = list(wrong_rows[: most - 1])
+    right = [row for row in range(min(count, len(wrong_rows) + _MAX_RIGHT_ROWS)) if row not in wrong_rows]
+    rows = wrong + right[: min(most - len(wrong), _MAX_RIGHT_ROWS)]
+    return torch.tensor(rows, device=output.device), len(wrong)
+
+
+def _distances(actuals: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The distances of the elements, in units of their tolerance and at most `_LARGEST`; [rows, elements of a row]."""
+    return torch.cat([_distance(a, e) for a, e in zip(actuals, others, strict=True)], dim=1)
+
+
+def _distance(actual: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    rtol, atol = tolerance(other.dtype, None, None)
+    a, e = actual.to(torch.float64), other.to(torch.float64)
+    usual = e.abs().median(dim=1, keepdim=True).values.nan_to_num(nan=0.0, posinf=0.0)
+    bound = rtol * e.abs() + atol + _CANCELLATION * usual
+    distance = ((a - e).abs() / bound).nan_to_num(nan=_LARGEST).clamp(max=_LARGEST)
+    return torch.where((a == e) | (a.isnan() & e.isnan()), 0.0, distance)

@@ -1,0 +1,55 @@
+"""The usual wrong formulas of RMSNorm, so that a verdict can name the one that an output equals.
+
+A formula has two parts: a statistic, by which each row is multiplied (right: `rsqrt(mean(x^2) + eps)`), and an
+application, which makes the output of x, the statistic and the weight. A mistake is wrong in one part, or in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+
+import torch
+
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import find_application, other_conventions
+from fib_rmsnorm.operators.rmsnorm_mistakes.rounded_statistics import rounded_statistics
+from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wrong, right_rstd
+from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_applications import wrong_applications
+from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_statistics import wrong_statistics
+from fib_rmsnorm.operators.rounding import round_once
+
+
+def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
+
+    Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
+    """
+    batch, hidden = rows.x.shape
+    dtype = rows.x.dtype
+    statistics = [
+        (wrong, cache(partial(wrong.function, rows)))
+        for wrong in (*wrong_statistics(batch, hidden), *rounded_statistics(hidden, dtype))
+    ]
+    right = find_application(convention, dtype)
+    others = list(other_conventions(convention, dtype))
+
+    def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
+        what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
+        return Mistake(
+            f"the output equals RMSNorm {what}: {fix}",
+            len(parts),
+            lambda: [round_once(application(rows, statistic()), dtype)],
+        )
+
+    rstd_of_all = cache(partial(right_rstd, rows))
+    for wrong, rstd in statistics:
+        yield mistake([wrong], rstd, right)
+    for wrong in (*others, *wrong_applications(hidden, dtype, right)):
+        yield mistake([wrong], rstd_of_all, wrong.function)
+    for wrong, rstd in statistics:
+        for application in others:
+            yield mistake([wrong, application], rstd, application.function)
+
+
+__all__ = ["Rows", "usual_mistakes"]

@@ -1,0 +1,132 @@
+"""A verdict names the usual mistakes, and names none where there is another."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
+from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.operators import RmsNorm, recognise_source
+from fib_rmsnorm.registry import generate_workloads
+from support.mistakes import KERNELS, assert_named, load_run, name_in_process
+
+DTYPES = ("float16", "bfloat16", "float32")
+# On inputs of other dtypes, some of these mistakes are too small to be wrong, or are others.
+FOR_ALL_DTYPES = ("eps", "outputs", "statistics", "weights")
+TOO_SMALL = {"bfloat16": {"bit_shift", "divisor_less_one"}, "float32": set()}
+
+
+def is_alone(kernel) -> bool:
+    return kernel.path.suffix == ".py" and kernel.language == "python" and "from ." not in kernel.path.read_text()
+
+
+PYTHON = {name: kernel for name, kernel in KERNELS.items() if is_alone(kernel) and "cpu" in kernel.target_hardware}
+IN_ALL_DTYPES = [
+    name for name, kernel in PYTHON.items() if kernel.kind == "mistaken" and kernel.group in FOR_ALL_DTYPES
+]
+
+
+def workload_of(definition, batch):
+    (workload,) = generate_workloads(definition, [batch])
+    return workload
+
+
+def check(name, definition, batch, folder):
+    named = name_in_process(load_run(PYTHON[name]), definition, workload_of(definition, batch), folder)
+    assert_named(named or "", PYTHON[name].table["mistake"], definition)
+
+
+def test_there_are_enough_of_them():
+    assert len(PYTHON) >= 30
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_is_named(tmp_path, name):
+    check(name, RmsNorm().define(256), 16, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("name", sorted(set(PYTHON) - {"first_row_for_all", "all_rows_together"}))
+def test_is_named_in_few_rows(tmp_path, name, batch):
+    check(name, RmsNorm().define(256), batch, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", IN_ALL_DTYPES)
+def test_is_named_in_other_dtypes(tmp_path, name, dtype):
+    if name not in TOO_SMALL[dtype]:
+        check(name, RmsNorm().define(256, dtype), 16, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_is_named_where_the_weight_is_an_earlier_one(tmp_path, dtype):
+    """As kernels do that convert the weight at their first call."""
+    kept = []
+
+    def run(x, weight, eps):
+        kept.append(weight.clone())
+        (out,) = RmsNorm().compute_exact({"x": x, "weight": kept[0], "eps": eps})
+        return out
+
+    definition = RmsNorm().define(256, dtype)
+    assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
+
+
+OUTPUTS_WRONG_OTHERWISE = {
+    "NaN": lambda out: out * float("nan"),
+    "zeros": lambda out: out * 0,
+    "noise": lambda out: out * (1 + 0.01 * torch.randn(out.shape)),
+    "scaled rows": lambda out: out * (1 + 0.1 * torch.rand(out.shape[0], 1)),
+    "a constant factor": lambda out: out * 1.05,
+    "reversed columns": lambda out: out.flip(1),
+    "reversed rows": lambda out: out.flip(0),
+    "sign": lambda out: -out,
+    "rows left out": lambda out: out * (torch.arange(out.shape[0]) % 2).unsqueeze(1),
+    "one element": lambda out: out + torch.nn.functional.one_hot(torch.tensor(77), out.shape[1]),
+    "a bias": lambda out: out + 0.01,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("change", OUTPUTS_WRONG_OTHERWISE)
+def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dtype):
+    torch.manual_seed(0)
+
+    def run(x, weight, eps):
+        (out,) = RmsNorm().compute_exact({"x": x, "weight": weight, "eps": eps})
+        return OUTPUTS_WRONG_OTHERWISE[change](out).to(out.dtype)
+
+    definition = RmsNorm().define(256, dtype)
+    assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
+
+
+@given(st.integers(0, 2**32), st.sampled_from(DTYPES), st.sampled_from([1, 2, 8]), st.integers(0, 3), st.data())
+@settings(deadline=None, max_examples=10)
+def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
+    """Whatever a fault does to the elements or the rows of a right answer, on whatever case."""
+    generator = torch.Generator().manual_seed(seed)
+    operator, definition = RmsNorm(), RmsNorm().define(128, dtype)
+    case = make_case(definition, recognise_source(definition), workload_of(definition, batch), case_number, "cpu")
+    (right,) = operator.compute_exact(case.inputs)
+    elements = torch.randn(right.shape, generator=generator)
+    faults = {
+        "noise": right * (1 + 10.0 ** data.draw(st.integers(-4, 0)) * elements),
+        "one element": torch.where(elements == elements.max(), right * 2 + 1, right),
+        "rows": right * (1 + torch.randn(right.shape[0], 1, generator=generator).abs()),
+        "random": elements,
+    }
+    out = faults[data.draw(st.sampled_from(sorted(faults)))].to(right.dtype)
+    wrong_rows = compare(out, right).wrong_rows
+    if wrong_rows:
+
+        def compute(rows, columns):
+            return operator.mistakes(case.inputs, rows, columns)
+
+        found = {mistake.sentence for mistake in find_mistakes(compute, [out], [right], wrong_rows)}
+        assert not found
