@@ -24,7 +24,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Call:
+class AdaptedCall:
     """A call of a function by the names of a Definition."""
 
     destination_passing_style: bool
@@ -50,7 +50,7 @@ def find_style(parameters: Parameters, signature: Signature) -> bool | None:
     return None
 
 
-def plan_call(parameters: Parameters, signature: Signature) -> Call | None:
+def plan_call(parameters: Parameters, signature: Signature) -> AdaptedCall | None:
     """Match a function's parameters with the Definition's names: by name where they agree, the others in order.
 
     None if a parameter remains, or a tensor that the function does not take.
@@ -65,7 +65,7 @@ def plan_call(parameters: Parameters, signature: Signature) -> Call | None:
     if len(arguments) < len(wanted) or not all(map(signature.is_number, unused)):
         return None
     order = [*parameters.positional, *parameters.keyword_only]
-    return Call(is_destination, {name: arguments[name] for name in order if name in arguments}, unused)
+    return AdaptedCall(is_destination, {name: arguments[name] for name in order if name in arguments}, unused)
 
 
 def wrong_number(where: str, function: str, parameters: Parameters, signature: Signature) -> InputError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.signatures import Signature
 from fib_rmsnorm.registry.sources.parameters import (
-    Call,
+    AdaptedCall,
     Parameters,
     describe_unused,
     find_style,
@@ -81,7 +81,7 @@ def _adapters(module: PythonModule, entry: str, signature: Signature) -> Iterato
             yield name, note, paste
 
 
-def _call_function(callee: str, parameters: Parameters, call: Call, entry: str, signature: Signature) -> str:
+def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str, signature: Signature) -> str:
     lines = []
     if callee == entry:
         callee = f"_{entry}"
