@@ -81,7 +81,7 @@ def test_the_hint_to_choose_the_function_can_be_followed(fib, kernel, command):
     if command == "compare":  # two files serve the default Definition
         assert fib("define").code == 0
     said = fib(*arguments).err
-    assert said.endswith("no function 'run' (available: norm); choose one with --entry\n")
+    assert said.endswith("no function 'run' (available: norm); choose one with --entry norm\n")
     outcome = fib(*arguments, "--entry", "other")
     assert outcome.code == 2 and "no function 'other'" in outcome.err
     if command == "explain":  # the others would evaluate it
