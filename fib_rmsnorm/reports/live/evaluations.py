@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import shorten
 
@@ -9,8 +10,15 @@ from rich.text import Text
 
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
-from fib_rmsnorm.reports.text.units import count, format_bandwidth, format_latency, format_percent, format_ratio
-from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, Trace
+from fib_rmsnorm.reports.text.units import (
+    assignments,
+    count,
+    format_bandwidth,
+    format_latency,
+    format_percent,
+    format_ratio,
+)
+from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, ScalarInput, Trace
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -99,11 +107,11 @@ def _append_doubt(line: Text, reason: str, width: int | None) -> None:
 
 def results_table(traces: Sequence[Trace]) -> WordTable:
     """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
-    columns = list(dict.fromkeys(axes_text(trace) for trace in traces))
+    columns = _title_workloads(traces)
     rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
-    cells = {(trace.solution or "", axes_text(trace)): _cell(trace) for trace in traces}
+    cells = {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
     return plain_table(
-        ("", *(f">{column}" for column in columns)),
+        ("", *(f">{title}" for title in columns.values())),
         [
             ("reference", *(_reference_cell(traces, column) for column in columns)),
             *((row, *(cells.get((row, column), "") for column in columns)) for row in rows),
@@ -111,9 +119,24 @@ def results_table(traces: Sequence[Trace]) -> WordTable:
     )
 
 
-def _reference_cell(traces: Sequence[Trace], column: str) -> str:
+def _title_workloads(traces: Sequence[Trace]) -> dict[str, str]:
+    """The Workloads' axes by their uuids, with the scalar inputs where Workloads have the same axes."""
+    workloads = {trace.workload.uuid: trace for trace in traces}
+    axes = Counter(map(axes_text, workloads.values()))
+    return {
+        uuid: axes_text(trace) if axes[axes_text(trace)] == 1 else f"{axes_text(trace)} {_scalars_text(trace)}"
+        for uuid, trace in workloads.items()
+    }
+
+
+def _scalars_text(trace: Trace) -> str:
+    inputs = trace.workload.inputs.items()
+    return assignments({name: given.value for name, given in inputs if isinstance(given, ScalarInput)})
+
+
+def _reference_cell(traces: Sequence[Trace], workload: str) -> str:
     for trace in traces:
-        if axes_text(trace) == column and trace.evaluation and trace.evaluation.performance:
+        if trace.workload.uuid == workload and trace.evaluation and trace.evaluation.performance:
             performance = trace.evaluation.performance
             return f"{'*' * bool(performance.reference_suspect)}{format_latency(performance.reference_latency_ms)}"
     return ""

@@ -7,6 +7,8 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
@@ -85,6 +87,17 @@ def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
     (note,) = results_footnotes([make(), trace])
     assert note.startswith("* SUSPECT") and f"show {CUDA}@{axes_name(trace)}" in note
     assert results_footnotes([make()]) == []
+
+
+def test_workloads_with_the_same_axes_have_a_column_each(make):
+    traces = [make(), make(latency_ms=0.05)]
+    traces[1].workload = generate_workloads(RmsNorm().define(128), [1], eps=0.01)[0]
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(results_table(traces))
+    header, _, row = capture.get().splitlines()
+    assert header.split() == ["batch=1", "eps=1e-06", "batch=1", "eps=0.01"]
+    assert "12.5 us" in row and "50.0 us" in row
 
 
 def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import stat
@@ -64,7 +65,9 @@ def test_no_room_is_one_line(registry, full, command):
     with full.open("w") as stdout:
         found = run_into(stdout, registry.root, *command)
     assert found.returncode == 2
-    assert found.stderr.splitlines()[-1] == "fib-rmsnorm: cannot write: No space left on device"
+    said = "cannot write: No space left on device"
+    line = json.dumps({"error": said, "exit_code": 2}) if "--json" in command else f"fib-rmsnorm: {said}"
+    assert found.stderr.splitlines()[-1] == line
     assert "Traceback" not in found.stderr and "Exception" not in found.stderr
 
 
