@@ -168,7 +168,10 @@ class RmsNorm:
         return None
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in `rmsnorm_kernels/`, named after the operator: it takes one dtype of DTYPES."""
+        """Find the kernel in `rmsnorm_kernels/`, named after the operator.
+
+        Each takes any rows, of float16, bfloat16 or float32 throughout.
+        """
         rows = {dtypes[part] for part in ("x", "weight", "out")}
         return (
             next(_KERNELS.glob(f"{self.name}_{language}.*"), None) if len(rows) == 1 and rows <= DTYPES.keys() else None

@@ -24,6 +24,7 @@ from fib_rmsnorm.operators.rmsnorm_mistakes.rows import (
 
 def wrong_applications(hidden: int, dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
     """Yield the wrong applications that no library has as its convention, for x of this dtype."""
+    yield Wrong("reduced to x itself", "multiply by rsqrt(mean(x^2) + eps) and the weight", lambda r, rstd: r.part)
     yield from _wrong_weights()
     yield from _wrong_roundings(dtype, right)
     for what, center in {"": _subtract_mean, " from x, but not from its squares": lambda values: values}.items():
@@ -32,7 +33,7 @@ def wrong_applications(hidden: int, dtype: torch.dtype, right: Application) -> I
             "do not subtract the mean",
             partial(_center, center_for_squares=center),
         )
-    for columns in fewer_columns(hidden):
+    for columns in (count for count in fewer_columns(hidden) if count >= hidden // 8):  # fewer look like zeros alone
         yield Wrong(
             f"with zeros after the first {columns} of {hidden} columns",
             "write all columns; check the bounds and the mask of the store",
