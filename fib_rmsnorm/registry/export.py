@@ -49,7 +49,7 @@ def add_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
         path = registry.layout.trace_file(author, op_types[trace.definition], trace.definition)
         lines[path].append(trace.model_dump_json())
     for path, records in lines.items():
-        append_lines(path, records)
+        append_lines(path, records, registry.root)
 
 
 def check_references(known: Catalogue, new: Catalogue) -> None:

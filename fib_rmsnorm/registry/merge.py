@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import filecmp
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.export import add_records, check_references, export, find_blobs
 from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.store import copy_file
 from fib_rmsnorm.registry.trace_file import Unknown, find_unknown, read_trace_file
 from fib_rmsnorm.schema import Trace, trace_id
 
@@ -131,8 +131,7 @@ class Merger:
             export(whole, self._blobs, into)
             return
         for path, source in self._new_blobs.items():
-            (self.ours.root / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, self.ours.root / path)
+            copy_file(source, self.ours.root / path, self.ours.root)
         add_records(self.ours, self._new, self._all)
 
 

@@ -20,7 +20,7 @@ def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping
     Solutions that a registry packs from these sources are packed again.
     """
     one = tunables[0]
-    write_atomic(one.table, make_table(tunables, traces))
+    write_atomic(one.table, make_table(tunables, traces), one.folder)
     if one.tuning_file is not None:
         definitions = registry.definitions()
         for solution in pack_folder(registry, one.folder, definitions):
