@@ -64,5 +64,5 @@ def _add_up(outputs: Any) -> Counter[str]:
     for ulp in (outputs or {}).values() if isinstance(outputs, dict) else ():
         histogram = ulp.get("histogram") if isinstance(ulp, dict) else None
         if isinstance(histogram, dict):
-            total.update({str(bucket): int(number) for bucket, number in histogram.items()})
+            total.update({bucket: number for bucket, number in histogram.items() if type(number) is int})
     return total
