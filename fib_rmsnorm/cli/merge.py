@@ -53,7 +53,7 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.merge import Merger
         from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
-        from fib_rmsnorm.reports.text.console import stdout
+        from fib_rmsnorm.reports.text.console import echo, stdout
 
         first, *others = folders
         merger = Merger(Registry.find(first), keep.value if keep else None)
@@ -65,7 +65,7 @@ def command(
         if is_resolved and not dry_run:
             merger.write(into)
     if json:
-        typer.echo(merge_json(merger, into, written=is_resolved and not dry_run))
+        echo(merge_json(merger, into, written=is_resolved and not dry_run))
     else:
         for conflict in merger.conflicts:
             stdout().print(conflict_line(conflict))

@@ -34,7 +34,7 @@ def command(
     from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
     from fib_rmsnorm.registry.selection import choose
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
@@ -46,7 +46,7 @@ def command(
     if build or arch:
         return _build(registry, packed, target, timeout, as_json=json)
     if json:
-        typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
+        echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
         return 0
     console = stdout()
     console.print("Solutions:")

@@ -31,7 +31,7 @@ def command(
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
     from fib_rmsnorm.reports.text.units import count
 
     registry = Registry.find(root)
@@ -45,7 +45,7 @@ def command(
     if removed := others if replace else []:
         stderr().print(_describe_removed(registry, wanted, removed))
     if json:
-        typer.echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
+        echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
     console = stdout()
     console.print(f"Workloads of {definition}:")

@@ -24,8 +24,8 @@ def staged_registry(target: Path) -> Iterator[Path]:
     `target` is an empty or new folder. Raises InputError if it is in use or cannot be written.
     """
     target = target.absolute()
-    if folder := registry_folder_of(follow_links(target)):
-        raise InputError(f"{target}: {folder} holds a registry's own records; choose a folder outside it")
+    if records := registry_folder_of(follow_links(target)):
+        raise InputError(f"{target}: {records} holds a registry's own records; choose a folder outside it")
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError(f"{target} exists and is not an empty folder")
