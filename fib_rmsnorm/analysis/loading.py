@@ -16,6 +16,7 @@ from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
+from fib_rmsnorm.registry.locking import locked
 from fib_rmsnorm.registry.regular_files import MOST_ARRAY, MOST_RECORD, find_files, lines_of, open_regular, read_at_most
 
 _SUFFIXES = (".json", ".jsonl")
@@ -56,13 +57,13 @@ def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable
         found.faults.append(fault)
         warn(fault)
 
-    files = [file for source in sources or [_near(find_root(root))] for file in _trace_files(source)]
-    found.roots = _roots_of(files, sources, root)
-    for dataset in found.roots:
-        for name, solution in read_solutions(dataset).items():
-            found.solutions.setdefault(name, solution)
-    with collector_off():  # records hold no cycles
-        for file in files:
+    asked = sources or [_near(find_root(root))]
+    found.roots = _roots_of([file for source in asked for file in _trace_files(source)], sources, root)
+    with locked(reading=found.roots), collector_off():  # records hold no cycles
+        for dataset in found.roots:
+            for name, solution in read_solutions(dataset).items():
+                found.solutions.setdefault(name, solution)
+        for file in (file for source in asked for file in _trace_files(source)):
             found.records += _read_file(file, note)
     for record in found.records:
         if facts := found.solutions.get(record.solution):

@@ -31,6 +31,7 @@ def command(
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.locking import locked
     from fib_rmsnorm.reports.text.console import echo, stderr, stdout
     from fib_rmsnorm.reports.text.units import count
 
@@ -38,10 +39,11 @@ def command(
     wanted = registry.definition(definition)
     workloads = _generate(wanted, split_batch_sizes(batch_sizes), eps, device)
     made = {workload.uuid for workload in workloads}
-    others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
-    kept = [] if replace else others
-    everything = sorted([*kept, *workloads], key=lambda workload: workload.axes["batch"]) if kept else workloads
-    path = registry.write_workloads(wanted, everything)
+    with locked(writing=[registry.root]):
+        others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
+        kept = [] if replace else others
+        everything = sorted([*kept, *workloads], key=lambda each: each.axes.get("batch", 0)) if kept else workloads
+        path = registry.write_workloads(wanted, everything)
     if removed := others if replace else []:
         stderr().print(_describe_removed(registry, wanted, removed))
     if json:

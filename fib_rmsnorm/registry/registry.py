@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.locking import locked
 from fib_rmsnorm.registry.regular_files import find_files
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.signatures import unknown_definition
@@ -18,7 +19,10 @@ Named = TypeVar("Named", Definition, Solution)
 
 
 class Registry:
-    """The registry rooted at a folder. Every method reads from disk, so two processes may share a registry."""
+    """The registry rooted at a folder. Every method reads from disk, under its lock, so processes may share a registry.
+
+    What must not change between two calls is read or written under one lock: `locking.locked`.
+    """
 
     def __init__(self, root: Path) -> None:
         self.layout = Layout(root)
@@ -43,7 +47,8 @@ class Registry:
 
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
-        return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
+        with locked(reading=[self.root]):
+            return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
 
     def definition(self, name: str) -> Definition:
         """Return the Definition called `name`. Raises InputError with the known names."""
@@ -54,24 +59,27 @@ class Registry:
 
     def solutions(self) -> dict[str, Solution]:
         """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
-        paths = find_files(self.layout.solutions, "*.json")
-        packed = (path for path in paths if not is_source(path, self.layout.solutions))
-        return _read_by_name(packed, Solution, self.root)
+        with locked(reading=[self.root]):
+            paths = find_files(self.layout.solutions, "*.json")
+            packed = (path for path in paths if not is_source(path, self.layout.solutions))
+            return _read_by_name(packed, Solution, self.root)
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""
-        return [
-            record.workload
-            for path in find_files(self.layout.workloads, "*.jsonl")
-            if path.stem == definition or path.is_dir()  # a link to a folder, which is refused
-            for record in read_jsonl(path, Trace, self.root)
-            if record.definition == definition
-        ]
+        with locked(reading=[self.root]):
+            return [
+                record.workload
+                for path in find_files(self.layout.workloads, "*.jsonl")
+                if path.stem == definition or path.is_dir()  # a link to a folder, which is refused
+                for record in read_jsonl(path, Trace, self.root)
+                if record.definition == definition
+            ]
 
     def traces(self) -> list[Trace]:
         """All Traces, oldest first."""
-        paths = find_files(self.layout.traces, "*.jsonl")
-        found = [trace for path in paths for trace in read_jsonl(path, Trace, self.root)]
+        with locked(reading=[self.root]):
+            paths = find_files(self.layout.traces, "*.jsonl")
+            found = [trace for path in paths for trace in read_jsonl(path, Trace, self.root)]
         return sorted(found, key=lambda trace: trace.evaluation.timestamp if trace.evaluation else "")
 
     def write_definition(self, definition: Definition) -> Path:

@@ -1,7 +1,7 @@
 """Crash-safe files: atomic replacement, and appends that are durable on return.
 
-Of a registry, a file is read and written only as `regular_files` allows: where a function takes a `root`, it is that of
-the registry; without one, the user has named the file.
+Of a registry, a file is read and written only as `regular_files` allows, and written under the registry's lock: where a
+function takes a `root`, it is that of the registry; without one, the user has named the file.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import follow_links
+from fib_rmsnorm.registry.locking import locked
 from fib_rmsnorm.registry.regular_files import (
     MOST_RECORD,
     check_regular,
@@ -51,13 +52,15 @@ def copy_file(source: Path, path: Path, root: Path) -> None:
 def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) -> None:
     if root is None:
         path = follow_links(path)
-    with _writing(path), enter_folder(path.parent, root, create=True) as folder:
+    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
         with suppress(FileNotFoundError):
             check_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        descriptor = open_in(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        # The lock leaves one writer in a registry, so a file that a killed one left is this one's name, and is reused.
+        temporary = path.with_name(f".{path.name}.new" if root else f".{path.name}.{secrets.token_hex(4)}")
+        descriptor = open_in(folder, temporary, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if root else os.O_EXCL))
         try:
             with os.fdopen(descriptor, "wb") as file:
+                check_regular(temporary, os.fstat(descriptor))
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -70,9 +73,10 @@ def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) 
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path, root: Path | None) -> Iterator[None]:
     try:
-        yield
+        with locked(writing=[root] if root else []):
+            yield
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -92,7 +96,7 @@ def append_lines(path: Path, lines: Iterable[str], root: Path | None = None) -> 
     if root is None:
         path = follow_links(path)
     data = "".join(f"{line}\n" for line in lines).encode()
-    with _writing(path), enter_folder(path.parent, root, create=True) as folder:
+    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
         descriptor = open_in(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             check_regular(path, os.fstat(descriptor))

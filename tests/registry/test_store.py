@@ -104,6 +104,13 @@ def test_write_atomic_replaces_the_whole_file_and_leaves_nothing_beside_it(tmp_p
     assert [entry.name for entry in path.parent.iterdir()] == ["file.json"]
 
 
+def test_what_a_killed_writer_left_is_gone_after_the_next(tmp_path):
+    (tmp_path / "file.json").write_text("old")
+    (tmp_path / ".file.json.new").write_text("half of what is lon")
+    write_atomic(tmp_path / "file.json", "new", tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.json": "new"}
+
+
 def test_write_atomic_keeps_the_old_file_if_it_fails(tmp_path, monkeypatch):
     path = tmp_path / "file.json"
     write_atomic(path, "old")
