@@ -178,10 +178,10 @@ def _parse_lines(path: Path, model: type[Model], root: Path | None) -> Iterator[
             raise InputError(f"{path}:{number}: {describe(error)}") from None
 
 
-def read_text(path: Path, root: Path | None = None) -> str:
+def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> str:
     """Read a UTF-8 file. Raises InputError if it is missing, unreadable, not text or too large, or leads elsewhere."""
     try:
-        return read_bytes(path, root).decode()
+        return read_bytes(path, root, most).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
 
