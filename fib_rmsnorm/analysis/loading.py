@@ -15,9 +15,16 @@ from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import (
+    MOST_ARRAY,
+    MOST_RECORD,
+    find_files,
+    lines_of,
+    open_regular,
+    read_at_most,
+)
 from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
-from fib_rmsnorm.registry.locking import locked
-from fib_rmsnorm.registry.regular_files import MOST_ARRAY, MOST_RECORD, find_files, lines_of, open_regular, read_at_most
 
 _SUFFIXES = (".json", ".jsonl")
 _START = 1 << 16

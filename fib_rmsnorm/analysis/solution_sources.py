@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.regular_files import find_files, read_bytes
+from fib_rmsnorm.registry.files.regular_files import find_files, read_bytes
 
 
 @dataclass(frozen=True)

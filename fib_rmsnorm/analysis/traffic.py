@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.regular_files import find_files
+from fib_rmsnorm.registry.files.regular_files import find_files
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition

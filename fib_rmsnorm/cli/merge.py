@@ -51,7 +51,7 @@ def command(
 
     with ProgressBar(doing="merging"):
         from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.locking import locked
+        from fib_rmsnorm.registry.files.locking import locked
         from fib_rmsnorm.registry.merge import Merger
         from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
         from fib_rmsnorm.reports.text.console import echo, stdout

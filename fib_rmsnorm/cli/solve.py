@@ -33,7 +33,7 @@ def command(
     """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
-    from fib_rmsnorm.registry.locking import locked
+    from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.reports.text.console import echo, stdout
 

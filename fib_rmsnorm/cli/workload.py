@@ -31,7 +31,7 @@ def command(
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.locking import locked
+    from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.reports.text.console import echo, stderr, stdout
     from fib_rmsnorm.reports.text.units import count
 

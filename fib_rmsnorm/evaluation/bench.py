@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.locking import locked
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fib_rmsnorm.registry.locking import locked
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace

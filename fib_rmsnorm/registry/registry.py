@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
-from fib_rmsnorm.registry.locking import locked
-from fib_rmsnorm.registry.regular_files import find_files
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.signatures import unknown_definition
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic

@@ -19,9 +19,8 @@ from typing import BinaryIO, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import follow_links
-from fib_rmsnorm.registry.locking import locked
-from fib_rmsnorm.registry.regular_files import (
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import (
     MOST_RECORD,
     check_regular,
     enter_folder,
@@ -30,6 +29,7 @@ from fib_rmsnorm.registry.regular_files import (
     read_bytes,
     read_lines,
 )
+from fib_rmsnorm.registry.layout import follow_links
 
 Model = TypeVar("Model", bound=BaseModel)
 

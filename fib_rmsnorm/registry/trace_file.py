@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.regular_files import MOST_ARRAY
+from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
 from fib_rmsnorm.registry.store import describe, read_jsonl, read_text
 from fib_rmsnorm.registry.workload_generation import generating_command
 from fib_rmsnorm.schema import Trace, Workload

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.locking import locked
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import Trace

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
-from fib_rmsnorm.registry.regular_files import find_files
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe

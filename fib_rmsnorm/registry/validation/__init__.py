@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import FOLDERS
-from fib_rmsnorm.registry.locking import locked
 from fib_rmsnorm.registry.validation.dataset import Dataset
 from fib_rmsnorm.registry.validation.definitions import check_definitions
 from fib_rmsnorm.registry.validation.finding import Finding

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, is_source
-from fib_rmsnorm.registry.regular_files import find_files
 from fib_rmsnorm.registry.store import is_json, read_text
 from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding, Level

@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.regular_files import find_files
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, parse_manifest
 from fib_rmsnorm.registry.sources.packing import NoDefinitionError, pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place, check_unique

@@ -16,7 +16,7 @@ import pytest
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.locking import locked
+from fib_rmsnorm.registry.files.locking import locked
 from support.full_registry import DEFINITION, PYTHON, make_trace
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
