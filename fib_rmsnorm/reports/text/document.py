@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from fib_rmsnorm.reports.text.control_characters import one_line
+from fib_rmsnorm.reports.text.control_characters import harmless, one_line
 from fib_rmsnorm.reports.text.tables import Grid, escape_markdown
 
 # Prose is read, so it is folded; rows of tables and warnings are also searched, so they are not.
@@ -69,7 +69,7 @@ def _markdown(part: Part) -> str:
 def print_parts(parts: Iterable[Part], console: Console) -> None:
     """On a terminal in its width, elsewhere as plain text."""
     if not console.is_terminal:
-        console.file.write(as_text(parts))
+        console.file.write(harmless(as_text(parts)))
         return
     before: Part | None = None
     for part in parts:

@@ -95,6 +95,7 @@ def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     table = WordTable(
         title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False
     )
+    columns = [one_line(column) for column in columns]
     cells = [[one_line(cell) for cell in row] for row in rows]
     table.widths = [max(map(len, texts)) for texts in zip((c.removeprefix(">") for c in columns), *cells, strict=True)]
     for index, column in enumerate(columns):
@@ -124,7 +125,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
-        self.columns = [self.columns[index] for index in kept]
+        self.columns = [one_line(self.columns[index]) for index in kept]
         self.rows = [[one_line(row[index]) for index in kept] for row in self.rows]
         self.title = one_line(self.title)
 

@@ -123,6 +123,17 @@ def test_no_command_writes_through_a_link(fib, full_registry, elsewhere):
     assert (elsewhere / "secret").read_text() == "# of the user\n"
 
 
+def test_no_kernel_is_registered_through_a_link(fib, full_registry, elsewhere, tmp_path):
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text((full_registry.root / PYTHON_FOLDER / "kernel.py").read_text())
+    (full_registry.root / "solutions/eve").symlink_to(elsewhere)
+    (elsewhere / "norm").mkdir()
+    named = ("--name", "new_v1", "--author", "eve", "--definition", DEFINITION)
+    outcome = fib("register", kernel, *named)
+    assert outcome.code == 2 and "solutions/eve: is a link" in outcome.err
+    assert list((elsewhere / "norm").iterdir()) == []
+
+
 def test_a_merge_copies_no_tensors_through_a_link(fib, full_registry, elsewhere, tmp_path):
     import shutil
 

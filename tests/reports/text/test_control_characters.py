@@ -51,6 +51,7 @@ def evil_registry(full_registry):
         edit(PYTHON_TRACES, "evaluation", "performance", "timer", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "correctness", "extra", {EVIL: EVIL}, line=line)
     edit(CUDA_TRACES, "solution", EVIL, line=1)
+    edit(CUDA_TRACES, "evaluation", "environment", "hardware", EVIL[::-1], line=1)
     edit(CUDA_TRACES, "evaluation", "timestamp", EVIL, line=2)
     return full_registry
 
