@@ -121,7 +121,10 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
         raise NotATraceError(f"not JSON: {error}") from None
     with suppress(TypeError, KeyError):  # not a Trace, or one without errors
         found["evaluation"]["correctness"] = named["evaluation"]["correctness"]
-    return msgspec.json.encode(found)
+    try:
+        return msgspec.json.encode(found)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        raise NotATraceError(f"not JSON: {error}") from None
 
 
 # What a Trace leaves out has the class's default, and so is not in the object's own variables.

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +15,20 @@ from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import (
+    MOST_ARRAY,
+    MOST_RECORD,
+    find_files,
+    lines_of,
+    open_regular,
+    read_at_most,
+)
 from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
 
 _SUFFIXES = (".json", ".jsonl")
+_START = 1 << 16
+"""Bytes that tell an array from lines."""
 
 
 @dataclass
@@ -52,13 +64,13 @@ def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable
         found.faults.append(fault)
         warn(fault)
 
-    files = [file for source in sources or [_near(find_root(root))] for file in _trace_files(source)]
-    found.roots = _roots_of(files, sources, root)
-    for dataset in found.roots:
-        for name, solution in read_solutions(dataset).items():
-            found.solutions.setdefault(name, solution)
-    with collector_off():  # records hold no cycles
-        for file in files:
+    asked = sources or [_near(find_root(root))]
+    found.roots = _roots_of([file for source in asked for file in _trace_files(source)], sources, root)
+    with locked(reading=found.roots), collector_off():  # records hold no cycles
+        for dataset in found.roots:
+            for name, solution in read_solutions(dataset).items():
+                found.solutions.setdefault(name, solution)
+        for file in (file for source in asked for file in _trace_files(source)):
             found.records += _read_file(file, note)
     for record in found.records:
         if facts := found.solutions.get(record.solution):
@@ -72,21 +84,33 @@ def _near(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _trace_files(source: Path) -> list[Path]:
+class TraceFile(NamedTuple):
+    """A file to read; in a dataset, it must not lead out of the dataset's root."""
+
+    path: Path
+    root: Path | None = None
+
+
+def _trace_files(source: Path) -> list[TraceFile]:
     """The files to read: `source`, or those in the folder; a dataset's are under `traces/`."""
     if source.is_file():
-        return [source]
+        return [TraceFile(source)]
     if not source.is_dir():
+        if source.exists():
+            raise InputError(f"{source}: is not a regular file; write what it holds to a file first")
         raise InputError(f"no such file or folder: {source}")
-    folder = source / "traces" if (source / "traces").is_dir() else source
-    if folder is source and (source / "definitions").is_dir():
+    is_dataset = (source / "traces").is_dir()
+    if not is_dataset and (source / "definitions").is_dir():
         return []  # a dataset without Traces; its other files hold none
-    return sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file())
+    found = find_files(source / "traces" if is_dataset else source, "*.json*")
+    root = source if is_dataset else None
+    # What is a folder here is a link to one: reading it reports the link.
+    return [TraceFile(path, root) for path in found if (is_dataset if path.is_dir() else path.suffix in _SUFFIXES)]
 
 
-def _roots_of(files: Iterable[Path], sources: list[Path], root: Path | None) -> list[Path]:
+def _roots_of(files: Iterable[TraceFile], sources: list[Path], root: Path | None) -> list[Path]:
     """The datasets around the files and folders, else the registry found from here, if any."""
-    starts = {file.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
+    starts = {file.path.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
     roots = dict.fromkeys(filter(None, map(_dataset_around, sorted(starts))))
     if not roots or root is not None:
         try:
@@ -108,13 +132,14 @@ def _path_in_registry(file: Path) -> str:
     return str(whole.relative_to(root)) if root else file.name
 
 
-def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
+def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord]:
     """The records of a file. One warning covers all that could not be read in it."""
     records: list[TraceRecord] = []
     faults: list[str] = []
+    path = file.path
     author, shown = _author_by_path(path), _path_in_registry(path)
     try:
-        for number, item in _items(path):
+        for number, item in _items(path, file.root):
             try:
                 record = decode(item, str(path), number, author)
             except NotATraceError as error:
@@ -123,8 +148,8 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
             if record is not None:
                 record.file = shown
                 records.append(record)
-    except OSError as error:
-        faults.append(f"{path}: {error.strerror}")
+    except InputError as error:
+        faults.append(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         faults.append(f"{path}: not a JSON array: {error}")
     if faults:
@@ -133,18 +158,18 @@ def _read_file(path: Path, warn: Callable[[str], None]) -> list[TraceRecord]:
     return records
 
 
-def _items(path: Path) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
+def _items(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
     """The JSON of each Trace in a file, whatever its name: an array, one object, or one a line."""
-    with path.open("rb") as file:
-        first = file.readline()
+    with open_regular(path, root) as file:
+        start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
         file.seek(0)
-        start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
         if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
-            yield from enumerate(msgspec.json.decode(file.read().strip(), type=list[msgspec.Raw]), start=1)
+            data = read_at_most(file, MOST_ARRAY, path).strip()
+            yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
         elif start.strip() == b"{":
-            yield 1, file.read()
+            yield 1, read_at_most(file, MOST_RECORD, path)
         else:
-            yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+            yield from ((number, line) for number, line in lines_of(file, path) if line.strip())
 
 
 def read_items(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, bytes]]:

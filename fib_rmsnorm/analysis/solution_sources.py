@@ -7,6 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files, read_bytes
+
 
 @dataclass(frozen=True)
 class SourceText:
@@ -46,10 +49,10 @@ def read_solutions(root: Path) -> dict[str, SolutionFacts]:
     """The packed Solutions of a dataset by name; other files are skipped (`validate` reports them)."""
     found: dict[str, SolutionFacts] = {}
     decoder = msgspec.json.Decoder(SolutionFacts)
-    for path in sorted((root / "solutions").rglob("*.json")):
+    for path in find_files(root / "solutions", "*.json"):
         try:
-            solution = decoder.decode(path.read_bytes())
-        except (OSError, msgspec.DecodeError):
+            solution = decoder.decode(read_bytes(path, root))
+        except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         found.setdefault(solution.name, solution)
     return found

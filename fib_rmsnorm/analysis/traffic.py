@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -21,10 +22,10 @@ def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, D
     wanted = set(names)
     found: dict[str, Definition] = {}
     for root in roots:
-        for path in sorted((root / "definitions").rglob("*.json")):
+        for path in find_files(root / "definitions", "*.json"):
             if path.stem in wanted - found.keys():
                 try:
-                    definition = read_json(path, Definition)
+                    definition = read_json(path, Definition, root)
                 except InputError:
                     continue
                 found[definition.name] = definition

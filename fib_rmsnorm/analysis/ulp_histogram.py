@@ -14,6 +14,7 @@ import msgspec
 
 from fib_rmsnorm.analysis.loading import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
 
 def _cases(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The judged cases of each Trace; missing files, and what other tools write there, are skipped."""
-    with suppress(OSError, msgspec.DecodeError):
+    with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
         for number, data in read_items(path, numbers):
             try:
                 cases = json.loads(data)["evaluation"]["correctness"]["extra"]["cases"]
@@ -63,5 +64,5 @@ def _add_up(outputs: Any) -> Counter[str]:
     for ulp in (outputs or {}).values() if isinstance(outputs, dict) else ():
         histogram = ulp.get("histogram") if isinstance(ulp, dict) else None
         if isinstance(histogram, dict):
-            total.update({str(bucket): int(number) for bucket, number in histogram.items()})
+            total.update({bucket: number for bucket, number in histogram.items() if type(number) is int})
     return total

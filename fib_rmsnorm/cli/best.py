@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames
 from fib_rmsnorm.cli.reading import Traces, read_traces
 
@@ -21,12 +19,12 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes)
     rankings = [rank(section) for section in find_results(split(found.records), found.solutions)]
     if json:
-        typer.echo(rankings_json(rankings), nl=False)
+        echo(rankings_json(rankings), end="")
     else:
         print_parts(describe_rankings(rankings), stdout())

@@ -68,19 +68,20 @@ def _show(
     as_json: bool,
 ) -> None:
     from fib_rmsnorm.reports.cache_listing import cache_record, describe_cache
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
         from json import dumps
 
-        typer.echo(dumps(cache_record(folder, solutions, copies, names), indent=2))
+        echo(dumps(cache_record(folder, solutions, copies, names), indent=2))
     else:
         print_parts(describe_cache(folder, solutions, copies, names), stdout())
 
 
 def _clear(folder: Path, builds: list[CachedBuilds], *, as_json: bool) -> None:
     from fib_rmsnorm.building.cache_contents import delete
+    from fib_rmsnorm.reports.text.console import echo
     from fib_rmsnorm.reports.text.units import count, format_bytes
 
     delete(folder, builds)
@@ -88,6 +89,6 @@ def _clear(folder: Path, builds: list[CachedBuilds], *, as_json: bool) -> None:
     if as_json:
         from json import dumps
 
-        typer.echo(dumps({"folder": str(folder), "deleted": len(builds), "bytes": freed}, indent=2))
+        echo(dumps({"folder": str(folder), "deleted": len(builds), "bytes": freed}, indent=2))
     else:
-        typer.echo(f"Deleted {count(len(builds), 'folder')} of builds from {folder}: {format_bytes(freed)}")
+        echo(f"Deleted {count(len(builds), 'folder')} of builds from {folder}: {format_bytes(freed)}")

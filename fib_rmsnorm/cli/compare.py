@@ -131,11 +131,11 @@ def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
 
 def _print(found: Comparisons, max_slowdown: float | None, unjudged: list[Unjudged], *, as_json: bool) -> None:
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        typer.echo(comparisons_json(found, max_slowdown, unjudged), nl=False)
+        echo(comparisons_json(found, max_slowdown, unjudged), end="")
     else:
         print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
 

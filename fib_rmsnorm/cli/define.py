@@ -25,13 +25,13 @@ def command(
     from fib_rmsnorm.operators import find_convention
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.records.summaries import summarize_definition
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
 
     registry = Registry.find(root)
     definition = find_convention(convention).define(hidden, dtype)
     path = registry.write_definition(definition)
     if json:
-        typer.echo(definition.model_dump_json(indent=2))
+        echo(definition.model_dump_json(indent=2))
         return
     stdout().print(summarize_definition(definition))
     stdout().print(f"Wrote {path.relative_to(registry.root)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from fib_rmsnorm.cli.options import Json
 
 
@@ -17,7 +15,9 @@ def command(json: Json = False) -> None:
     if json:
         from json import dumps
 
-        typer.echo(dumps(asdict(machine), indent=2))
+        from fib_rmsnorm.reports.text.console import echo
+
+        echo(dumps(asdict(machine), indent=2))
         return
     from fib_rmsnorm.reports.machine_report import describe_machine
     from fib_rmsnorm.reports.text.console import stdout

@@ -12,11 +12,13 @@ def print_error(message: str, exit_code: int, stream: TextIO | None = None, past
 
     Lines of code to paste are printed below, between empty lines.
     """
+    from fib_rmsnorm.reports.text.control_characters import harmless
+
     line = " ".join(message.split())
     if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
         from json import dumps
 
         line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
     else:
-        line = f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else "")
+        line = harmless(f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else ""))
     print(line, file=stream or sys.stderr, flush=True)

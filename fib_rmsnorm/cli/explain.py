@@ -56,11 +56,11 @@ def command(
 
 def _print(explanation: Explanation, *, as_json: bool) -> None:
     from fib_rmsnorm.reports.explanation import describe_explanation
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.folding import Folded
 
     if as_json:
-        typer.echo(explanation.model_dump_json(indent=2))
+        echo(explanation.model_dump_json(indent=2))
         return
     for part in describe_explanation(explanation):
         stdout().print(Folded(part) if isinstance(part, str) else part)

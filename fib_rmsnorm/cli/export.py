@@ -26,7 +26,7 @@ def command(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.export import export, find_blobs
     from fib_rmsnorm.reports.exchange import count_records, counts_text
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
 
     registry = Registry.find(root)
     chosen = read_catalogue(registry, definitions, solutions, languages, authors)
@@ -35,6 +35,6 @@ def command(
     export(chosen, find_blobs(registry, chosen.workloads), folder)
     counts = count_records(chosen)
     if json:
-        typer.echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
+        echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
     else:
         stdout().print(f"Exported to {folder}: {counts_text(counts)}")

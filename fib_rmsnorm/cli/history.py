@@ -66,6 +66,7 @@ def _draw(found: Histories, folder: Path) -> None:
     from fib_rmsnorm.reports.charts import number_series
     from fib_rmsnorm.reports.charts.over_time import over_time_chart
     from fib_rmsnorm.reports.charts.plots import draw, file_name
+    from fib_rmsnorm.reports.text.console import stderr
 
     paths = []
     for each in found.histories:
@@ -73,4 +74,4 @@ def _draw(found: Histories, folder: Path) -> None:
         if chart is not None:
             prefix = file_name(f"{each.solution} on {each.hardware}")
             paths += list(draw([chart], folder, prefix, number_series([chart])))
-    typer.echo(f"Wrote {len(paths)} charts to {folder}", err=True)
+    stderr().print(f"Wrote {len(paths)} charts to {folder}")

@@ -19,13 +19,13 @@ def command(
     from shlex import quote
 
     from fib_rmsnorm.registry.shipped import count_records, make_registry
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.units import count
 
     make_registry(folder)
     counts = count_records(folder)
     if json:
-        typer.echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
+        echo(dumps({"root": str(folder.resolve()), **counts}, indent=2))
         return
     console = stdout()
     made = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in counts.items())

@@ -47,7 +47,9 @@ def command(
         from json import dumps
 
         plain = {name: [asdict(row) for row in mine] for name, mine in rows.items()}
-        typer.echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
+        from fib_rmsnorm.reports.text.console import echo
+
+        echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
     elif kind:
         _print_kind(kind, rows[kind], each=each)
     else:

@@ -51,21 +51,29 @@ def command(
 
     with ProgressBar(doing="merging"):
         from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.files.locking import locked
         from fib_rmsnorm.registry.merge import Merger
         from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
-        from fib_rmsnorm.reports.text.console import stdout
+        from fib_rmsnorm.reports.text.console import echo, stdout
 
         first, *others = folders
-        merger = Merger(Registry.find(first), keep.value if keep else None)
-        for folder in (each for each in others if not each.is_file()):
-            merger.add(Registry.find(folder))
-        for file in (each for each in others if each.is_file()):  # last: their Traces may be of any registry's records
-            merger.add_file(file)
-        is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
-        if is_resolved and not dry_run:
-            merger.write(into)
+        ours = Registry.find(first)
+        registries = [Registry.find(folder) for folder in others if not folder.is_file()]
+        grows = into is None and not dry_run
+        with locked(
+            reading=[each.root for each in (registries if grows else [ours, *registries])],
+            writing=[ours.root] if grows else [],
+        ):
+            merger = Merger(ours, keep.value if keep else None)
+            for registry in registries:
+                merger.add(registry)
+            for file in (each for each in others if each.is_file()):  # last: their Traces may be of any registry
+                merger.add_file(file)
+            is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
+            if is_resolved and not dry_run:
+                merger.write(into)
     if json:
-        typer.echo(merge_json(merger, into, written=is_resolved and not dry_run))
+        echo(merge_json(merger, into, written=is_resolved and not dry_run))
     else:
         for conflict in merger.conflicts:
             stdout().print(conflict_line(conflict))

@@ -37,7 +37,7 @@ def command(
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.starting_kernel import check_suffix, make_starting_kernel, write_new
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
 
     check_suffix(file, language.value)
     wanted = Registry.find_or_shipped(root).definition(definition)
@@ -46,7 +46,7 @@ def command(
     following = _try_command(file, definition, root)
     if json:
         record = {"file": str(file), "definition": definition, "language": language.value, "kind": kernel.kind}
-        typer.echo(json_.dumps({**record, "next": following}, indent=2))
+        echo(json_.dumps({**record, "next": following}, indent=2))
         return
     console = stdout()
     console.print(f"Wrote {file}: {kernel.description}")

@@ -70,7 +70,9 @@ def command(
     if json:
         from json import dumps
 
-        typer.echo(dumps(records, indent=2))
+        from fib_rmsnorm.reports.text.console import echo
+
+        echo(dumps(records, indent=2))
 
 
 def _report_file(output: Path | None, solution: str, batch: int, *, alone: bool) -> Path:

@@ -40,8 +40,10 @@ def read_traces(
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.traffic import count_bytes
     from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.control_characters import one_line
 
-    found = load_traces(sources or [], root, warn=lambda line: typer.echo(f"fib-rmsnorm: {line}", err=True))
+    found = load_traces(sources or [], root, warn=lambda line: stderr().print(f"fib-rmsnorm: {one_line(line)}"))
     gc.freeze()  # a million objects that live to the end: do not scan them again and again
     if not found.records:
         where = ", ".join(map(str, sources or found.roots))
@@ -86,13 +88,13 @@ def read_catalogue(
 
 def write_or_print(text: str, output: Path | None) -> None:
     """Print `text`, or write it to a file atomically. Raises InputError if it cannot be written."""
+    from fib_rmsnorm.reports.text.console import echo, stderr
+    from fib_rmsnorm.reports.text.control_characters import harmless
+
     if output is None:
-        typer.echo(text, nl=False)
+        echo(text, end="")
         return
     from fib_rmsnorm.registry.store import write_atomic
 
-    try:
-        write_atomic(output, text)
-    except OSError as error:
-        raise InputError(f"cannot write {output}: {error.strerror or error}") from None
-    typer.echo(f"Wrote {output}", err=True)
+    write_atomic(output, harmless(text))
+    stderr().print(f"Wrote {output}")

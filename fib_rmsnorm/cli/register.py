@@ -36,7 +36,7 @@ def command(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.draft import draft_solution
     from fib_rmsnorm.registry.sources.registration import register_solution
-    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
 
     if kernel.is_dir():
         raise InputError(
@@ -50,7 +50,7 @@ def command(
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])
     if json:
         record = {"solution": name, "definition": definition, "folder": str(folder), "files": files}
-        typer.echo(json_.dumps({**record, "next": following}, indent=2))
+        echo(json_.dumps({**record, "next": following}, indent=2))
     else:
         stdout().print(f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}")
         stdout().print("Next:")

@@ -143,6 +143,7 @@ def _draw(sections: list[PageSection], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import number_series
     from fib_rmsnorm.reports.charts.plots import draw, file_name
     from fib_rmsnorm.reports.results import section_title
+    from fib_rmsnorm.reports.text.console import stderr
 
     numbers = number_series(chart for each in sections for chart in each.charts)
     try:
@@ -153,4 +154,4 @@ def _draw(sections: list[PageSection], folder: Path) -> None:
         ]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-    typer.echo(f"Wrote {len(paths)} charts to {folder}", err=True)
+    stderr().print(f"Wrote {len(paths)} charts to {folder}")

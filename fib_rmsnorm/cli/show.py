@@ -37,12 +37,12 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.catalogue import Catalogue
         from fib_rmsnorm.registry.lookup import find_record
-        from fib_rmsnorm.reports.text.console import stdout
+        from fib_rmsnorm.reports.text.console import echo, stdout
 
         catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
     if json:
-        typer.echo(record.model_dump_json(indent=2))
+        echo(record.model_dump_json(indent=2))
         return
     console = stdout()
     for part in _describe(record, catalogue, console):

@@ -33,20 +33,22 @@ def command(
     """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
     from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
+    from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.registry.selection import choose
-    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.console import echo, stdout
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
-    definitions = registry.definitions()
-    packed = pack(registry, split_names(languages) or LANGUAGES)
-    packed = choose("Solution with sources", packed, lambda solution: solution.name, split_names(solutions))
-    for solution in packed:
-        registry.write_solution(solution, definitions[solution.definition].op_type)
+    with locked(writing=[registry.root]):
+        definitions = registry.definitions()
+        packed = pack(registry, split_names(languages) or LANGUAGES)
+        packed = choose("Solution with sources", packed, lambda solution: solution.name, split_names(solutions))
+        for solution in packed:
+            registry.write_solution(solution, definitions[solution.definition].op_type)
     if build or arch:
         return _build(registry, packed, target, timeout, as_json=json)
     if json:
-        typer.echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
+        echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
         return 0
     console = stdout()
     console.print("Solutions:")

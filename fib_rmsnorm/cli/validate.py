@@ -27,12 +27,12 @@ def command(
     with ProgressBar(doing="checking"):
         from fib_rmsnorm.registry import find_root
         from fib_rmsnorm.registry.validation import validate
-        from fib_rmsnorm.reports.text.console import stdout
+        from fib_rmsnorm.reports.text.console import echo, stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
         validation = validate(folder or find_root(), published_only=published)
     if json:
-        typer.echo(validation_json(validation))
+        echo(validation_json(validation))
     else:
         for finding in validation.findings:
             stdout().print(finding_line(finding))

@@ -31,21 +31,23 @@ def command(
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.registry.files.locking import locked
+    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
     from fib_rmsnorm.reports.text.units import count
 
     registry = Registry.find(root)
     wanted = registry.definition(definition)
     workloads = _generate(wanted, split_batch_sizes(batch_sizes), eps, device)
     made = {workload.uuid for workload in workloads}
-    others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
-    kept = [] if replace else others
-    everything = sorted([*kept, *workloads], key=lambda workload: workload.axes["batch"]) if kept else workloads
-    path = registry.write_workloads(wanted, everything)
+    with locked(writing=[registry.root]):
+        others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
+        kept = [] if replace else others
+        everything = sorted([*kept, *workloads], key=lambda each: each.axes.get("batch", 0)) if kept else workloads
+        path = registry.write_workloads(wanted, everything)
     if removed := others if replace else []:
         stderr().print(_describe_removed(registry, wanted, removed))
     if json:
-        typer.echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
+        echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
     console = stdout()
     console.print(f"Workloads of {definition}:")

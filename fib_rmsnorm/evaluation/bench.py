@@ -15,6 +15,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings
 
@@ -62,11 +63,12 @@ def bench(
         OutputFile(options.output) if options.output else nullcontext() as output,
         fork_server or ForkServer(ROLES) as source,
     ):
-        records = collect_records(registry)
         devices = choose_devices(options.device)
-        plan = make_plan(records, options.selection, devices[0])
-        for what, write in records.unwritten.items():
-            yield Made(what, write())
+        with locked(writing=[registry.root]):
+            records = collect_records(registry)
+            plan = make_plan(records, options.selection, devices[0])
+            made = [Made(what, write()) for what, write in records.unwritten.items()]
+        yield from made
         yield Started(plan, [device.hardware for device in devices])
         done = {}
         if options.resume:

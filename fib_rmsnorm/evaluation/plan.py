@@ -12,6 +12,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_batches, choose_solutions
+from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
@@ -88,7 +89,8 @@ def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Pl
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine:
-            _plan_definition(plan, definition, workloads[definition.name], mine, device)
+            sound = _leave_out_faulty(plan, records, definition, workloads[definition.name])
+            _plan_definition(plan, definition, sound, mine, device)
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
@@ -112,6 +114,20 @@ def _describe(skips: list[Skip]) -> str:
     at = f" at {axes_name(Trace(definition=first.definition, workload=first.workload))}" if first.workload else ""
     more = f" (and {len(others)} more; see: fib-rmsnorm list solutions)" if others else ""
     return f"{first.solution or first.definition}{at}: {first.reason}{more}"
+
+
+def _leave_out_faulty(
+    plan: Plan, records: BenchRecords, definition: Definition, workloads: list[Workload]
+) -> list[Workload]:
+    """Skip as failed the Workloads that no Solution could serve, or a Solution would be charged with their faults."""
+    sound = []
+    for workload in workloads:
+        if faults := find_workload_faults(records.root, definition, workload):
+            fault = f"Workload {workload.uuid} is faulty: {faults[0]}"
+            plan.skips.append(Skip(definition.name, None, fault, workload, is_failure=True))
+        else:
+            sound.append(workload)
+    return sound
 
 
 def _plan_definition(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import choose, choose_solutions
 from fib_rmsnorm.schema import Definition, Solution, Trace
@@ -21,12 +22,15 @@ class Catalogue:
 
     @classmethod
     def read(cls, registry: Registry) -> Catalogue:
-        """Read a registry. Raises InputError on the first bad file."""
-        definitions = registry.definitions()
-        workloads = [
-            Trace(definition=name, workload=workload) for name in definitions for workload in registry.workloads(name)
-        ]
-        return cls(definitions, registry.solutions(), workloads, registry.traces())
+        """Read a registry, as it is between two changes. Raises InputError on the first bad file."""
+        with locked(reading=[registry.root]):
+            definitions = registry.definitions()
+            workloads = [
+                Trace(definition=name, workload=workload)
+                for name in definitions
+                for workload in registry.workloads(name)
+            ]
+            return cls(definitions, registry.solutions(), workloads, registry.traces())
 
     def select(
         self,

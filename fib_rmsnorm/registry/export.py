@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -25,21 +26,25 @@ def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
     record's Definition is missing.
     """
     with staged_registry(target) as staging:
-        add_records(Registry(staging), catalogue, catalogue)
+        for write in record_writes(Registry(staging), catalogue, catalogue):
+            write()
         for path, source in blobs.items():
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, staging / path)
 
 
-def add_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
-    """Add new records to a registry; `known` holds the Definitions and Solutions that they name."""
+def record_writes(registry: Registry, new: Catalogue, known: Catalogue) -> Iterator[Callable[[], object]]:
+    """Functions that add new records to a registry, each by writing one file.
+
+    `known` holds the Definitions and Solutions that the records name. Raises InputError for a record that names others.
+    """
     check_references(known, new)
     op_types = {name: definition.op_type for name, definition in known.definitions.items()}
     authors = {solution.name: solution.author for solution in known.solutions.values()}
     for definition in new.definitions.values():
-        registry.write_definition(definition)
+        yield partial(registry.write_definition, definition)
     for solution in new.solutions.values():
-        registry.write_solution(solution, op_types[solution.definition])
+        yield partial(registry.write_solution, solution, op_types[solution.definition])
     lines: dict[Path, list[str]] = defaultdict(list)
     for record in new.workloads:
         path = registry.layout.workload_file(op_types[record.definition], record.definition)
@@ -49,7 +54,7 @@ def add_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
         path = registry.layout.trace_file(author, op_types[trace.definition], trace.definition)
         lines[path].append(trace.model_dump_json())
     for path, records in lines.items():
-        append_lines(path, records)
+        yield partial(append_lines, path, records, registry.root)
 
 
 def check_references(known: Catalogue, new: Catalogue) -> None:

@@ -131,6 +131,15 @@ def is_source(path: Path, solutions: Path) -> bool:
     return False
 
 
+def registry_folder_of(path: Path) -> Path | None:
+    """The folder of a registry that holds its records, and in which `path` lies; None if it lies in none."""
+    for root in path.parents:
+        folder = root / path.relative_to(root).parts[0]
+        if folder.name in (*FOLDERS, TUNING) and is_registry(root):
+            return folder
+    return None
+
+
 def follow_links(path: Path) -> Path:
     """Resolve all links of `path`; unlike Path.resolve, do not raise for a cycle of links."""
     return Path(os.path.realpath(path))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import filecmp
-import shutil
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.export import add_records, check_references, export, find_blobs
+from fib_rmsnorm.registry.export import check_references, export, find_blobs, record_writes
 from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.store import copy_file
 from fib_rmsnorm.registry.trace_file import Unknown, find_unknown, read_trace_file
 from fib_rmsnorm.schema import Trace, trace_id
 
@@ -130,10 +132,18 @@ class Merger:
             )
             export(whole, self._blobs, into)
             return
-        for path, source in self._new_blobs.items():
-            (self.ours.root / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, self.ours.root / path)
-        add_records(self.ours, self._new, self._all)
+        root = self.ours.root
+        writes: list[Callable[[], object]] = [
+            partial(copy_file, source, root / path, root) for path, source in self._new_blobs.items()
+        ]
+        writes += record_writes(self.ours, self._new, self._all)
+        done = 0
+        try:
+            for done, write in enumerate(writes):  # noqa: B007 - read below
+                write()
+        except InputError as error:
+            told = f"; {done} of {len(writes)} files were written: to add the rest, merge again" if done else ""
+            raise InputError(f"{error}{told}") from None
 
 
 def _identity(trace: Trace) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import FOLDERS, TUNING, follow_links, is_registry
+from fib_rmsnorm.registry.layout import follow_links, registry_folder_of
 
 
 def check_output(path: Path) -> None:
@@ -23,7 +23,7 @@ def check_output(path: Path) -> None:
         raise InputError("--output -: name a file; without --output, results are printed (with --json, as JSON)")
     target = follow_links(path)
     for place in (target, Path(os.path.normpath(path.absolute()))):  # a registry's folders may be links
-        if folder := _registry_folder_of(place):
+        if folder := registry_folder_of(place):
             raise InputError(f"--output {path}: {folder} holds the registry's own files; choose another folder")
     if fault := _find_fault(path):
         raise InputError(f"--output {path}: {fault}")
@@ -53,14 +53,6 @@ def _standard_streams() -> Iterator[os.stat_result]:
     for descriptor in (1, 2):
         with suppress(OSError):  # closed
             yield os.fstat(descriptor)
-
-
-def _registry_folder_of(path: Path) -> Path | None:
-    for root in path.parents:
-        folder = root / path.relative_to(root).parts[0]
-        if folder.name in (*FOLDERS, TUNING) and is_registry(root):
-            return folder
-    return None
 
 
 class OutputLock:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.signatures import unknown_definition
@@ -17,7 +19,10 @@ Named = TypeVar("Named", Definition, Solution)
 
 
 class Registry:
-    """The registry rooted at a folder. Every method reads from disk, so two processes may share a registry."""
+    """The registry rooted at a folder. Every method reads from disk, under its lock, so processes may share a registry.
+
+    What must not change between two calls is read or written under one lock: `locking.locked`.
+    """
 
     def __init__(self, root: Path) -> None:
         self.layout = Layout(root)
@@ -42,7 +47,8 @@ class Registry:
 
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
-        return _read_by_name(self.layout.definitions.rglob("*.json"), Definition)
+        with locked(reading=[self.root]):
+            return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
 
     def definition(self, name: str) -> Definition:
         """Return the Definition called `name`. Raises InputError with the known names."""
@@ -53,54 +59,60 @@ class Registry:
 
     def solutions(self) -> dict[str, Solution]:
         """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
-        paths = self.layout.solutions.rglob("*.json")
-        return _read_by_name((path for path in paths if not is_source(path, self.layout.solutions)), Solution)
+        with locked(reading=[self.root]):
+            paths = find_files(self.layout.solutions, "*.json")
+            packed = (path for path in paths if not is_source(path, self.layout.solutions))
+            return _read_by_name(packed, Solution, self.root)
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""
-        return [
-            record.workload
-            for path in sorted(self.layout.workloads.rglob(f"{definition}.jsonl"))
-            for record in read_jsonl(path, Trace)
-            if record.definition == definition
-        ]
+        with locked(reading=[self.root]):
+            return [
+                record.workload
+                for path in find_files(self.layout.workloads, "*.jsonl")
+                if path.stem == definition or path.is_dir()  # a link to a folder, which is refused
+                for record in read_jsonl(path, Trace, self.root)
+                if record.definition == definition
+            ]
 
     def traces(self) -> list[Trace]:
         """All Traces, oldest first."""
-        found = [trace for path in sorted(self.layout.traces.rglob("*.jsonl")) for trace in read_jsonl(path, Trace)]
+        with locked(reading=[self.root]):
+            paths = find_files(self.layout.traces, "*.jsonl")
+            found = [trace for path in paths for trace in read_jsonl(path, Trace, self.root)]
         return sorted(found, key=lambda trace: trace.evaluation.timestamp if trace.evaluation else "")
 
     def write_definition(self, definition: Definition) -> Path:
         """Write a Definition and return its path."""
         path = self.layout.definition(definition.op_type, definition.name)
-        write_atomic(path, definition.model_dump_json(indent=2, exclude_none=False) + "\n")
+        write_atomic(path, definition.model_dump_json(indent=2, exclude_none=False) + "\n", self.root)
         return path
 
     def write_solution(self, solution: Solution, op_type: str) -> Path:
         """Write a packed Solution and return its path."""
         path = self.layout.solution(solution.author, op_type, solution.definition, solution.name)
-        write_atomic(path, solution.model_dump_json(indent=2) + "\n")
+        write_atomic(path, solution.model_dump_json(indent=2) + "\n", self.root)
         return path
 
     def write_workloads(self, definition: Definition, workloads: list[Workload]) -> Path:
         """Replace a Definition's Workloads and return their path."""
         path = self.layout.workload_file(definition.op_type, definition.name)
         records = [Trace(definition=definition.name, workload=workload) for workload in workloads]
-        write_atomic(path, "".join(record.model_dump_json() + "\n" for record in records))
+        write_atomic(path, "".join(record.model_dump_json() + "\n" for record in records), self.root)
         return path
 
     def append_trace(self, trace: Trace, author: str, op_type: str) -> Path:
         """Append a Trace; it is on disk when this returns."""
         path = self.layout.trace_file(author, op_type, trace.definition)
-        append_line(path, trace.model_dump_json())
+        append_line(path, trace.model_dump_json(), self.root)
         return path
 
 
-def _read_by_name(paths: Iterable[Path], model: type[Named]) -> dict[str, Named]:
+def _read_by_name(paths: Iterable[Path], model: type[Named], root: Path) -> dict[str, Named]:
     found: dict[str, Named] = {}
     places: dict[str, Path] = {}
-    for path in sorted(paths):
-        record = read_json(path, model)
+    for path in paths:
+        record = read_json(path, model, root)
         if record.name in found:
             raise name_used_twice(model.__name__, record.name, places[record.name], path)
         places[record.name] = path

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files, read_bytes
 from fib_rmsnorm.registry.layout import Layout
 
 
@@ -47,16 +48,16 @@ def read_signature(layout: Layout, name: str) -> Signature | None:
 
     Raises InputError with the known names if no file holds it.
     """
-    read = [_read(path) for path in sorted(layout.definitions.rglob("*.json"))]
+    read = [_read(path, layout.root) for path in find_files(layout.definitions, "*.json")]
     found = {signature.definition: signature for signature in read if signature}
     if name not in found and all(read):
         raise unknown_definition(name, found, layout.root)
     return found.get(name)
 
 
-def _read(path: Path) -> Signature | None:
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return make_signature(json.loads(path.read_bytes()))
+def _read(path: Path, root: Path) -> Signature | None:
+    with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return make_signature(json.loads(read_bytes(path, root)))
     return None
 
 

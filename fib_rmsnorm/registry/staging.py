@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import FOLDERS
+from fib_rmsnorm.registry.layout import FOLDERS, follow_links, registry_folder_of
 
 # definitions/ makes a folder a registry, so it is moved into place last.
 _ORDER = sorted(FOLDERS, key=lambda folder: folder == "definitions")
@@ -24,6 +24,8 @@ def staged_registry(target: Path) -> Iterator[Path]:
     `target` is an empty or new folder. Raises InputError if it is in use or cannot be written.
     """
     target = target.absolute()
+    if records := registry_folder_of(follow_links(target)):
+        raise InputError(f"{target}: {records} holds a registry's own records; choose a folder outside it")
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError(f"{target} exists and is not an empty folder")

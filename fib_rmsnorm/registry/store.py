@@ -1,79 +1,124 @@
-"""Crash-safe files: atomic replacement, and appends that are durable on return."""
+"""Crash-safe files: atomic replacement, and appends that are durable on return.
+
+Of a registry, a file is read and written only as `regular_files` allows, and written under the registry's lock: where a
+function takes a `root`, it is that of the registry; without one, the user has named the file.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Iterator
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import (
+    MOST_RECORD,
+    check_regular,
+    enter_folder,
+    open_in,
+    open_regular,
+    read_bytes,
+    read_lines,
+)
 from fib_rmsnorm.registry.layout import follow_links
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str, root: Path | None = None) -> None:
     """Replace `path` with `text`: at any moment, even after a crash, the file is completely old or completely new.
 
-    Links are followed: their target is replaced.
+    Links to a file that the user named are followed: their target is replaced. Raises InputError if `path` cannot be
+    written, or is not a regular file.
     """
-    path = follow_links(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    _replace(path, root, lambda file: file.write(text.encode()))
+
+
+def copy_file(source: Path, path: Path, root: Path) -> None:
+    """Replace `path` in a registry with a copy of `source`, as `write_atomic` does."""
+    with open_regular(source) as data:
+        _replace(path, root, lambda file: shutil.copyfileobj(data, file, 1 << 20))
+
+
+def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) -> None:
+    if root is None:
+        path = follow_links(path)
+    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
+        with suppress(FileNotFoundError):
+            check_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        # The lock leaves one writer in a registry, so a file that a killed one left is this one's name, and is reused.
+        temporary = path.with_name(f".{path.name}.new" if root else f".{path.name}.{secrets.token_hex(4)}")
+        descriptor = open_in(folder, temporary, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if root else os.O_EXCL))
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                check_regular(temporary, os.fstat(descriptor))
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary.name, dir_fd=folder)
+            raise
+        os.fsync(folder)  # or a power failure could lose the new name even though the file's data is safe
+
+
+@contextmanager
+def _writing(path: Path, root: Path | None) -> Iterator[None]:
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp creates private files; ours get the permissions of any new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-        _sync_folder(path.parent)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        with locked(writing=[root] if root else []):
+            yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _sync_folder(folder: Path) -> None:
-    # Without this, a power failure can lose the rename even though the file's data is safe.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def append_line(path: Path, line: str) -> None:
+def append_line(path: Path, line: str, root: Path | None = None) -> None:
     """Append `line` to a JSONL file, as `append_lines` does."""
-    append_lines(path, [line])
+    append_lines(path, [line], root)
 
 
-def append_lines(path: Path, lines: Iterable[str]) -> None:
+def append_lines(path: Path, lines: Iterable[str], root: Path | None = None) -> None:
     """Append to a JSONL file; the lines are on disk on return. Processes write one at a time.
 
     If a killed writer left an unfinished last line, it is repaired first: a complete record gets its newline, a torn
-    record is removed.
+    record is removed. Raises InputError if the lines cannot be written, none of which is kept then, or if `path` is not
+    a regular file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        data = "".join(f"{line}\n" for line in lines).encode()
-        if _mend_last_line(file.fileno()):
-            data = b"\n" + data
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    if is_new:
-        _sync_folder(path.parent)
+    if root is None:
+        path = follow_links(path)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
+        descriptor = open_in(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            check_regular(path, os.fstat(descriptor))
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _append(descriptor, data)
+        finally:
+            os.close(descriptor)
+        os.fsync(folder)
+
+
+def _append(descriptor: int, data: bytes) -> None:
+    if _mend_last_line(descriptor):
+        data = b"\n" + data
+    size = os.fstat(descriptor).st_size
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def _mend_last_line(descriptor: int) -> bool:
@@ -84,9 +129,11 @@ def _mend_last_line(descriptor: int) -> bool:
     start = size
     tail = b""
     while start > 0 and b"\n" not in tail:
-        step = min(1 << 16, start)
+        step = min(max(1 << 16, len(tail)), start)
         start -= step
         tail = os.pread(descriptor, step, start) + tail
+        if len(tail) > MOST_RECORD:
+            raise InputError("its last line is too large to be a record; remove the line")
     last = tail.rsplit(b"\n", 1)[-1]
     if is_json(last):
         return True
@@ -103,51 +150,40 @@ def is_json(data: str | bytes) -> bool:
     return True
 
 
-def read_json(path: Path, model: type[Model]) -> Model:
+def read_json(path: Path, model: type[Model], root: Path | None = None) -> Model:
     """Read one record. Raises InputError that names the file and the first fault."""
     try:
-        return model.model_validate_json(read_text(path))
+        return model.model_validate_json(read_text(path, root))
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
 
 
-def read_jsonl(path: Path, model: type[Model]) -> list[Model]:
+def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list[Model]:
     """Read a file with one record per line; skip a torn last line, which a killed writer leaves.
 
     Raises InputError that names the file, the line and the first fault.
     """
-    return list(_parse_lines(path, _read(path), model))
+    return list(_parse_lines(path, model, root))
 
 
-def _parse_lines(path: Path, data: bytes, model: type[Model]) -> Iterator[Model]:
-    # Split as bytes, because a torn line may end inside a character.
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines, start=1):
+def _parse_lines(path: Path, model: type[Model], root: Path | None) -> Iterator[Model]:
+    for number, line in read_lines(path, root):
         if not line.strip():
             continue
         try:
             yield model.model_validate_json(line)
         except ValidationError as error:
-            if number == len(lines) and not is_json(line):
+            if not line.endswith(b"\n") and not is_json(line):
                 return
             raise InputError(f"{path}:{number}: {describe(error)}") from None
 
 
-def read_text(path: Path) -> str:
-    """Read a UTF-8 file. Raises InputError if it is missing, unreadable or not text."""
+def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> str:
+    """Read a UTF-8 file. Raises InputError if it is missing, unreadable, not text or too large, or leads elsewhere."""
     try:
-        return _read(path).decode()
+        return read_bytes(path, root, most).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
 
 
 def describe(error: ValidationError) -> str:

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
 from fib_rmsnorm.registry.store import describe, read_jsonl, read_text
 from fib_rmsnorm.registry.workload_generation import generating_command
 from fib_rmsnorm.schema import Trace, Workload
@@ -36,7 +37,7 @@ def read_trace_file(path: Path) -> list[Trace]:
         traces = read_jsonl(path, Trace)
     elif path.suffix == ".json":
         try:
-            traces = _parse_array(read_text(path))
+            traces = _parse_array(read_text(path, most=MOST_ARRAY))
         except ValidationError as error:
             raise InputError(f"{path}: {describe(error)}") from None
     else:

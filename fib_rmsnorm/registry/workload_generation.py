@@ -88,7 +88,10 @@ def bytes_moved(definition: Definition, workload: Workload) -> int:
 
 
 def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
-    """Bytes of each input and output tensor of a Workload, without scalars."""
+    """Bytes of each input and output tensor of a Workload, without scalars.
+
+    Raises InputError for a Workload that lacks the size of an axis.
+    """
     sizes = {**definition.const_axes, **workload.axes}
     result = {}
     for name, spec in {**definition.inputs, **definition.outputs}.items():
@@ -96,6 +99,8 @@ def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
             continue
         elements = 1
         for axis in spec.shape:
+            if axis not in sizes:
+                raise InputError(f"Workload {workload.uuid} of {definition.name}: axis {axis!r} is missing")
             elements *= sizes[axis]
         result[name] = elements * _bits(spec.dtype.value) // 8
     return result

@@ -38,6 +38,8 @@ _COLUMNS = (
     "",
 )
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
 
 def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
     """A table for each Workload, section by section, and what to know about them."""
@@ -151,15 +153,21 @@ def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
 
 def as_csv(sections: Sequence[SectionResults]) -> str:
     """A row for each result; its axes and scalars are text, as in the tables."""
-    rows = [
+    texts = (
         {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
         for row in result_rows(sections)
-    ]
+    )
+    rows = [{name: _no_formula(value) for name, value in row.items()} for row in texts]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """A value that a spreadsheet takes for text, whoever wrote it; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def as_json(sections: Sequence[SectionResults], superseded: int, side_by_side: list[dict[str, Any]]) -> str:

@@ -107,7 +107,7 @@ class Sweep:
         def record(event: Evaluated | Resumed) -> None:
             kept = convert(event.trace).trace
             if self._tunable.tuning_file:
-                append_line(self._tunable.tuning_file, kept.model_dump_json())
+                append_line(self._tunable.tuning_file, kept.model_dump_json(), self._tunable.root)
             if output:
                 output.add(kept)
 
@@ -156,7 +156,9 @@ def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, li
     found: dict[str, list[Trace]] = {}
     for tunable in tunables:
         if tunable.tuning_file and tunable.tuning_file.exists():
-            found[tunable.definition.name] = tunable.select_current(read_jsonl(tunable.tuning_file, Trace))
+            found[tunable.definition.name] = tunable.select_current(
+                read_jsonl(tunable.tuning_file, Trace, tunable.root)
+            )
     everything = [trace.evaluation for traces in found.values() for trace in traces if trace.evaluation]
     if hardware is None and everything:
         hardware = max(everything, key=lambda each: each.timestamp).environment.hardware

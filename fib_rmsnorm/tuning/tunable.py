@@ -11,6 +11,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
@@ -33,6 +34,8 @@ class Tunable:
     solution: Solution
     tuning_file: Path | None
     """The file that stores the Traces; None for sources outside a registry."""
+    root: Path | None
+    """The root of the registry that holds that file."""
 
     @property
     def table(self) -> Path:
@@ -123,7 +126,7 @@ def _find_folder(registry: Registry, name: str) -> Path:
     folder = Path(name)
     if (folder / MANIFEST).exists():
         return folder.resolve()
-    manifests = {read_manifest(path).name: path for path in sorted(registry.layout.solutions.rglob(MANIFEST))}
+    manifests = {read_manifest(path).name: path for path in find_files(registry.layout.solutions, MANIFEST)}
     owners = [known for known in manifests if name == known or name.startswith(f"{known}_")]
     if not owners:
         tunable = ", ".join(known for known, path in manifests.items() if read_manifest(path).tune) or "none"
@@ -136,7 +139,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
         wanted = filter(_has_shape, definitions.values())
         for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
-            yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None)
+            yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None, None)
         return
     author, home = folder.parents[2].name, folder.parent.name
     definitions |= _define_kept(registry, author, name, definitions)
@@ -145,7 +148,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
         definition = definitions[solution.definition]
         if _has_shape(definition):
             path = registry.layout.tuning_file(author, definition.op_type, definition.name, name)
-            yield Tunable(name, folder, tuning, definition, solution, path)
+            yield Tunable(name, folder, tuning, definition, solution, path, registry.root)
 
 
 def _has_shape(definition: Definition) -> bool:

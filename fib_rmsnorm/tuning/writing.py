@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import Trace
@@ -20,11 +21,12 @@ def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping
     Solutions that a registry packs from these sources are packed again.
     """
     one = tunables[0]
-    write_atomic(one.table, make_table(tunables, traces))
-    if one.tuning_file is not None:
-        definitions = registry.definitions()
-        for solution in pack_folder(registry, one.folder, definitions):
-            registry.write_solution(solution, definitions[solution.definition].op_type)
+    with locked(writing=[one.root] if one.root else []):
+        write_atomic(one.table, make_table(tunables, traces), one.folder)
+        if one.tuning_file is not None:
+            definitions = registry.definitions()
+            for solution in pack_folder(registry, one.folder, definitions):
+                registry.write_solution(solution, definitions[solution.definition].op_type)
     return one.table
 
 

@@ -104,6 +104,13 @@ def test_write_atomic_replaces_the_whole_file_and_leaves_nothing_beside_it(tmp_p
     assert [entry.name for entry in path.parent.iterdir()] == ["file.json"]
 
 
+def test_what_a_killed_writer_left_is_gone_after_the_next(tmp_path):
+    (tmp_path / "file.json").write_text("old")
+    (tmp_path / ".file.json.new").write_text("half of what is lon")
+    write_atomic(tmp_path / "file.json", "new", tmp_path)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file.json": "new"}
+
+
 def test_write_atomic_keeps_the_old_file_if_it_fails(tmp_path, monkeypatch):
     path = tmp_path / "file.json"
     write_atomic(path, "old")
@@ -112,7 +119,7 @@ def test_write_atomic_keeps_the_old_file_if_it_fails(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match=r"cannot write .*file\.json: disk full"):
         write_atomic(path, "new")
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
@@ -133,5 +140,5 @@ def test_faults_of_a_file_are_one_line_that_names_it(tmp_path):
         assert name in str(caught.value)
         assert fault in str(caught.value)
         assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match="Is a directory"):
+    with pytest.raises(InputError, match="is a folder, not a file"):
         read_text(tmp_path)

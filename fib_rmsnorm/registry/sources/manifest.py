@@ -120,6 +120,6 @@ def read_manifest(path: Path) -> Manifest:
 def parse_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
     try:
-        return Manifest.model_validate(tomllib.loads(read_text(path)))
+        return Manifest.model_validate(tomllib.loads(read_text(path, path.parent)))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None

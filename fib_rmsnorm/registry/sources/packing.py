@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
@@ -39,7 +40,7 @@ def pack(
         definitions = registry.definitions()
     packed: dict[str, Solution] = {}
     places: dict[str, Path] = {}
-    for manifest_path in sorted(registry.layout.solutions.rglob(MANIFEST)):
+    for manifest_path in find_files(registry.layout.solutions, MANIFEST):
         for solution in pack_folder(registry, manifest_path.parent, definitions):
             if solution.name in packed:
                 raise name_used_twice("Solution", solution.name, places[solution.name], manifest_path)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.files.regular_files import enter_folder
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST
@@ -27,21 +29,24 @@ def register_solution(
     """
     packed = registry.layout.solution(author, definition.op_type, definition.name, check_name(name, "solution"))
     folder = packed.parent / name
-    taken = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
-    if name in taken:
-        other = taken[name]
-        raise InputError(f"a Solution {name!r} exists already ({other.definition}, by {other.author}); choose another")
-    for path in (folder, packed):
-        if path.exists():
-            raise InputError(f"{path} exists already; choose another name, or remove it first")
-    with _all_or_nothing(registry.root, folder) as staging:
-        for source in draft.sources:
-            (staging / source.path).parent.mkdir(parents=True, exist_ok=True)
-            (staging / source.path).write_text(source.content, encoding="utf-8")
-        (staging / MANIFEST).write_text(_manifest(name, description, draft.spec), encoding="utf-8")
-        staging.rename(folder)
-        (solution,) = pack_folder(registry, folder, {definition.name: definition})
-        registry.write_solution(solution, definition.op_type)
+    with locked(writing=[registry.root]):
+        taken = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
+        if name in taken:
+            other = taken[name]
+            raise InputError(
+                f"a Solution {name!r} exists already ({other.definition}, by {other.author}); choose another"
+            )
+        for path in (folder, packed):
+            if path.exists():
+                raise InputError(f"{path} exists already; choose another name, or remove it first")
+        with _all_or_nothing(registry.root, folder) as staging:
+            for source in draft.sources:
+                (staging / source.path).parent.mkdir(parents=True, exist_ok=True)
+                (staging / source.path).write_text(source.content, encoding="utf-8")
+            (staging / MANIFEST).write_text(_manifest(name, description, draft.spec), encoding="utf-8")
+            staging.rename(folder)
+            (solution,) = pack_folder(registry, folder, {definition.name: definition})
+            registry.write_solution(solution, definition.op_type)
     return solution, folder
 
 
@@ -56,7 +61,8 @@ def _all_or_nothing(root: Path, folder: Path) -> Iterator[Path]:
     staging = place / folder.name
     try:
         staging.mkdir()
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        with enter_folder(folder.parent, root, create=True):  # which refuses links
+            pass
         yield staging
     except BaseException as error:
         if not staging.exists():  # it was renamed; otherwise the folder is somebody else's

@@ -30,7 +30,7 @@ def read_sources(folder: Path, include: list[str], solutions: Path) -> list[Sour
             raise InputError(f"{path}: is a link; sources must be regular files in their folder")
         if path.suffix == ".json":
             raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
-        if path.is_file() and relative.as_posix() != MANIFEST:
+        if not path.is_dir() and relative.as_posix() != MANIFEST:
             content = read_text(path)
             if content.strip():
                 found.append(SourceFile(path=relative.as_posix(), content=content))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.validation.dataset import Dataset
 from fib_rmsnorm.registry.validation.definitions import check_definitions
@@ -43,19 +44,20 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
     missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
     if len(missing) == len(FOLDERS):
         raise InputError(f"not a dataset: {root} has none of {', '.join(f'{name}/' for name in FOLDERS)}")
-    dataset = Dataset.read(root, published_only=published_only)
-    findings = [
-        *(
-            Finding("note", f"{folder}/", None, "missing: references to it are not checked")
-            for folder in missing
-            if folder != "traces"  # nothing refers to Traces
-        ),
-        *dataset.findings,
-        *check_definitions(dataset),
-        *check_solutions(dataset),
-        *check_workloads(dataset),
-        *TraceChecker(dataset).check(),
-    ]
+    with locked(reading=[root]):  # the checks read again: sources, tensors
+        dataset = Dataset.read(root, published_only=published_only)
+        findings = [
+            *(
+                Finding("note", f"{folder}/", None, "missing: references to it are not checked")
+                for folder in missing
+                if folder != "traces"  # nothing refers to Traces
+            ),
+            *dataset.findings,
+            *check_definitions(dataset),
+            *check_solutions(dataset),
+            *check_workloads(dataset),
+            *TraceChecker(dataset).check(),
+        ]
     counts = {
         "definitions": len(dataset.definitions),
         "solutions": len(dataset.solutions),

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.store import is_json, read_text
 from fib_rmsnorm.registry.validation.faults import list_faults
@@ -63,14 +64,14 @@ class Dataset:
         """Read every record under `root`, or of its Traces the published ones alone."""
         dataset = cls(Layout(root))
         layout = dataset.layout
-        for path in _files(layout.definitions, "*.json"):
+        for path in find_files(layout.definitions, "*.json"):
             dataset.definitions += dataset._read_json(path, Definition)
-        for path in _files(layout.solutions, "*.json"):
+        for path in find_files(layout.solutions, "*.json"):
             if not is_source(path, layout.solutions):
                 dataset.solutions += dataset._read_json(path, Solution)
-        for path in _files(layout.workloads, "*.jsonl"):
+        for path in find_files(layout.workloads, "*.jsonl"):
             dataset.workloads += dataset._read_lines(path)
-        for path in _files(layout.published if published_only else layout.traces, "*.jsonl"):
+        for path in find_files(layout.published if published_only else layout.traces, "*.jsonl"):
             dataset.traces += dataset._read_lines(path)
         return dataset
 
@@ -96,7 +97,7 @@ class Dataset:
 
     def _read_text(self, path: Path) -> str | None:
         try:
-            return read_text(path)
+            return read_text(path, self.layout.root)
         except InputError as error:
             self.damaged.append(path)
             self.findings.append(self.finding("error", path, str(error).removeprefix(f"{path}: ")))
@@ -147,7 +148,3 @@ def check_place(record: Record[Model], *expected: Callable[[], Path]) -> Iterato
     if record.path not in paths:
         place = paths[0].relative_to(record.root).as_posix()
         yield Finding("error", record.place, None, f"its content belongs in {place}")
-
-
-def _files(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.rglob(pattern) if path.is_file())

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, parse_manifest
 from fib_rmsnorm.registry.sources.packing import NoDefinitionError, pack_folder
@@ -49,7 +50,7 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
     """Pack every source folder again and compare the result with the packed Solutions."""
     packed = {record.model.name: record for record in dataset.solutions}
     sources: dict[str, Path] = {}
-    for manifest in sorted(dataset.layout.solutions.rglob(MANIFEST)):
+    for manifest in find_files(dataset.layout.solutions, MANIFEST):
         faults = list(_check_manifest(dataset, manifest))
         yield from faults
         if faults:

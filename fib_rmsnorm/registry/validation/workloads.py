@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from fib_rmsnorm.registry.validation.blobs import check_blob
 from fib_rmsnorm.registry.validation.constraints import holds
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
-from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Trace
+from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Trace, Workload
 
 
 def check_workloads(dataset: Dataset) -> Iterator[Finding]:
@@ -35,58 +36,60 @@ def _check_against_definition(dataset: Dataset, record: Record[Trace]) -> Iterat
             yield record.error(f"no Definition {name!r}")
         return
     yield from check_place(record, partial(dataset.layout.workload_file, definition.op_type, name))
-    faults = [*_check_axes(record, definition), *_check_inputs(record, definition)]
-    yield from faults
-    if not faults:
-        yield from _check_constraints(record, definition)
-        yield from _check_blobs(record, definition)
+    for fault in find_workload_faults(record.root, definition, record.model.workload):
+        yield record.error(fault)
 
 
-def _check_axes(record: Record[Trace], definition: Definition) -> Iterator[Finding]:
+def find_workload_faults(root: Path, definition: Definition, workload: Workload) -> list[str]:
+    """Say what in a Workload does not fit its Definition, or the tensors below `root` that it reads."""
+    faults = [*_check_axes(definition, workload), *_check_inputs(definition, workload)]
+    return faults or [*_check_constraints(definition, workload), *_check_blobs(root, definition, workload)]
+
+
+def _check_axes(definition: Definition, workload: Workload) -> Iterator[str]:
     """Check that exactly the variable axes have values, and that these are positive."""
-    axes = record.model.workload.axes
+    axes = workload.axes
     for name in definition.var_axes:
         if name not in axes:
-            yield record.error(f"axis {name!r} is missing")
+            yield f"axis {name!r} is missing"
         elif axes[name] <= 0:
-            yield record.error(f"axis {name!r} is {axes[name]}; it must be positive")
+            yield f"axis {name!r} is {axes[name]}; it must be positive"
     for name in axes:
         if name not in definition.var_axes:
             why = "constant in" if name in definition.axes else "unknown to"
-            yield record.error(f"axis {name!r} is {why} {definition.name}; give only variable axes")
+            yield f"axis {name!r} is {why} {definition.name}; give only variable axes"
 
 
-def _check_inputs(record: Record[Trace], definition: Definition) -> Iterator[Finding]:
-    inputs = record.model.workload.inputs
+def _check_inputs(definition: Definition, workload: Workload) -> Iterator[str]:
+    inputs = workload.inputs
     for name in inputs:
         if name not in definition.inputs:
-            yield record.error(f"{definition.name} has no input {name!r}")
+            yield f"{definition.name} has no input {name!r}"
     for name, spec in definition.inputs.items():
         given = inputs.get(name)
         if spec.shape is None and not isinstance(given, ScalarInput):
-            yield record.error(f"scalar input {name!r} has no value")
+            yield f"scalar input {name!r} has no value"
         elif given is None:
-            yield record.error(f"input {name!r} is missing")
+            yield f"input {name!r} is missing"
         elif spec.shape is not None and isinstance(given, ScalarInput):
-            yield record.error(f"input {name!r} is a scalar; {definition.name} takes a tensor")
+            yield f"input {name!r} is a scalar; {definition.name} takes a tensor"
         elif isinstance(given, ScalarInput) and not math.isfinite(given.value):
-            yield record.error(f"scalar input {name!r} is {given.value}, which is not a JSON number")
+            yield f"scalar input {name!r} is {given.value}, which is not a JSON number"
 
 
-def _check_constraints(record: Record[Trace], definition: Definition) -> Iterator[Finding]:
-    sizes = {**definition.const_axes, **record.model.workload.axes}
+def _check_constraints(definition: Definition, workload: Workload) -> Iterator[str]:
+    sizes = {**definition.const_axes, **workload.axes}
     for constraint in definition.constraints:
         # A constraint that already fails on the constant axes is reported at the Definition.
         if holds(constraint, sizes) is False and holds(constraint, definition.const_axes) is None:
-            yield record.error(f"constraint {constraint!r} of {definition.name} does not hold")
+            yield f"constraint {constraint!r} of {definition.name} does not hold"
 
 
-def _check_blobs(record: Record[Trace], definition: Definition) -> Iterator[Finding]:
-    workload = record.model.workload
+def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iterator[str]:
     sizes = {**definition.const_axes, **workload.axes}
     for name, given in workload.inputs.items():
         spec = definition.inputs[name]
         if isinstance(given, SafetensorsInput) and spec.shape is not None:
-            problem = check_blob(record.root, given, [sizes[axis] for axis in spec.shape], spec.dtype.value)
+            problem = check_blob(root, given, [sizes[axis] for axis in spec.shape], spec.dtype.value)
             if problem:
-                yield record.error(f"input {name!r}: {problem}")
+                yield f"input {name!r}: {problem}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from rich.console import RenderableType
 from rich.table import Table
 
 from fib_rmsnorm.reports.records.record import fields
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.schema import Correctness
+
+Taken = TypeVar("Taken")
 
 
 class _Ulp(BaseModel):
@@ -35,25 +37,29 @@ class _Case(BaseModel):
     reference_ulp: dict[str, _Ulp | None] = {}
 
 
-_read_cases = TypeAdapter(list[_Case]).validate_python
+class _Tolerance(BaseModel):
+    """What was tolerated of an output; None where JSON has no number for it."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+
+_CASES = TypeAdapter(list[_Case])
+_TOLERANCES = TypeAdapter(dict[str, _Tolerance])
 
 
 def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
     """The largest errors, what was tolerated, and each case; `is_ours` says who wrote `extra`."""
     extra: dict[str, Any] = dict(correctness.extra or {})
-    # What others write under these names may have any form.
-    tolerances = extra.pop("tolerance", {}) if is_ours else {}
-    cases = _read_cases(extra.pop("cases", [])) if is_ours else []
+    tolerances = (_take(extra, "tolerance", _TOLERANCES) if is_ours else None) or {}
+    cases = (_take(extra, "cases", _CASES) if is_ours else None) or []
     yield from fields(
         {
             "Largest errors": (
                 f"absolute {correctness.max_absolute_error:.3g}, relative {correctness.max_relative_error:.3g}"
                 " (on the Workload's own inputs)"
             ),
-            **{
-                f"Tolerance of {name}": _bound_text(bound.get("rtol"), bound.get("atol"))
-                for name, bound in tolerances.items()
-            },
+            **{f"Tolerance of {name}": _bound_text(bound.rtol, bound.atol) for name, bound in tolerances.items()},
             **{name: json.dumps(value) for name, value in extra.items()},
         }
     )
@@ -67,6 +73,16 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     for output in _measured_outputs(cases):
         yield ""
         yield _ulp_table(groups, output)
+
+
+def _take(extra: dict[str, Any], name: str, kind: TypeAdapter[Taken]) -> Taken | None:
+    """Take what `extra` holds under a name; what others write there may have any form, and stays."""
+    try:
+        taken = kind.validate_python(extra.get(name))
+    except ValidationError:
+        return None
+    del extra[name]
+    return taken
 
 
 def _bound_text(rtol: float | None, atol: float | None) -> str:

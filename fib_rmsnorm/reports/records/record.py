@@ -16,8 +16,9 @@ from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table
 from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.records.summaries import summarize_definition
+from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.source_text import harmless, source_text
+from fib_rmsnorm.reports.text.source_text import source_text
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Solution, Trace

@@ -14,7 +14,7 @@ from fib_rmsnorm.reports.records.listing import each_trace_table
 from fib_rmsnorm.reports.records.record import fields, heading, inputs_text
 from fib_rmsnorm.reports.records.rows import each_trace_rows, timestamp_of
 from fib_rmsnorm.reports.records.trust import describe_performance
-from fib_rmsnorm.reports.text.source_text import harmless
+from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, digest, trace_id
 

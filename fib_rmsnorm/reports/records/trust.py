@@ -9,7 +9,7 @@ from rich.text import Text
 
 from fib_rmsnorm.reports.records.conditions import condition_fields
 from fib_rmsnorm.reports.records.record import fields, joined
-from fib_rmsnorm.reports.text.source_text import harmless
+from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,

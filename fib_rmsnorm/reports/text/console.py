@@ -1,14 +1,27 @@
-"""Consoles that are plain when piped, and respect NO_COLOR."""
+"""Consoles that are plain when piped, respect NO_COLOR, and show control characters instead of sending them."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import cache
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from fib_rmsnorm.reports.text.control_characters import harmless
 
 # Rich wraps at 80 columns when it prints to a pipe; what reads a pipe wants whole lines, however long.
 _PIPE_WIDTH = 1_000_000
+
+
+class HarmlessConsole(Console):
+    """Sends the control sequences of rich, and none that the text to print contains."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as rich does, with the control characters of all text shown."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else harmless(text), style, control)
 
 
 @cache
@@ -23,12 +36,20 @@ def stderr() -> Console:
     return _console(stderr=True)
 
 
+def echo(text: str, *, end: str = "\n") -> None:
+    """Write text to stdout as it is, however long its lines are, but for its control characters: for JSON and files."""
+    file = stdout().file
+    file.write(harmless(text) + end)
+    file.flush()
+
+
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
+    return HarmlessConsole(
         stderr=stderr,
         highlight=False,
         markup=False,
+        emoji=False,  # it would turn `:heart:` of a log into a picture
         soft_wrap=True,
         width=None if stream.isatty() else _PIPE_WIDTH,
     )

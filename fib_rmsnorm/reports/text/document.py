@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from rich.console import Console
 
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.control_characters import harmless, one_line
+from fib_rmsnorm.reports.text.tables import Grid, escape_markdown
 
 # Prose is read, so it is folded; rows of tables and warnings are also searched, so they are not.
 _PROSE_WIDTH = 110
@@ -49,7 +50,7 @@ def _are_close(before: Part | None, after: Part) -> bool:
 def _text(part: Part) -> str:
     if isinstance(part, Grid):
         return part.as_text()
-    return fill(part, _PROSE_WIDTH) if isinstance(part, str) else part.text
+    return fill(one_line(part), _PROSE_WIDTH) if isinstance(part, str) else one_line(part.text)
 
 
 def as_markdown(parts: Iterable[Part]) -> str:
@@ -59,16 +60,16 @@ def as_markdown(parts: Iterable[Part]) -> str:
 
 def _markdown(part: Part) -> str:
     if isinstance(part, Grid):
-        return f"{f'**{part.title}**' if part.title else ''}\n\n{part.as_markdown()}".strip()
+        return f"{f'**{escape_markdown(part.title)}**' if part.title else ''}\n\n{part.as_markdown()}".strip()
     if isinstance(part, Heading):
-        return f"{'#' * (part.level + 1)} {part.text}"
-    return part if isinstance(part, str) else part.text
+        return f"{'#' * (part.level + 1)} {escape_markdown(one_line(part.text))}"
+    return escape_markdown(one_line(part if isinstance(part, str) else part.text))
 
 
 def print_parts(parts: Iterable[Part], console: Console) -> None:
     """On a terminal in its width, elsewhere as plain text."""
     if not console.is_terminal:
-        console.file.write(as_text(parts))
+        console.file.write(harmless(as_text(parts)))
         return
     before: Part | None = None
     for part in parts:
@@ -78,8 +79,8 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
         if isinstance(part, Grid):
             console.print(part.as_table())
         elif isinstance(part, Heading):
-            console.print(part.text, style="bold underline" if part.level == 1 else "bold", soft_wrap=False)
+            console.print(one_line(part.text), style="bold underline" if part.level == 1 else "bold", soft_wrap=False)
         elif isinstance(part, Doubt):
-            console.print(part.text, style="yellow", soft_wrap=False)
+            console.print(one_line(part.text), style="yellow", soft_wrap=False)
         else:
-            console.print(part, soft_wrap=False)
+            console.print(one_line(part), soft_wrap=False)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-# What a terminal would obey rather than show; sources and logs come from strangers.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+from fib_rmsnorm.reports.text.control_characters import harmless
 
 
 def source_text(path: str, content: str, console: Console) -> Text:
@@ -47,8 +44,3 @@ def _make_styles() -> dict[tuple[str, ...], Style]:
         Number: Style(color="cyan"),
         String: Style(color="green"),
     }
-
-
-def harmless(text: str) -> str:
-    """Text with its control characters shown instead of obeyed; colors of compiler logs are removed."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", re.sub(r"\x1b\[[\d;]*m", "", text).replace("\r\n", "\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -10,6 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from fib_rmsnorm.reports.text.control_characters import one_line
 
 _STYLES = {
     "SUSPECT": "yellow",
@@ -22,6 +25,7 @@ _STYLES = {
 _PROSE_SPACES = 3
 """A cell with as many may be folded; names, and numbers with their units, may not."""
 _GAP = 2
+_MARKDOWN = re.compile(r"[\\`|\[\]]")
 _ANY_WIDTH = 10_000
 _INDENT = " " * 4
 
@@ -91,7 +95,8 @@ def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     table = WordTable(
         title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False
     )
-    cells = list(rows)
+    columns = [one_line(column) for column in columns]
+    cells = [[one_line(cell) for cell in row] for row in rows]
     table.widths = [max(map(len, texts)) for texts in zip((c.removeprefix(">") for c in columns), *cells, strict=True)]
     for index, column in enumerate(columns):
         is_right = column.startswith(">")
@@ -120,8 +125,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
-        self.columns = [self.columns[index] for index in kept]
-        self.rows = [[row[index] for index in kept] for row in self.rows]
+        self.columns = [one_line(self.columns[index]) for index in kept]
+        self.rows = [[one_line(row[index]) for index in kept] for row in self.rows]
+        self.title = one_line(self.title)
 
     def as_table(self) -> WordTable:
         """For a terminal, whose width it respects."""
@@ -142,4 +148,10 @@ class Grid:
         """A Markdown table."""
         names = [column.removeprefix(">") for column in self.columns]
         rules = ["---:" if column.startswith(">") else "---" for column in self.columns]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, rules, *self.rows))
+        rows = [map(escape_markdown, row) for row in (names, *self.rows)]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (rows[0], rules, *rows[1:]))
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is: no HTML, no link or picture, and no further column."""
+    return _MARKDOWN.sub(r"\\\g<0>", text).replace("<", "&lt;")

@@ -1,0 +1,158 @@
+"""Commands that share a registry: nothing is lost or repeated, and no reader sees half of a change."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.cli import main
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.files.locking import locked
+from support.full_registry import DEFINITION, PYTHON, make_trace
+
+FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
+
+
+def run(*command: str | Path) -> None:
+    """Run a command in a child, which has nobody to read what it prints."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115 - pytest has replaced them
+    sys.argv = ["fib-rmsnorm", *map(str, command)]
+    main()
+
+
+def start(*command: str | Path) -> multiprocessing.Process:
+    process = FORK.Process(target=run, args=command)
+    process.start()
+    return process
+
+
+def codes(processes) -> list[int]:
+    for process in processes:
+        process.join(100)
+    return [process.exitcode for process in processes]
+
+
+def grown(registry: Registry, root: Path, hidden: int) -> Registry:
+    """A copy with another Definition, its Workloads, a Solution and 40 Traces."""
+    shutil.copytree(registry.root, root)
+    other = Registry(root)
+    definition = RmsNorm().define(hidden)
+    other.write_definition(definition)
+    workloads = generate_workloads(definition, (1, 2))
+    other.write_workloads(definition, workloads)
+    name = f"{PYTHON}_d{hidden}"
+    solution = other.solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
+    other.write_solution(solution, "norm")
+    trace = make_trace(solution, workloads[0])
+    path = other.layout.trace_file("baseline", "norm", definition.name)
+    times = [f"2026-01-01T00:00:{number:02}+00:00" for number in range(40)]
+    records = [
+        trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"timestamp": each})})
+        for each in times
+    ]
+    path.write_text("".join(f"{each.model_dump_json()}\n" for each in records))
+    return other
+
+
+def merge_at_once(registry: Registry, other: Registry, processes: int) -> None:
+    before = len(registry.traces())
+    assert codes([start("merge", registry.root, other.root) for _ in range(processes)]) == [0] * processes
+    assert len(registry.traces()) == before + 40
+
+
+def test_merges_at_once_repeat_nothing(full_registry, tmp_path):
+    merge_at_once(full_registry, grown(full_registry, tmp_path / "other", 256), 4)
+
+
+def test_merges_into_each_other_do_not_wait_for_each_other(full_registry, tmp_path):
+    other = grown(full_registry, tmp_path / "other", 256)
+    roots = full_registry.root, other.root
+    for _ in range(3):
+        assert codes([start("merge", *roots), start("merge", *reversed(roots))]) == [0, 0]
+    assert len(full_registry.traces()) == len(other.traces()) == 44
+
+
+def add_workloads_at_once(registry: Registry, number: int) -> None:
+    sizes = range(100, 100 + number)
+    options = ("--definition", DEFINITION, "--root", registry.root)
+    assert codes([start("workload", "--batch-sizes", str(size), *options) for size in sizes]) == [0] * number
+    found = [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
+    assert found == [1, 8, *sizes]
+
+
+def test_workloads_added_at_once_are_all_kept(full_registry):
+    add_workloads_at_once(full_registry, 6)
+
+
+def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) -> None:
+    others = [grown(registry, tmp_path / f"other{hidden}", hidden) for hidden in hidden_sizes]
+    readers, merges = [], []
+    for other in others:
+        merges.append(start("merge", registry.root, other.root))
+        readers.append(start("validate", registry.root))
+        readers.append(start("export", tmp_path / f"out{other.root.name}", "--root", registry.root))
+    assert codes(merges) == [0] * len(merges)
+    assert codes(readers) == [0] * len(readers)
+    for other in others:
+        assert codes([start("validate", tmp_path / f"out{other.root.name}")]) == [0]
+
+
+@pytest.mark.slow
+def test_forty_of_each_at_once(full_registry, tmp_path):
+    add_workloads_at_once(full_registry, 40)
+    for hidden in range(256, 1536, 128):
+        merge_at_once(full_registry, grown(full_registry, tmp_path / f"one{hidden}", hidden), 8)
+    read_during_merges(full_registry, tmp_path, range(1536, 4096, 128))
+
+
+def test_a_reader_sees_all_of_a_merge_or_nothing(full_registry, tmp_path):
+    read_during_merges(full_registry, tmp_path, range(256, 640, 128))
+
+
+def hold(root: Path, ready) -> None:
+    with locked(writing=[root]):
+        ready.set()
+        time.sleep(600)
+
+
+def test_the_lock_of_a_killed_command_is_gone(fib, full_registry):
+    before = sorted(full_registry.root.rglob("*"))
+    ready = FORK.Event()
+    holder = FORK.Process(target=hold, args=(full_registry.root, ready))
+    holder.start()
+    assert ready.wait(60)
+    waiting = start("validate", full_registry.root)
+    time.sleep(0.5)
+    assert waiting.is_alive()
+    os.kill(holder.pid, signal.SIGKILL)
+    assert codes([holder, waiting]) == [-signal.SIGKILL, 0]
+    assert sorted(full_registry.root.rglob("*")) == before
+    assert json.loads(fib("validate", "--json").out)["valid"]
+
+
+def test_a_thread_may_lock_again_what_it_holds(full_registry):
+    with (
+        locked(writing=[full_registry.root]),
+        locked(reading=[full_registry.root]),
+        locked(writing=[full_registry.root]),
+    ):
+        pass
+    with (
+        locked(reading=[full_registry.root]),
+        pytest.raises(RuntimeError, match="cannot become a writer"),
+        locked(writing=[full_registry.root]),
+    ):
+        pass
+    assert codes([start("solve", "--root", full_registry.root)]) == [0]

@@ -1,0 +1,194 @@
+"""FIFOs, devices, endless files and links out of a registry are neither read nor written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.store import append_line, read_text, write_atomic
+from support.full_registry import (
+    CUDA_TRACES,
+    DEFINITION,
+    DEFINITION_FILE,
+    PYTHON,
+    PYTHON_FILE,
+    PYTHON_FOLDER,
+    WORKLOAD_FILE,
+)
+
+pytestmark = pytest.mark.timeout(60)
+ZERO = (1, 5)
+WORKLOAD = ("workload", "--definition", DEFINITION, "--batch-sizes", "4")
+READ_BY = {
+    DEFINITION_FILE: [("list",), ("show", DEFINITION), ("solve",), WORKLOAD, ("validate",)],
+    PYTHON_FILE: [("list",), ("export", "../out"), ("validate",)],
+    f"{PYTHON_FOLDER}/solution.toml": [("solve",), ("validate",)],
+    f"{PYTHON_FOLDER}/kernel.py": [("solve",), ("validate",)],
+    WORKLOAD_FILE: [("list",), ("show", PYTHON), WORKLOAD, ("validate",)],
+    CUDA_TRACES: [("list", "traces"), ("show", f"{PYTHON}@batch=1"), ("merge", ".", "."), ("validate",), ("report",)],
+}
+
+
+def make_fifo(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_device(path: Path, _: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*ZERO))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+def make_endless(path: Path, _: Path) -> None:
+    path.touch()
+    os.truncate(path, 2 << 30)
+
+
+def make_link(path: Path, elsewhere: Path) -> None:
+    path.symlink_to(elsewhere / "secret")
+
+
+MAKERS = {"FIFO": make_fifo, "device": make_device, "endless": make_endless, "link": make_link}
+SLOW = ("device", "endless")
+FAULTS = {
+    "FIFO": "is not a regular file",
+    "device": "is not a regular file",
+    "endless": "is larger",
+    "link": "is a link",
+}
+
+
+@pytest.fixture
+def elsewhere(tmp_path) -> Path:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "secret").write_text("# of the user\n")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "link", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
+@pytest.mark.parametrize("place", READ_BY)
+def test_no_command_reads_it(fib, full_registry, elsewhere, place, kind):
+    path = full_registry.root / place
+    path.unlink()
+    MAKERS[kind](path, elsewhere)
+    for command in READ_BY[place]:
+        outcome = fib(*command)
+        told = outcome.err + outcome.out
+        assert FAULTS[kind] in told and place in told, (command, told)
+        if command == ("report",):  # the other Traces are fine
+            assert outcome.code == 0
+        else:
+            assert outcome.code == (1 if command == ("validate",) else 2), command
+        assert command == ("validate",) or len(outcome.err.splitlines()) == 1
+    assert (elsewhere / "secret").read_text() == "# of the user\n"
+    assert path.lstat().st_size in (0, 2 << 30) or path.is_symlink()
+
+
+@pytest.mark.parametrize("folder", ["definitions", "definitions/norm", "solutions/ann", "workloads/norm", "traces/ann"])
+def test_a_linked_folder_is_told_not_skipped(fib, full_registry, elsewhere, folder):
+    path = full_registry.root / folder
+    path.rename(elsewhere / "moved")
+    path.symlink_to(elsewhere / "moved")
+    outcome = fib("list")
+    assert outcome.code == 2 and f"{folder}: is a link" in outcome.err
+    outcome = fib("validate")
+    assert outcome.code == 1 and "is a link" in outcome.out
+
+
+def test_an_endless_file_of_traces_is_refused_at_once(fib, full_registry, elsewhere):
+    make_endless(full_registry.root / CUDA_TRACES, elsewhere)
+    outcome = fib("list", "traces")
+    assert outcome.code == 2 and f"{CUDA_TRACES}:3: is larger than 64 MiB" in outcome.err
+
+
+def test_no_command_writes_through_a_link(fib, full_registry, elsewhere):
+    """`workload` replaced the target of a link, and `solve` another's start file."""
+    (full_registry.root / WORKLOAD_FILE).unlink()
+    (full_registry.root / "workloads/norm").rmdir()
+    (full_registry.root / "workloads/norm").symlink_to(elsewhere)
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4")
+    assert outcome.code == 2 and "workloads/norm: is a link" in outcome.err
+    packed = full_registry.root / PYTHON_FILE
+    packed.unlink()
+    packed.symlink_to(elsewhere / "secret")
+    outcome = fib("solve")
+    assert outcome.code == 2 and f"{PYTHON_FILE}: is a link" in outcome.err
+    assert [path.name for path in elsewhere.iterdir()] == ["secret"]
+    assert (elsewhere / "secret").read_text() == "# of the user\n"
+
+
+def test_no_kernel_is_registered_through_a_link(fib, full_registry, elsewhere, tmp_path):
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text((full_registry.root / PYTHON_FOLDER / "kernel.py").read_text())
+    (full_registry.root / "solutions/eve").symlink_to(elsewhere)
+    (elsewhere / "norm").mkdir()
+    named = ("--name", "new_v1", "--author", "eve", "--definition", DEFINITION)
+    outcome = fib("register", kernel, *named)
+    assert outcome.code == 2 and "solutions/eve: is a link" in outcome.err
+    assert list((elsewhere / "norm").iterdir()) == []
+
+
+def test_a_merge_copies_no_tensors_through_a_link(fib, full_registry, elsewhere, tmp_path):
+    import shutil
+
+    from fib_rmsnorm.registry import Registry, generate_workloads
+    from fib_rmsnorm.schema import SafetensorsInput
+
+    other = Registry(tmp_path / "other")
+    shutil.copytree(full_registry.root, other.root)
+    (other.root / "blob").mkdir()
+    (other.root / "blob/x.safetensors").write_bytes(b"tensors")
+    workload = generate_workloads(other.definition(DEFINITION), (3,))[0]
+    given = SafetensorsInput(path="blob/x.safetensors", tensor_key="x")
+    workload = workload.model_copy(update={"inputs": {**workload.inputs, "x": given}})
+    other.write_workloads(other.definition(DEFINITION), [workload])
+    (full_registry.root / "blob").symlink_to(elsewhere)
+    outcome = fib("merge", full_registry.root, other.root)
+    assert outcome.code == 2 and "blob: is a link" in outcome.err
+    assert [path.name for path in elsewhere.iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_what_a_user_names_may_be_anywhere_but_is_a_file(fib, full_registry, elsewhere, tmp_path, kind):
+    traces = full_registry.root / CUDA_TRACES
+    traces.rename(elsewhere / "traces.jsonl")
+    (tmp_path / "link.jsonl").symlink_to(elsewhere / "traces.jsonl")
+    assert fib("report", tmp_path / "link.jsonl").code == 0
+    MAKERS[kind](tmp_path / "evil.jsonl", elsewhere)
+    for command in ("report", "best", "analyze"):
+        outcome = fib(command, tmp_path / "evil.jsonl")
+        assert outcome.code == 2
+        assert outcome.err == (
+            f"fib-rmsnorm: {tmp_path}/evil.jsonl: is not a regular file; write what it holds to a file first\n"
+        )
+
+
+def test_a_folder_of_a_user_holds_more_than_files(fib, full_registry, elsewhere, tmp_path):
+    (full_registry.root / CUDA_TRACES).rename(elsewhere / "traces.jsonl")
+    os.mkfifo(elsewhere / "fifo.jsonl")
+    make_endless(elsewhere / "endless.json", elsewhere)
+    outcome = fib("report", elsewhere)
+    assert outcome.code == 0
+    told = outcome.err.splitlines()
+    assert len(told) == 2 and all("(skipped)" in line for line in told)
+
+
+def test_the_store_itself_refuses(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for attempt in (lambda: read_text(fifo), lambda: write_atomic(fifo, "x"), lambda: append_line(fifo, "{}")):
+        with pytest.raises(InputError, match="fifo: is not a regular file"):
+            attempt()
+    assert fifo.is_fifo()
+
+
+def test_an_append_to_an_endless_last_line_ends(tmp_path):
+    make_endless(tmp_path / "traces.jsonl", tmp_path)
+    with pytest.raises(InputError, match="too large"):
+        append_line(tmp_path / "traces.jsonl", "{}")

@@ -1,0 +1,117 @@
+"""Records of strangers that parse but make no sense: one line that says what is wrong, charged to who is wrong."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.registry import Registry
+from support.command_line import QUICK_OPTIONS
+from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, PYTHON_FILE, PYTHON_TRACES, WORKLOAD_FILE
+from support.record_faults import edit
+from support.registries import add_kernel
+
+READERS = [("report",), ("report", "--format", "html"), ("best",), ("analyze",), ("compare", ".", ".")]
+
+
+@pytest.mark.parametrize("content", [b'{"name": "\xff\xfe"}', b"[" * 9000, b'{"name": "a", "spec": ' + b"[" * 9000])
+def test_a_solution_that_is_not_json_keeps_no_report_back(fib, full_registry, content):
+    (full_registry.root / PYTHON_FILE).write_bytes(content)
+    for command in READERS:
+        assert fib(*command).code == 0, command
+
+
+@pytest.mark.parametrize("histogram", [{"0": "many"}, {"0": None}, {"0": [1]}, {"x": 1.5}, [1, 2], "none", {"0": {}}])
+def test_a_histogram_of_another_type_is_left_out(fib, full_registry, histogram):
+    case = {"case": "random", "max_absolute_error": 0.1, "mismatched": 0}
+    case["ulp"] = {"out": {"maximum": 1, "mean": 0.5, "histogram": histogram}}
+    settings = {"warmup_runs": 1, "num_trials": 1}
+    extra = {"tolerance": {"out": 3}, "cases": [case]}
+    for line in (1, 2):
+        edit(PYTHON_TRACES, "evaluation", "settings", settings, line=line)
+        edit(PYTHON_TRACES, "evaluation", "correctness", "extra", extra, line=line)
+    assert fib("report", "--format", "html").code == 0
+    outcome = fib("show", f"{PYTHON}@batch=1")
+    assert outcome.code == 0
+    assert "tolerance" in outcome.out and "random" in outcome.out
+
+
+def test_a_workload_without_an_axis_is_named(fib, full_registry):
+    edit(WORKLOAD_FILE, "workload", "axes", {}, line=1)
+    uuid = json.loads((full_registry.root / WORKLOAD_FILE).read_text().splitlines()[0])["workload"]["uuid"]
+    for command in (("list", "workloads"), ("show", uuid)):
+        outcome = fib(*command)
+        assert outcome.code == 2
+        assert outcome.err == f"fib-rmsnorm: Workload {uuid} of {DEFINITION}: axis 'batch' is missing\n"
+
+
+def test_a_bad_workload_is_not_charged_to_the_solution(fib, registry, monkeypatch):
+    monkeypatch.chdir(registry.root)
+    add_kernel(registry, "right_v1")
+    edit(WORKLOAD_FILE, "workload", "inputs", "eps", ..., line=1)
+    outcome = fib("bench", *QUICK_OPTIONS)
+    assert outcome.code == 1
+    assert f"Failed {DEFINITION} at batch=1: Workload" in outcome.err and "'eps' has no value" in outcome.err
+    assert "1 passed, 0 failed" in outcome.err
+    edit(WORKLOAD_FILE, "workload", "axes", {}, line=2)
+    outcome = fib("bench", *QUICK_OPTIONS)
+    assert outcome.code == 2 and "nothing to evaluate" in outcome.err and "is faulty" in outcome.err
+    assert [trace.evaluation.status.value for trace in registry.traces()] == ["PASSED"]
+
+
+@pytest.mark.parametrize("target", ["traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out"])
+def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, target):
+    """What was exported into traces/ was counted twice by the next report."""
+    for command in (("export", target), ("init", target), ("merge", ".", ".", "--into", target)):
+        outcome = fib(*command)
+        assert outcome.code == 2 and "holds a registry's own records" in outcome.err
+    assert not (full_registry.root / target).exists()
+
+
+@contextmanager
+def files_of_at_most(size: int):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def grown(registry: Registry, tmp_path: Path) -> Registry:
+    """A copy with more: a Solution, and many Traces."""
+    other = Registry(tmp_path / "other")
+    shutil.copytree(registry.root, other.root)
+    solution = other.solutions()[PYTHON].model_copy(update={"name": "another_v1"})
+    other.write_solution(solution, "norm")
+    trace = next(trace for trace in other.traces() if trace.solution == CUDA)
+    for number in range(40):
+        evaluation = trace.evaluation.model_copy(update={"timestamp": f"2026-01-01T00:00:{number:02}+00:00"})
+        other.append_trace(trace.model_copy(update={"evaluation": evaluation}), "ann", "norm")
+    return other
+
+
+def test_a_full_disk_names_the_file_and_what_a_merge_has_written(fib, full_registry, tmp_path):
+    other = grown(full_registry, tmp_path)
+    before = (full_registry.root / CUDA_TRACES).read_bytes()
+    with files_of_at_most(len(before) + 10_000):
+        outcome = fib("merge", full_registry.root, other.root)
+    assert outcome.code == 2
+    assert f"cannot write {full_registry.root / CUDA_TRACES}: File too large; 1 of 2 files were written" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert (full_registry.root / CUDA_TRACES).read_bytes() == before  # no torn line
+    assert "another_v1" in full_registry.solutions()
+    assert fib("merge", full_registry.root, other.root).code == 0
+    assert len(full_registry.traces()) == 44
+
+
+def test_a_full_disk_names_the_file_of_any_command(fib, full_registry, tmp_path):
+    with files_of_at_most(100):
+        assert f"cannot write {full_registry.root / WORKLOAD_FILE}" in fib("workload", "--definition", DEFINITION).err
+        assert f"cannot write {tmp_path / 'report.json'}" in fib("report", "-o", tmp_path / "report.json").err
+    assert fib("validate").code == 0

@@ -1,0 +1,128 @@
+"""Whatever strangers wrote, no terminal obeys it, no spreadsheet computes it, and no Markdown viewer runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from fib_rmsnorm.reports.text.control_characters import harmless, one_line
+from support.full_registry import CUDA_TRACES, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FILE, PYTHON_TRACES
+from support.record_faults import edit
+
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u2028<img src=x onerror=alert(1)>|`=1+1\nforged line"
+COMMANDS = [
+    ("report",),
+    *(("report", "--format", each) for each in ("markdown", "csv", "json", "html")),
+    ("best",),
+    ("best", "--json"),
+    ("analyze",),
+    ("analyze", "--json"),
+    ("compare", PYTHON_TRACES, PYTHON_TRACES),
+    ("compare", PYTHON_TRACES, PYTHON_TRACES, "--json"),
+    *(("list", each) for each in ("definitions", "solutions", "workloads", "traces")),
+    ("list", "traces", "--each"),
+    ("list", "--json"),
+    ("show", DEFINITION),
+    ("show", PYTHON),
+    ("show", PYTHON, "--json"),
+    ("show", f"{PYTHON}@batch=1"),
+    ("validate",),
+    ("validate", "--json"),
+]
+
+
+@pytest.fixture
+def evil_registry(full_registry):
+    """A registry in which every text that may hold anything holds the worst."""
+    edit(DEFINITION_FILE, "description", EVIL)
+    edit(DEFINITION_FILE, "tags", [EVIL])
+    edit(PYTHON_FILE, "description", EVIL)
+    edit(PYTHON_FILE, "sources", 0, "content", f"# {EVIL}\n")
+    for line in (1, 2):
+        edit(PYTHON_TRACES, "evaluation", "log", EVIL, line=line)
+        edit(PYTHON_TRACES, "evaluation", "environment", "hardware", EVIL, line=line)
+        edit(PYTHON_TRACES, "evaluation", "environment", "libs", {EVIL: EVIL}, line=line)
+        edit(PYTHON_TRACES, "evaluation", "performance", "suspect", [EVIL], line=line)
+        edit(PYTHON_TRACES, "evaluation", "performance", "timer", EVIL, line=line)
+        edit(PYTHON_TRACES, "evaluation", "correctness", "extra", {EVIL: EVIL}, line=line)
+    edit(CUDA_TRACES, "solution", EVIL, line=1)
+    edit(CUDA_TRACES, "evaluation", "environment", "hardware", EVIL[::-1], line=1)
+    edit(CUDA_TRACES, "evaluation", "timestamp", EVIL, line=2)
+    return full_registry
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_prints_what_a_terminal_obeys(fib, evil_registry, command):
+    outcome = fib(*command)
+    assert outcome.code in (0, 1, 2)
+    assert not OBEYED.search(outcome.out + outcome.err)
+    assert len(outcome.out + outcome.err) > 20
+    if command[0] != "show" and command[-1] not in ("csv", "html"):  # there, lines are quoted
+        assert not [line for line in outcome.lines if line.startswith("forged line")]
+    if "--json" in command or "json" in command:
+        assert json.loads(outcome.out)
+
+
+@pytest.mark.parametrize("command", [("report",), ("best",), ("show", PYTHON), ("list", "traces"), ("analyze",)])
+def test_a_terminal_gets_the_colors_of_the_tool_alone(fib, evil_registry, monkeypatch, command):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out = fib(*command).out
+    assert not OBEYED.search(re.sub(r"\x1b\[[\d;]*m", "", out))
+    assert "\x1b[" in out
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jx", "a\u202eb", "--\x9b31m"])
+def test_no_error_message_prints_it(fib, full_registry, name):
+    for command in (("show", name), ("report", name), ("bench", "--definitions", name), ("--root", name)):
+        outcome = fib(*command)
+        assert outcome.code == 2
+        assert not OBEYED.search(outcome.err.replace("\n", ""))
+
+
+def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
+    for suffix in ("txt", "md", "csv", "json", "html"):
+        path = tmp_path / f"report.{suffix}"
+        assert fib("report", "-o", path).code == 0
+        assert not OBEYED.search(path.read_text())
+
+
+def test_json_means_the_same(fib, evil_registry):
+    assert json.loads(fib("show", PYTHON, "--json").out)["description"] == EVIL
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_a_csv_begins_a_formula(fib, full_registry, start):
+    formula = f'{start}HYPERLINK("http://example.com")'
+    for path in (CUDA_TRACES, PYTHON_TRACES):
+        for line in (1, 2):
+            edit(path, "evaluation", "environment", "hardware", formula, line=line)
+    edit(PYTHON_TRACES, "evaluation", "performance", "host_overhead_us", -0.5, line=1)
+    rows = list(csv.DictReader(io.StringIO(fib("report", "--format", "csv").out)))
+    assert rows
+    assert all(row["hardware"].startswith("'") for row in rows)
+    for row in rows:
+        for value in row.values():
+            assert not value.startswith(("=", "@", "+", "\t")), value
+            assert not value.startswith("-") or float(value)
+
+
+def test_markdown_shows_what_it_would_run(fib, evil_registry):
+    text = fib("report", "--format", "markdown").out
+    assert "<img" not in text and "&lt;img" in text
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    columns = {len(re.findall(r"(?<!\\)\|", line)) for line in tables}
+    assert len(tables) > 3 and "\\|" in text
+    assert columns
+
+
+def test_what_is_harmless_stays():
+    for text in ("1 ± 2 µs, 中文, naïve", "a\n\tb", ""):
+        assert harmless(text) == text
+    assert harmless("\x1b[31mred\x1b[0m\r\nline") == "red\nline"
+    assert one_line("a\nb") == r"a\u000ab"
