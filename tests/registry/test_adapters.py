@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from importlib import util
 from pathlib import Path
@@ -176,6 +177,8 @@ def test_the_command_line_prints_what_to_add(fib, tmp_path):
     outcome = fib("try", tmp_path / "kernel.py", "--root", REPOSITORY)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.count("fib-rmsnorm: ") == 1 and outcome.err.endswith(f":\n\n{paste}\n\n")
+    as_json = fib("try", tmp_path / "kernel.py", "--root", REPOSITORY, "--json")
+    assert (as_json.code, json.loads(as_json.err)["paste"]) == (2, paste)
 
 
 POINTERS = """\
