@@ -13,7 +13,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MOST_LINES = {
     "README.md": 150,
     "CHANGELOG.md": 100,
-    "docs/architecture.md": 110,
+    "docs/architecture.md": 125,
     "docs/cheats.md": 150,
     "docs/ci.md": 120,
     "docs/definitions_of_your_own.md": 100,
