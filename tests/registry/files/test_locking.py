@@ -22,18 +22,20 @@ from support.full_registry import DEFINITION, PYTHON, make_trace
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
 
 
-def run(*command: str | Path) -> None:
+def run(gate, *command: str | Path) -> None:
     """Run a command in a child, which has nobody to read what it prints."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115 - pytest has replaced them
+    gate.wait()
     sys.argv = ["fib-rmsnorm", *map(str, command)]
     main()
 
 
-def start(*command: str | Path) -> multiprocessing.Process:
-    process = FORK.Process(target=run, args=command)
+def start(*command: str | Path, gate=None) -> multiprocessing.Process:
+    """Start a command, together with others if they have a gate in common."""
+    process = FORK.Process(target=run, args=(gate or FORK.Barrier(1), *command))
     process.start()
     return process
 
@@ -68,7 +70,9 @@ def grown(registry: Registry, root: Path, hidden: int) -> Registry:
 
 def merge_at_once(registry: Registry, other: Registry, processes: int) -> None:
     before = len(registry.traces())
-    assert codes([start("merge", registry.root, other.root) for _ in range(processes)]) == [0] * processes
+    gate = FORK.Barrier(processes)
+    merges = [start("merge", registry.root, other.root, gate=gate) for _ in range(processes)]
+    assert codes(merges) == [0] * processes
     assert len(registry.traces()) == before + 40
 
 
