@@ -1,37 +1,89 @@
-"""`fib-rmsnorm define`."""
+"""`fib-rmsnorm define`: its options are those that the operators declare."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
+
+_DEFAULT = "rmsnorm"
+_NAMES = [operator.name for operator in list_operators()]
 
 
+def _list_options() -> dict[str, Option]:
+    """The options of all operators by name; operators that share one say the same of it."""
+    return {option.name: option for operator in list_operators() for option in operator.options}
+
+
+def _as_parameter(option: Option) -> inspect.Parameter:
+    owners = [operator.name for operator in list_operators() if option in operator.options]
+    whose = "" if len(owners) == len(_NAMES) else f" Only of {', '.join(owners)}."
+    told = typer.Option(f"--{option.name}", help=f"{option.help}{whose} Default: {option.default}.", show_default=False)
+    kind = type(option.default)
+    return inspect.Parameter(
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
+    )
+
+
+def _with_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of all operators, in place of `**options`."""
+    parameters = [
+        each
+        for each in inspect.signature(function, eval_str=True).parameters.values()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        function(**given)
+
+    first, *others = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
+    ordered = [first, *map(_as_parameter, _list_options().values()), *others]
+    formulas = (f"{operator.name}: {operator.formula}" for operator in list_operators())
+    command.__doc__ = "\n\n".join([function.__doc__ or "", *formulas])
+    command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    return command
+
+
+@_with_options
 def command(
-    hidden: Annotated[int, typer.Option(help="Hidden size: a multiple of 128, at most 1048576.")] = 4096,
-    dtype: Annotated[str, typer.Option(help="float16, bfloat16 or float32 (short: fp16, bf16, fp32).")] = "float16",
-    convention: Annotated[
-        str,
-        typer.Option(
-            help="torch (rounded once at the end), llama (rounded before the weight too) or gemma (1 + weight)."
-        ),
-    ] = "torch",
+    operator: Annotated[
+        str, typer.Argument(metavar="OPERATOR", help=f"Operator; default: {_DEFAULT}.", show_default=False)
+    ] = _DEFAULT,
     root: Root = None,
     json: Json = False,
+    **options: Any,
 ) -> None:
-    """Write the Definition of RMSNorm (rmsnorm_d4096) and print its summary."""
-    from fib_rmsnorm.operators import find_convention
+    """Write a Definition of an operator and print its summary. Without an option, that is rmsnorm_d4096."""
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.records.summaries import summarize_definition
     from fib_rmsnorm.reports.text.console import echo, stdout
 
+    wanted = find_operator(operator)
+    given = _check_options(wanted, options)
     registry = Registry.find(root)
-    definition = find_convention(convention).define(hidden, dtype)
+    definition = wanted.define(**given)
     path = registry.write_definition(definition)
     if json:
         echo(definition.model_dump_json(indent=2))
         return
     stdout().print(summarize_definition(definition))
     stdout().print(f"Wrote {path.relative_to(registry.root)}")
+
+
+def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:
+    """Keep the options that were given. Raises InputError for one that the operator does not have."""
+    known = [option.name for option in operator.options]
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            has = ", ".join(f"--{each}" for each in known)
+            raise InputError(f"--{name}: {operator.name} has no such option (available: {has})")
+    return {**{option.name: option.default for option in operator.options}, **given}

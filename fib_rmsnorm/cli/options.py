@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,7 +47,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")]
 BatchSizes = Annotated[
     str | None,
-    typer.Option("--batch-sizes", metavar="1,8,...", callback=refuse_empty, help="Comma-separated batch sizes."),
+    typer.Option(
+        "--batch-sizes",
+        metavar="1,8,...",
+        callback=refuse_empty,
+        help="Comma-separated batch sizes: of the first variable axis.",
+    ),
 ]
 Languages = Annotated[
     str | None,
@@ -153,12 +159,30 @@ def split_names(value: str | None) -> tuple[str, ...]:
 
 def split_batch_sizes(value: str | None) -> tuple[int, ...]:
     """Split a comma-separated list of batch sizes. Raises InputError unless each is a positive integer."""
+    return split_sizes("--batch-sizes", value)
+
+
+def split_sizes(option: str, value: str | None) -> tuple[int, ...]:
+    """Split a comma-separated list of sizes. Raises InputError unless each is a positive integer."""
     sizes = []
     for part in split_names(value):
         if not part.isdecimal() or int(part) == 0:
-            raise InputError(f"--batch-sizes: {part!r} is not a positive integer")
+            raise InputError(f"{option}: {part!r} is not a positive integer")
         sizes.append(int(part))
     return tuple(sizes)
+
+
+def split_named(option: str, values: Sequence[str]) -> dict[str, str]:
+    """Split the values `NAME=VALUE` of an option. Raises InputError for another form, or a name given twice."""
+    found: dict[str, str] = {}
+    for value in values:
+        name, _, given = (part.strip() for part in value.partition("="))
+        if not name or not given:
+            raise InputError(f"{option} {value!r}: expected NAME=VALUE")
+        if name in found:
+            raise InputError(f"{option} {name}: given twice")
+        found[name] = given
+    return found
 
 
 def make_settings(**given: Any) -> Settings:

@@ -20,12 +20,14 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fib_rmsnorm.machine.devices import Device
     from fib_rmsnorm.profiling.counters import KernelCounters
     from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _SUFFIX = ".ncu-rep"
-_DEFAULT_BATCH_SIZE = 4096
+_DEFAULT_BATCH_SIZES = (4096,)
 
 
 def command(
@@ -48,20 +50,21 @@ def command(
     json: Json = False,
 ) -> None:
     """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls."""
-    sizes = split_batch_sizes(batch_sizes) or (_DEFAULT_BATCH_SIZE,)
+    sizes = split_batch_sizes(batch_sizes)
     if output is not None and output.suffix != _SUFFIX:
         raise InputError(f"--output {output}: the name must end in {_SUFFIX}")
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile
-    from fib_rmsnorm.registry import Registry, generate_workloads
+    from fib_rmsnorm.registry import Registry, choose_workloads
     from fib_rmsnorm.registry.sources.draft import find_solution
 
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition, entry)
     place = choose_devices(device)[0]
     records = []
-    for workload in generate_workloads(wanted, sizes):
-        report = _report_file(output, found.name, workload.axes["batch"], alone=len(sizes) == 1)
+    workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
+    for workload in workloads:
+        report = _report_file(output, found.name, workload.axes, alone=len(workloads) == 1)
         counters = profile(wanted, found, workload, place, report, timeout, registry.root)
         if json:
             records.append(_record(wanted, found, workload, place, report, counters))
@@ -75,10 +78,11 @@ def command(
         echo(dumps(records, indent=2))
 
 
-def _report_file(output: Path | None, solution: str, batch: int, *, alone: bool) -> Path:
+def _report_file(output: Path | None, solution: str, axes: Mapping[str, int], *, alone: bool) -> Path:
+    sizes = "".join(f".{axis}{size}" for axis, size in axes.items())
     if output is None:
-        return Path(f"{solution}.batch{batch}{_SUFFIX}").absolute()
-    return (output if alone else output.with_suffix(f".batch{batch}{_SUFFIX}")).absolute()
+        return Path(f"{solution}{sizes}{_SUFFIX}").absolute()
+    return (output if alone else output.with_suffix(f"{sizes}{_SUFFIX}")).absolute()
 
 
 def _record(
@@ -107,11 +111,13 @@ def _print(
     report: Path,
     counters: list[KernelCounters],
 ) -> None:
+    from fib_rmsnorm.registry.selection import row_axis
     from fib_rmsnorm.reports.counters import describe_profile
     from fib_rmsnorm.reports.text.console import stderr, stdout
+    from fib_rmsnorm.reports.text.units import assignments
 
-    batch = workload.axes["batch"]
-    stdout().print(f"{solution.name} for {definition.name} at batch={batch} on {device.hardware}")
-    for part in describe_profile(counters, batch):
+    rows = workload.axes.get(row_axis(definition) or "", 1)
+    stdout().print(f"{solution.name} for {definition.name} at {assignments(workload.axes)} on {device.hardware}")
+    for part in describe_profile(counters, rows):
         stdout().print(part)
     stderr().print(f"\nWrote {report}; open it with: ncu-ui")

@@ -59,13 +59,15 @@ def _choose_batches(records: list[TraceRecord], sizes: tuple[int, ...]) -> list[
     """Keep the records of these batch sizes; no sizes keep all. Raises InputError for a size without records."""
     if not sizes:
         return records
-    there = {record.axes["batch"] for record in records if "batch" in record.axes}
+    from fib_rmsnorm.registry.selection import row_size
+
+    there = {size for record in records if (size := row_size(record.axes)) is not None}
     for size in sizes:
         if size not in there:
             raise InputError(
                 f"no Trace has batch size {size} (available: {', '.join(map(str, sorted(there))) or 'none'})"
             )
-    return [record for record in records if record.axes.get("batch") in sizes]
+    return [record for record in records if row_size(record.axes) in sizes]
 
 
 def read_catalogue(

@@ -181,7 +181,7 @@ def _print_results(
     stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
     stdout().print(results.table())
     if figures:
-        stdout().print(f"\nCompiled code at batch={results.batches[-1]}, for {figures[0].arch}")
+        stdout().print(f"\nCompiled code at {results.name_batch(results.batches[-1])}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
     if results.failures or results.doubts:
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")

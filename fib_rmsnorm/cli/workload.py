@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes
+from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes, split_named, split_sizes
+from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
@@ -19,7 +22,14 @@ def command(
         str, typer.Option(autocompletion=completion.definition, help="Definition to generate Workloads for.")
     ] = "rmsnorm_d4096",
     batch_sizes: BatchSizes = None,
-    eps: Annotated[float, typer.Option(help="Value of eps.")] = 1e-6,
+    axes: Annotated[
+        list[str] | None,
+        typer.Option("--axes", metavar="AXIS=1,8", help="Sizes of a variable axis; repeatable."),
+    ] = None,
+    scalars: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a scalar input, such as eps; repeatable."),
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Remove the Definition's other Workloads; default: keep them.")
     ] = False,
@@ -27,22 +37,28 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Add Workloads to a Definition. The default is 1 to 65536 rows, as many as fit the device's memory."""
+    """Add Workloads to a Definition. The default is 1 to 65536 rows, as many as fit the device's memory.
+
+    Rows are the Definition's first variable axis, whose sizes --batch-sizes gives. With several axes, each combination
+    of sizes is a Workload.
+    """
     import json as json_module
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.reports.text.console import echo, stderr, stdout
-    from fib_rmsnorm.reports.text.units import count
+    from fib_rmsnorm.reports.text.units import assignments, count
 
+    sizes = {name: split_sizes("--axes", values) for name, values in split_named("--axes", axes or []).items()}
+    values = {name: _read_number(name, value) for name, value in split_named("--set", scalars or []).items()}
     registry = Registry.find(root)
     wanted = registry.definition(definition)
-    workloads = _generate(wanted, split_batch_sizes(batch_sizes), eps, device)
+    workloads = _generate(wanted, split_batch_sizes(batch_sizes), sizes, values, device)
     made = {workload.uuid for workload in workloads}
     with locked(writing=[registry.root]):
         others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
         kept = [] if replace else others
-        everything = sorted([*kept, *workloads], key=lambda each: each.axes.get("batch", 0)) if kept else workloads
+        everything = sorted([*kept, *workloads], key=partial(_sizes_of, wanted)) if kept else workloads
         path = registry.write_workloads(wanted, everything)
     if removed := others if replace else []:
         stderr().print(_describe_removed(registry, wanted, removed))
@@ -51,8 +67,10 @@ def command(
         return
     console = stdout()
     console.print(f"Workloads of {definition}:")
+    chosen = {name: given.value for name, given in workloads[0].inputs.items() if given.type == "scalar"}
+    width = max(len(assignments(workload.axes)) for workload in workloads)
     for workload in workloads:
-        console.print(f"  batch={workload.axes['batch']:<6} eps={eps:g}  {workload.uuid}")
+        console.print(f"  {assignments(workload.axes):<{width}}  {assignments(chosen)}  {workload.uuid}")
     note = f"; kept {count(len(kept), 'existing Workload')}" if kept else ""
     console.print(f"Wrote {path.relative_to(registry.root)}{note}")
 
@@ -80,12 +98,37 @@ def _count_traces(registry: Registry, uuids: set[str]) -> int:
     return sum(record.workload in uuids for record in found.records)
 
 
-def _generate(definition: Definition, sizes: tuple[int, ...], eps: float, device: str) -> list[Workload]:
+def _sizes_of(definition: Definition, workload: Workload) -> tuple[int, ...]:
+    return tuple(workload.axes.get(name, 0) for name in definition.var_axes)
+
+
+def _read_number(name: str, text: str) -> float:
+    """Read an integer, a float, or `true` or `false`."""
+    if text in ("true", "false"):
+        return text == "true"
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(text)
+    raise InputError(f"--set {name}={text}: {text!r} is not a number")
+
+
+def _generate(
+    definition: Definition,
+    batch_sizes: tuple[int, ...],
+    axes: dict[str, tuple[int, ...]],
+    scalars: dict[str, float],
+    device: str,
+) -> list[Workload]:
+    """Generate what was asked for; of the default sizes, those that fit the device."""
     from fib_rmsnorm.evaluation.plan import fits
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
 
-    if sizes:
-        return generate_workloads(definition, sizes, eps)
+    workloads = generate_workloads(definition, batch_sizes or None, axes, scalars)
+    if batch_sizes or axes.keys() >= {*definition.var_axes}:
+        return workloads
     target = choose_devices(device)[0]
-    return [each for each in generate_workloads(definition, eps=eps) if fits(definition, each, target)]
+    fitting = [each for each in workloads if fits(definition, each, target)]
+    if not fitting:
+        raise InputError(f"{definition.name}: no Workload of the default sizes fits {target.hardware}; give sizes")
+    return fitting

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, Workload, digest
-
-DEFAULT_HIDDEN = 4096
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ def collect_records(registry: Registry) -> BenchRecords:
     Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
     """
     records = BenchRecords(registry.root, registry.definitions(), registry.solutions(), {})
-    if not records.definitions:
-        definition = RmsNorm().define(DEFAULT_HIDDEN)
+    if not records.definitions and (definition := define_by_name(DEFAULT_DEFINITION)):
         records.definitions[definition.name] = definition
         records.unwritten[f"Definition {definition.name}"] = partial(registry.write_definition, definition)
     for solution in pack(registry, definitions=records.definitions):
@@ -44,7 +43,7 @@ def collect_records(registry: Registry) -> BenchRecords:
             records.unwritten[f"Solution {solution.name}"] = partial(registry.write_solution, solution, op_type)
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
-        if not records.workloads[name] and definition.var_axes == ["batch"]:
+        if not records.workloads[name] and not list_undetermined(definition):
             records.workloads[name] = generate_workloads(definition)
             write = partial(registry.write_workloads, definition, records.workloads[name])
             records.unwritten[f"Workloads of {name}"] = write

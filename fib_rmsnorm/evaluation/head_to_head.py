@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
@@ -73,22 +73,10 @@ def plan_head_to_head(
             )
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
-    workloads = _choose_workloads(registry, definition, batch_sizes)
+    workloads = choose_workloads(definition, registry.workloads(definition.name), batch_sizes, DEFAULT_BATCH_SIZES)
     if batch_sizes:
         require_fit(definition, workloads, device)
-    return HeadToHead(definition, first, second, workloads, device)
-
-
-def _choose_workloads(registry: Registry, definition: Definition, batch_sizes: tuple[int, ...]) -> tuple[Workload, ...]:
-    if definition.var_axes == ["batch"]:
-        return tuple(generate_workloads(definition, batch_sizes or DEFAULT_BATCH_SIZES))
-    workloads = tuple(registry.workloads(definition.name))
-    if batch_sizes or not workloads:
-        raise InputError(
-            f"{definition.name}: only registered Workloads can be measured, without --batch-sizes; "
-            "see: fib-rmsnorm list workloads"
-        )
-    return workloads
+    return HeadToHead(definition, first, second, tuple(workloads), device)
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:

@@ -11,7 +11,7 @@ from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_solutions
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_solutions, row_axis
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -158,7 +158,7 @@ def require_fit(definition: Definition, workloads: Iterable[Workload], device: D
     """Raise InputError for the first requested Workload that does not fit the device's memory."""
     for workload in workloads:
         if reason := reason_not_to_fit(definition, workload, device):
-            raise InputError(f"--batch-sizes {workload.axes['batch']}: {reason}")
+            raise InputError(f"--batch-sizes {workload.axes.get(row_axis(definition) or '')}: {reason}")
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:

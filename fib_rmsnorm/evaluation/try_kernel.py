@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
+from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
 
@@ -76,11 +76,8 @@ def plan_try(
 def _choose_workloads(
     registry: Registry, definition: Definition, wanted: tuple[int, ...], default: tuple[int, ...], device: Device
 ) -> list[Workload]:
-    """The Workloads of the wanted or default batch sizes; the registry's where other axes vary too."""
-    if definition.var_axes == ["batch"]:
-        workloads = generate_workloads(definition, wanted or default)
-    else:
-        workloads = registry.workloads(definition.name)
+    """The Workloads of the wanted or default batch sizes; the registry's where none can be generated."""
+    workloads = choose_workloads(definition, registry.workloads(definition.name), wanted, default)
     if wanted:
         require_fit(definition, workloads, device)
     return [workload for workload in workloads if fits(definition, workload, device)]

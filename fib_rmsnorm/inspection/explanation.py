@@ -18,6 +18,7 @@ from fib_rmsnorm.machine.capabilities import missing_to_compile
 from fib_rmsnorm.machine.devices import Device, cpu_flags
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
+from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -54,7 +55,7 @@ def explain(
         chip=None if on_host else chip,
         multiprocessors=None if on_host else multiprocessors,
         kernels=found.kernels,
-        launches=tuple(_explain_launches(found, workloads, limits, multiprocessors)),
+        launches=tuple(_explain_launches(found, workloads, row_axis(definition), limits, multiprocessors)),
         functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
@@ -72,13 +73,18 @@ def _describe_unknown(arch: str) -> str:
 
 
 def _explain_launches(
-    found: Inspected, workloads: Sequence[Workload], limits: Architecture | None, multiprocessors: int | None
+    found: Inspected,
+    workloads: Sequence[Workload],
+    axis: str | None,
+    limits: Architecture | None,
+    multiprocessors: int | None,
 ) -> Iterator[ExplainedLaunch]:
     for workload, launches in zip(workloads, found.launches, strict=False):
+        rows = workload.axes.get(axis or "")
         for launch in launches:
             if launch.kernel_number < len(found.kernels):
                 kernel = found.kernels[launch.kernel_number]
-                yield explain_launch(workload, launch, kernel, limits, multiprocessors)
+                yield explain_launch(workload, rows, launch, kernel, limits, multiprocessors)
 
 
 def _check(solution: Solution) -> None:
@@ -111,7 +117,7 @@ def _describe_work(definition: Definition, workload: Workload) -> Work:
     cost = count_cost(definition, workload.axes)
     flops = cost.flops if cost else None
     moved = bytes_moved(definition, workload)
-    rows = workload.axes.get("batch")
+    rows = workload.axes.get(row_axis(definition) or "")
     sizes = tensor_bytes(definition, workload)
     sectors = sum(sizes.values()) / SECTOR_BYTES
     by_row = {name: size / rows if _varies(definition, name) else size for name, size in sizes.items() if rows}
@@ -130,4 +136,4 @@ def _describe_work(definition: Definition, workload: Workload) -> Work:
 def _varies(definition: Definition, name: str) -> bool:
     """Whether a tensor has a row for each element of the batch."""
     spec = definition.inputs.get(name) or definition.outputs[name]
-    return "batch" in (spec.shape or ())
+    return row_axis(definition) in (spec.shape or ())

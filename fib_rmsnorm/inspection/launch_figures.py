@@ -15,12 +15,16 @@ SECTOR_BYTES = 32
 
 def explain_launch(
     workload: Workload,
+    rows: int | None,
     launch: Launch,
     kernel: InspectedKernel,
     architecture: Architecture | None,
     multiprocessors: int | None,
 ) -> ExplainedLaunch:
-    """The launch with how full it makes the multiprocessors, if they are known, and with its memory transactions."""
+    """The launch with how full it makes the multiprocessors, if they are known, and with its memory transactions.
+
+    `rows` is the size of the Definition's row axis; without one, the transactions of a row are not counted.
+    """
     blocks, threads = prod(launch.grid), prod(launch.block)
     shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
     fits = None
@@ -32,17 +36,16 @@ def explain_launch(
         kernel=kernel.kernel,
         occupancy=fits,
         waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
-        traffic=_count_traffic(workload, kernel.code, blocks, threads),
+        traffic=_count_traffic(rows, kernel.code, blocks, threads),
     )
 
 
-def _count_traffic(workload: Workload, code: Code | None, blocks: int, threads: int) -> Traffic | None:
+def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int) -> Traffic | None:
     """Count in the code, for which each access must run once in each thread.
 
     None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
     threads are taken to access neighbouring bytes; an access behind a condition counts as made.
     """
-    rows = workload.axes.get("batch")
     if code is None or not rows or "asynchronous copies" in code.instructions:
         return None
     if any(access.in_loop for access in code.accesses):

@@ -6,8 +6,10 @@ only.
 
 from __future__ import annotations
 
+from fib_rmsnorm.operators.defaults import default_scalars, default_sizes, derive_inputs, list_derived
+from fib_rmsnorm.operators.known_operators import find_operator, list_operators
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.operator import Cost, HardCase
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option
 from fib_rmsnorm.operators.recognition import (
     Recognition,
     count_cost,
@@ -16,17 +18,24 @@ from fib_rmsnorm.operators.recognition import (
     recognise_source,
 )
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.rmsnorm_conventions import find_convention
 
 __all__ = [
     "Cost",
+    "ExactOutput",
     "HardCase",
     "Mistake",
+    "Operator",
+    "Option",
     "Recognition",
     "RmsNorm",
     "count_cost",
+    "default_scalars",
+    "default_sizes",
     "define_by_name",
-    "find_convention",
+    "derive_inputs",
+    "find_operator",
     "list_candidates",
+    "list_derived",
+    "list_operators",
     "recognise_source",
 ]

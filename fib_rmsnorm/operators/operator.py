@@ -1,15 +1,17 @@
-"""The interface of an operator: what evaluations need beyond a Definition.
+"""The interface of an operator: what `define` and evaluations need beyond a Definition.
 
-An operator never sees the names of a Definition's tensors and axes: it names them by the parts that they play, such as
-`x`, `weight` and `rows`.
+An operator is an instance of a subclass of `Operator` in a file of this package, whose `OPERATORS` it is in; nothing
+else has to know it. It never sees the names of a Definition's tensors and axes: it names them by the parts that they
+play, such as `x`, `weight` and `rows`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
 
@@ -17,6 +19,23 @@ if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of `define` for this operator. Its values have the type of its default: int, float, str or bool."""
+
+    name: str
+    default: int | float | str | bool
+    help: str
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar input: the value in generated Workloads and probes, and the least one that means something."""
+
+    value: float
+    least: float = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -32,12 +51,14 @@ class Parts:
 class HardCase:
     """A set of inputs that is made to break wrong kernels.
 
-    `row_kinds[r % len(row_kinds)]` says why row r of the outputs is hard, so that a failure message can name it.
+    `row_kinds[r % len(row_kinds)]` says why row r of the outputs is hard, so that a failure message can name it. Rows
+    are counted along `row_axis`; an output without this axis has none.
     """
 
     name: str
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...]
+    row_axis: str = "rows"
 
 
 @dataclass(frozen=True)
@@ -49,68 +70,103 @@ class Cost:
     """A description of how they are counted."""
 
 
-class Operator(Protocol):
+@dataclass(frozen=True)
+class ExactOutput:
+    """The right values of an output, computed in float64 and rounded once to its dtype."""
+
+    values: torch.Tensor
+    bound: torch.Tensor | None = None
+    """The error that each element may have beyond its dtype's tolerance, at least 0, in the shape of the values.
+
+    A sum whose terms cancel has none of the digits that its dtype could hold: k * eps * sum(|terms|), where eps is the
+    machine epsilon of the precision that a correct kernel computes in. None if nothing cancels.
+    """
+
+
+class Operator(ABC):
     """Knowledge of one operator. Inputs, sizes and constants are named by their parts."""
 
-    name: str
-    arguments: tuple[str, ...]
+    name: ClassVar[str]
+    formula: ClassVar[str]
+    """What it computes, in a line."""
+    options: ClassVar[tuple[Option, ...]]
+    """The options of `define`, by which `define` of this class makes a Definition."""
+    arguments: ClassVar[tuple[str, ...]]
     """The parts of the inputs of its own reference, in order."""
-    reference: str
+    reference: ClassVar[str]
     """The source of its own reference."""
+    scalars: ClassVar[Mapping[str, Scalar]] = {}
+    """The parts that are scalar inputs, or constants of a reference."""
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {}
+    """The sizes that generated Workloads give to a variable axis, other than the row axis, which plays this part."""
     probe_sizes: ClassVar[Mapping[str, int]]
     """The sizes of variable axes for which a reference is probed."""
-    probe_scalars: ClassVar[Mapping[str, float]]
-    """The values of scalar inputs with which a reference is probed."""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """The parts that are random inputs in name only: `derive_inputs` makes them from the others."""
 
+    @abstractmethod
+    def define(self, *args: Any, **options: Any) -> Definition:
+        """Make a Definition from values of the options. Raises InputError for one that cannot be."""
+
+    @abstractmethod
     def find_parts(self, definition: Definition) -> Parts | None:
         """Match `definition` by its shapes and dtypes alone; None if they do not fit this operator."""
-        ...
 
-    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
-        """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
-        ...
+    @abstractmethod
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of the formula as written, for a Workload of these sizes."""
+
+    @abstractmethod
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute each output from inputs and constants in float64 and round it once to its dtype.
+
+        `dtypes` are those of the outputs that the Definition has.
+        """
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
-        ...
+        return None
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
+        return [{}]
+
+    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+        """Make the inputs that must fit the others, such as the rstd that belongs to an x: all those in `derived`.
+
+        A part that is a constant is missing in `inputs`.
+        """
+        return {}
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
         """Find a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
 
         `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
         """
-        ...
+        return None
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of hard cases for a Workload of these sizes."""
-        ...
+        return 0
 
     def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
         """Make hard case `index` from the Workload's generated inputs, without changing them or the constants."""
-        ...
+        raise NotImplementedError
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Choose sizes of variable axes near `sizes`, but without the factors that benched sizes and tiles share."""
-        ...
+        return {}
 
-    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
-        """Count the operations of the formula as written, for a Workload of these sizes."""
-        ...
-
-    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
-        """Compute the outputs from inputs and constants in float64 and round them once to their dtypes."""
-        ...
-
-    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
-        """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end.
-
-        None if it does not.
-        """
-        ...
+    def compute_alternatives(
+        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
+    ) -> Mapping[str, torch.Tensor]:
+        """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end."""
+        return {}
 
     def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas, always in the same order, to be compared with a wrong output.
 
-        They compute the elements of the outputs in the rows and columns with these numbers.
+        They compute the elements of the outputs in the rows and columns with these numbers; every output must have
+        the shape of the first, with two axes.
         """
-        ...
+        return ()

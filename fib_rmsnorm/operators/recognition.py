@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.operators.known_operators import find_operator, list_operators
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.operator import Cost, HardCase, Operator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts
 from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
-from fib_rmsnorm.operators.rmsnorm_conventions import CONVENTIONS
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
-
-OPERATORS: tuple[Operator, ...] = CONVENTIONS
 
 # Each is compared with what the reference computed.
 _MOST_LITERALS = 64
@@ -34,6 +32,8 @@ class Recognition:
     tensors: dict[str, str]
     """The name of the input or output that plays each part."""
     axes: dict[str, str]
+    outputs: dict[str, str]
+    """The dtype of each output, in the Definition's order."""
     constants: dict[str, float]
     """The values of the parts that the reference's source holds instead of inputs, such as an eps."""
     is_own: bool
@@ -41,7 +41,7 @@ class Recognition:
 
     @property
     def _operator(self) -> Operator:
-        return _find_operator(self.operator)
+        return find_operator(self.operator)
 
     def count_hard_cases(self, sizes: Mapping[str, int]) -> int:
         """The number of hard cases for a Workload whose axes, constant ones too, have these sizes."""
@@ -51,7 +51,7 @@ class Recognition:
         """Make hard case `index` from the Workload's generated inputs, without changing them."""
         made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index)
         changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
-        return HardCase(made.name, {**inputs, **changed}, made.row_kinds)
+        return HardCase(made.name, {**inputs, **changed}, made.row_kinds, self.axes[made.row_axis])
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
         """Choose sizes of variable axes near `axes`, but without the factors that benched sizes and tiles share."""
@@ -62,9 +62,10 @@ class Recognition:
         """Count the operations of a Workload whose axes, constant ones too, have these sizes."""
         return self._operator.count_cost(self._sizes_by_part(sizes))
 
-    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
-        """Compute the outputs in float64 and round them once to their dtypes."""
-        return self._operator.compute_exact(self._inputs_by_part(inputs))
+    def compute_exact(self, inputs: Mapping[str, Any]) -> list[ExactOutput]:
+        """Compute the outputs in float64 and round them once to their dtypes; in the Definition's order."""
+        exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
+        return [exact[part] for part in self._dtypes_by_part()]
 
     def find_kernel(self, definition: Definition, language: str) -> Path | None:
         """Find a plain kernel for the Definition to start from; None if none takes its dtypes."""
@@ -72,9 +73,10 @@ class Recognition:
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.find_kernel(dtypes, language)
 
-    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
-        """Outputs whose elements are as right as the exact ones; None if there are none."""
-        return self._operator.compute_alternatives(self._inputs_by_part(inputs))
+    def compute_alternatives(self, inputs: Mapping[str, Any]) -> list[torch.Tensor | None]:
+        """Outputs whose elements are as right as the exact ones, in the Definition's order; None where none are."""
+        found = self._operator.compute_alternatives(self._inputs_by_part(inputs), self._dtypes_by_part())
+        return [found.get(part) for part in self._dtypes_by_part()]
 
     def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The operator's usual mistakes, for the elements of the outputs in these rows and columns."""
@@ -85,7 +87,14 @@ class Recognition:
         operator = self._operator
         sizes = {name: operator.probe_sizes[part] for part, name in self.axes.items()}
         axes = {name: sizes.get(name, 1) for name in definition.var_axes}
-        return axes, {self.tensors[part]: v for part, v in operator.probe_scalars.items() if part in self.tensors}
+        return axes, {self.tensors[part]: s.value for part, s in operator.scalars.items() if part in self.tensors}
+
+    def _dtypes_by_part(self) -> dict[str, torch.dtype]:
+        """The dtypes of the outputs, in the Definition's order."""
+        import torch
+
+        parts = {name: part for part, name in self.tensors.items()}
+        return {parts[name]: getattr(torch, dtype) for name, dtype in self.outputs.items()}
 
     def _sizes_by_part(self, sizes: Mapping[str, int]) -> dict[str, int]:
         return {part: sizes[name] for part, name in self.axes.items() if name in sizes}
@@ -96,25 +105,25 @@ class Recognition:
 
 def recognise_source(definition: Definition) -> Recognition | None:
     """Recognise the operator whose own reference `definition` has; None if it has another, which must be probed."""
-    for operator in OPERATORS:
+    for operator in list_operators():
         parts = operator.find_parts(definition)
         if parts is None or [parts.tensors.get(part) for part in operator.arguments] != list(definition.inputs):
             continue
         if is_same_code(definition.reference, operator.reference):
-            return Recognition(operator.name, parts.tensors, parts.axes, {}, is_own=True)
+            return _recognise(operator, definition, parts, {}, is_own=True)
     return None
 
 
 def list_candidates(definition: Definition) -> list[list[Recognition]]:
     """For each operator whose shapes and dtypes `definition` has: Recognitions that differ in their constants."""
     found = []
-    for operator in OPERATORS:
+    for operator in list_operators():
         parts = operator.find_parts(definition)
         if parts is not None:
             literals = list_literals(definition.reference)[:_MOST_LITERALS]
             found.append(
                 [
-                    Recognition(operator.name, parts.tensors, parts.axes, constants, is_own=False)
+                    _recognise(operator, definition, parts, constants, is_own=False)
                     for constants in operator.suggest_constants(parts, literals)
                 ]
             )
@@ -137,8 +146,11 @@ def count_cost(definition: Definition, axes: Mapping[str, int], judged_by: str |
 
 def define_by_name(name: str) -> Definition | None:
     """Make the Definition to which an operator gives this name, such as `rmsnorm_d2048_bf16`; None if none does."""
-    return next(filter(None, (operator.define_by_name(name) for operator in OPERATORS)), None)
+    return next(filter(None, (operator.define_by_name(name) for operator in list_operators())), None)
 
 
-def _find_operator(name: str) -> Operator:
-    return next(operator for operator in OPERATORS if operator.name == name)
+def _recognise(
+    operator: Operator, definition: Definition, parts: Parts, constants: dict[str, float], *, is_own: bool
+) -> Recognition:
+    outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
+    return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own=is_own)

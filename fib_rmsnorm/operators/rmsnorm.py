@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.operator import Cost, HardCase, Parts
+from fib_rmsnorm.operators.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts, Scalar
 from fib_rmsnorm.operators.rounding import round_once
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
-
-DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
-"""Supported dtypes of x, weight and out, and what each adds to the Definition's name."""
-
-SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-"""What they are called for short."""
-
-MOST_HIDDEN = 1 << 20
-"""The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
 
 REFERENCE = '''\
 import torch
@@ -81,19 +73,21 @@ _ROW_KINDS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 Finish = Callable[["torch.Tensor", "torch.Tensor", "torch.dtype"], "torch.Tensor"]
 
 
-class RmsNorm:
+class RmsNorm(Operator):
     """The operator RMSNorm over the last axis, in the convention of torch: computed in float32 and rounded once."""
 
-    name = "rmsnorm"
+    name: ClassVar[str] = "rmsnorm"
     """The start of its Definitions' names."""
     convention = "torch"
-    formula = "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
-    arguments: tuple[str, ...] = ("x", "weight", "eps")
-    reference = REFERENCE
+    formula: ClassVar[str] = "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
+    options = (HIDDEN, DTYPE)
+    arguments = ("x", "weight", "eps")
+    reference: ClassVar[str] = REFERENCE
+    scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
-    probe_scalars: ClassVar[Mapping[str, float]] = {"eps": 1e-6}
 
-    def define(self, hidden: int, dtype: str = "float16") -> Definition:
+    def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
         """Make the Definition `rmsnorm_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
 
         Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not a positive
@@ -101,13 +95,7 @@ class RmsNorm:
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
-        if hidden <= 0 or hidden % 128:
-            raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
-        if hidden > MOST_HIDDEN:
-            raise InputError(f"hidden must be at most {MOST_HIDDEN}, not {hidden}")
-        dtype = SHORT_DTYPES.get(dtype, dtype)
-        if dtype not in DTYPES:
-            raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
+        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
 
         def tensor(shape: list[str] | None, dtype: str, description: str) -> TensorSpec:
             return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": description})
@@ -222,13 +210,10 @@ class RmsNorm:
             ),
         )
 
-    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute RMSNorm in float64 and round as the convention says: here once, to the dtype of x."""
-        return [self._compute(inputs, lambda normalized, weight, dtype: round_once(normalized * weight, dtype))]
-
-    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
-        """None: nothing is rounded before the end."""
-        return None
+        out = self._compute(inputs, lambda normalized, weight, dtype: round_once(normalized * weight, dtype))
+        return {"out": ExactOutput(out)}
 
     def _compute(self, inputs: Mapping[str, Any], finish: Finish) -> torch.Tensor:
         """Compute the output in blocks of rows; `finish` makes it of the normalized rows and the weight in float64."""
@@ -248,3 +233,6 @@ class RmsNorm:
         from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
 
         return usual_mistakes(Rows(inputs["x"], inputs["weight"], inputs["eps"], rows, columns), self.convention)
+
+
+OPERATORS = (RmsNorm(),)

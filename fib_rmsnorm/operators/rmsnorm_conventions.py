@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.operator import ExactOutput
 from fib_rmsnorm.operators.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.rounding import round_once
 
@@ -35,13 +35,14 @@ def run(x, weight, eps):
     return weight * (x_fp32 * rstd).to(x.dtype)
 '''
 
-    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute RMSNorm in float64; round to the dtype of x before the weight, and again after it."""
-        return [
-            self._compute(inputs, lambda normalized, weight, dtype: _scale(_round(normalized, dtype), weight, dtype))
-        ]
+        out = self._compute(inputs, lambda normalized, weight, dtype: _scale(_round(normalized, dtype), weight, dtype))
+        return {"out": ExactOutput(out)}
 
-    def compute_alternatives(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor] | None:
+    def compute_alternatives(
+        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
+    ) -> Mapping[str, torch.Tensor]:
         """The other outputs that float32 may give: a normalized value near a tie can round to either side.
 
         Near means within the error of a sum of squares in float32, whose rounding errors grow as the root of their
@@ -55,7 +56,7 @@ def run(x, weight, eps):
             exact, low, high = (_round(normalized * factor, dtype) for factor in (1, 1 - error, 1 + error))
             return _scale(torch.where(low == exact, high, low), weight, dtype)
 
-        return [self._compute(inputs, finish)]
+        return {"out": self._compute(inputs, finish)}
 
 
 def _round(normalized: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -84,18 +85,10 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)
 '''
 
-    def compute_exact(self, inputs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute RMSNorm in float64 and round once to the dtype of x."""
-        return [self._compute(inputs, lambda normalized, weight, dtype: _scale(normalized, 1 + weight, dtype))]
+        out = self._compute(inputs, lambda normalized, weight, dtype: _scale(normalized, 1 + weight, dtype))
+        return {"out": ExactOutput(out)}
 
 
-CONVENTIONS: tuple[RmsNorm, ...] = (RmsNorm(), RmsNormLlama(), RmsNormGemma())
-
-
-def find_convention(name: str) -> RmsNorm:
-    """The operator of a convention: torch, llama or gemma. Raises InputError for others."""
-    for operator in CONVENTIONS:
-        if operator.convention == name:
-            return operator
-    known = ", ".join(operator.convention for operator in CONVENTIONS)
-    raise InputError(f"unknown convention {name!r}: choose from {known}")
+OPERATORS = (RmsNormLlama(), RmsNormGemma())

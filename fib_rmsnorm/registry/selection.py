@@ -38,6 +38,16 @@ def choose_solutions(
     return choose("author", chosen, lambda s: s.author, authors)
 
 
+def row_axis(definition: Definition) -> str | None:
+    """The axis whose sizes `--batch-sizes` chooses: the first variable one; None if all axes are constant."""
+    return next(iter(definition.var_axes), None)
+
+
+def row_size(axes: Mapping[str, int]) -> int | None:
+    """The size of the row axis among the variable axes of a Workload or a Trace; None if it has none."""
+    return next(iter(axes.values()), None)
+
+
 def choose_batches(
     definitions: Sequence[Definition],
     workloads: Mapping[str, list[Workload]],
@@ -60,7 +70,8 @@ def choose_batches(
     found = {definition.name: workloads[definition.name] for definition in definitions}
     if not sizes:
         return found, {}
-    there = {name: {workload.axes.get("batch") for workload in mine} for name, mine in found.items()}
+    rows = {definition.name: row_axis(definition) or "" for definition in definitions}
+    there = {name: {workload.axes.get(rows[name]) for workload in mine} for name, mine in found.items()}
     lacking = {name: tuple(size for size in sizes if size not in mine) for name, mine in there.items()}
     lacking = {name: missing for name, missing in lacking.items() if missing}
     must = {name: lacking[name] for name in found if name in named and name in lacking}
@@ -68,7 +79,8 @@ def choose_batches(
         must = must or dict.fromkeys(found, nowhere)
     if must:
         raise InputError(describe_lacking(must))
-    return {name: [each for each in mine if each.axes.get("batch") in sizes] for name, mine in found.items()}, lacking
+    chosen = {name: [each for each in mine if each.axes.get(rows[name]) in sizes] for name, mine in found.items()}
+    return chosen, lacking
 
 
 def describe_lacking(lacking: Mapping[str, tuple[int, ...]]) -> str:

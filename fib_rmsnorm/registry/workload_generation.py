@@ -3,44 +3,152 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.operators import default_scalars, default_sizes
+from fib_rmsnorm.registry.selection import row_axis
+from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
 
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
-DEFAULT_EPS = 1e-6
 MOST_ROWS = 2**31 - 1
 """The most blocks of a CUDA grid: kernels may use one block per row."""
 
 # Any fixed value works; changing it would rename every generated Workload.
 _NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
 
+_INTEGERS = ("int", "uint")
+
 
 def generate_workloads(
-    definition: Definition, batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES, eps: float = DEFAULT_EPS
+    definition: Definition,
+    batch_sizes: Iterable[int] | None = None,
+    axes: Mapping[str, Iterable[int]] | None = None,
+    scalars: Mapping[str, float] | None = None,
 ) -> list[Workload]:
-    """Generate a Workload for each batch size, with random tensors and an explicit eps.
+    """Generate Workloads with random tensors and explicit scalars: one for each combination of sizes.
 
-    Without an explicit eps, upstream would draw a random and possibly negative one. Raises InputError if the
-    Definition has another variable axis than `batch` or another scalar input than `eps`, if a batch size is not
-    positive or above 2^31 - 1, or if eps is negative, or as a float32 infinite or rounded to zero.
+    Without an explicit eps, upstream would draw a random and possibly negative one.
+
+    Args:
+        definition: The Definition to generate for.
+        batch_sizes: Sizes of the row axis, which is the first variable one; default: 1 to 65536.
+        axes: Sizes of variable axes by name; default for those beyond the row axis: the operator's.
+        scalars: Values of scalar inputs by name; default: the operator's.
+
+    Raises InputError if a size is not positive or above 2^31 - 1, if a name is not a variable axis or a scalar input,
+    if a scalar does not fit its dtype or its operator, or if one of them has neither a value nor a default.
     """
-    if definition.var_axes != ["batch"]:
+    sizes = _choose_sizes(definition, batch_sizes, axes or {})
+    values = _choose_scalars(definition, scalars or {})
+    return [
+        _make_workload(definition, dict(zip(sizes, each, strict=True)), values) for each in product(*sizes.values())
+    ]
+
+
+def list_undetermined(definition: Definition) -> list[str]:
+    """The variable axes and scalar inputs that need a value, because no operator has a default for them."""
+    sizes, scalars = default_sizes(definition), default_scalars(definition)
+    axes = [name for name in definition.var_axes[1:] if name not in sizes]
+    return axes + [name for name in _list_scalars(definition) if name not in scalars]
+
+
+def choose_workloads(
+    definition: Definition, registered: Sequence[Workload], batch_sizes: Sequence[int], usual: Sequence[int]
+) -> list[Workload]:
+    """Generate Workloads of `batch_sizes`, or of the `usual` ones if there are none.
+
+    Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes. Raises
+    InputError if one is missing.
+    """
+    axis = row_axis(definition)
+    undetermined = list_undetermined(definition)
+    if not undetermined:
+        return generate_workloads(definition, batch_sizes or (usual if axis else None))
+    found = [each for each in registered if not batch_sizes or each.axes.get(axis or "") in batch_sizes]
+    there = {each.axes.get(axis or "") for each in found}
+    missing = [f" of {axis}={size}" for size in batch_sizes if size not in there]
+    if missing or not found:
         raise InputError(
-            f"{definition.name}: cannot generate Workloads for variable axes {definition.var_axes}, only for `batch`"
+            f"{definition.name}: has no Workload{''.join(missing[:1])}, and to generate one, fib-rmsnorm workload needs"
+            f" a value of {', '.join(undetermined)}"
         )
-    if not (eps == 0 or 0 < _as_float32(eps) < float("inf")):
-        raise InputError(f"eps must be 0 or a positive, finite float32, not {eps}")
-    sizes = list(dict.fromkeys(batch_sizes))
-    for size in sizes:
-        if size <= 0:
-            raise InputError(f"batch sizes must be positive, not {size}")
-        if size > MOST_ROWS:
-            raise InputError(f"batch sizes must be at most {MOST_ROWS}, not {size}")
-    return [_make_workload(definition, size, eps) for size in sizes]
+    return found
+
+
+def _choose_sizes(
+    definition: Definition, batch_sizes: Iterable[int] | None, axes: Mapping[str, Iterable[int]]
+) -> dict[str, list[int]]:
+    """The sizes of each variable axis, in the Definition's order."""
+    if unknown := [name for name in axes if name not in definition.var_axes]:
+        known = ", ".join(definition.var_axes) or "none"
+        raise InputError(f"{definition.name}: {unknown[0]!r} is not a variable axis (available: {known})")
+    rows = row_axis(definition)
+    if rows is None and batch_sizes is not None:
+        raise InputError(f"{definition.name}: all axes are constant, so its only Workload has no batch size")
+    if rows in axes and batch_sizes is not None:
+        raise InputError(f"{definition.name}: its batch size is {rows!r}, which has sizes already")
+    usual = default_sizes(definition)
+    given = {**axes} if batch_sizes is None or rows is None else {**axes, rows: batch_sizes}
+    chosen = {}
+    for name in definition.var_axes:
+        sizes = given.get(name, DEFAULT_BATCH_SIZES if name == rows else usual.get(name, ()))
+        chosen[name] = [_check_size(name, size, is_row=name == rows) for size in dict.fromkeys(sizes)]
+        if not chosen[name]:
+            raise InputError(f"{definition.name}: its axis {name!r} needs a size: --axes {name}=SIZES")
+    return chosen
+
+
+def _check_size(name: str, size: int, *, is_row: bool) -> int:
+    what = "batch sizes" if is_row else f"sizes of {name}"
+    if size <= 0:
+        raise InputError(f"{what} must be positive, not {size}")
+    if size > MOST_ROWS:
+        raise InputError(f"{what} must be at most {MOST_ROWS}, not {size}")
+    return size
+
+
+def _list_scalars(definition: Definition) -> list[str]:
+    return [name for name, spec in definition.inputs.items() if spec.shape is None]
+
+
+def _choose_scalars(definition: Definition, given: Mapping[str, float]) -> dict[str, float]:
+    """The value of each scalar input."""
+    names = _list_scalars(definition)
+    if unknown := [name for name in given if name not in names]:
+        known = ", ".join(names) or "none"
+        raise InputError(f"{definition.name}: {unknown[0]!r} is not a scalar input (available: {known})")
+    defaults = default_scalars(definition)
+    chosen = {}
+    for name in names:
+        usual = defaults.get(name)
+        value = given.get(name, usual.value if usual else None)
+        if value is None:
+            raise InputError(f"{definition.name}: its scalar input {name!r} needs a value: --set {name}=VALUE")
+        chosen[name] = _as_scalar(name, definition.inputs[name], value)
+        if usual is not None and chosen[name] < usual.least:
+            raise InputError(f"{name} must be at least {usual.least:g}, not {chosen[name]:g}")
+    return chosen
+
+
+def _as_scalar(name: str, spec: TensorSpec, value: float) -> float:
+    """Check that a value fits the dtype of a scalar input."""
+    dtype = spec.dtype.value
+    if dtype == "bool":
+        fits, what = isinstance(value, bool), "true or false"
+    elif dtype.startswith(_INTEGERS):
+        fits, what = isinstance(value, int) and not isinstance(value, bool), "an integer"
+    else:
+        as_float = float(value) if dtype == "float64" else _as_float32(value)
+        fits = not isinstance(value, bool) and math.isfinite(as_float) and (as_float == 0) == (value == 0)
+        what, value = f"0 or a finite {dtype}", value if isinstance(value, bool) else float(value)
+    if not fits:
+        raise InputError(f"{name} must be {what}, not {value}")
+    return value
 
 
 def _as_float32(value: float) -> float:
@@ -50,36 +158,36 @@ def _as_float32(value: float) -> float:
         return float("inf")
 
 
-def _make_workload(definition: Definition, batch: int, eps: float) -> Workload:
-    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {}
-    for name, spec in definition.inputs.items():
-        if spec.shape is not None:
-            inputs[name] = RandomInput()
-        elif name == "eps":
-            inputs[name] = ScalarInput(value=eps)
-        else:
-            raise InputError(f"{definition.name}: cannot generate a value for its scalar input {name!r}")
+def _make_workload(definition: Definition, axes: dict[str, int], scalars: Mapping[str, float]) -> Workload:
+    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
+        name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
+    }
     request = {
         "definition": definition.name,
-        "axes": {"batch": batch},
+        "axes": axes,
         "inputs": {name: value.model_dump() for name, value in inputs.items()},
     }
     identity = uuid.uuid5(_NAMESPACE, json.dumps(request, sort_keys=True))
-    return Workload(axes={"batch": batch}, inputs=inputs, uuid=str(identity))
+    return Workload(axes=axes, inputs=inputs, uuid=str(identity))
 
 
 def generating_command(definition: Definition, workloads: Sequence[Workload]) -> str | None:
     """The command that adds exactly these Workloads; None if no single command does."""
-    given = workloads[0].inputs.get("eps")
-    eps = given.value if isinstance(given, ScalarInput) and isinstance(given.value, float) else DEFAULT_EPS
-    sizes = [workload.axes.get("batch", 0) for workload in workloads]
+    sizes = {name: list(dict.fromkeys(each.axes.get(name, 0) for each in workloads)) for name in definition.var_axes}
+    given = {name: value.value for name, value in workloads[0].inputs.items() if isinstance(value, ScalarInput)}
     try:
-        if generate_workloads(definition, sizes, eps) != list(workloads):
+        if generate_workloads(definition, axes=sizes, scalars=given) != list(workloads):
             return None
     except InputError:
         return None
-    words = ["fib-rmsnorm", "workload", "--definition", definition.name, "--batch-sizes", ",".join(map(str, sizes))]
-    return " ".join([*words, *([] if eps == DEFAULT_EPS else ["--eps", str(eps)])])
+    words = ["fib-rmsnorm", "workload", "--definition", definition.name]
+    rows = row_axis(definition)
+    for name, values in sizes.items():
+        told = ",".join(map(str, values))
+        words += ["--batch-sizes", told] if name == rows else ["--axes", f"{name}={told}"]
+    usual = {name: scalar.value for name, scalar in default_scalars(definition).items()}
+    words += [f"--set {name}={str(value).lower()}" for name, value in given.items() if value != usual.get(name)]
+    return " ".join(words)
 
 
 def bytes_moved(definition: Definition, workload: Workload) -> int:

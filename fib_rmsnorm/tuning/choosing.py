@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
 
+from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.table import Choice
 from fib_rmsnorm.tuning.tunable import Parameters, parameters_of
@@ -65,6 +66,7 @@ def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float
     found: dict[int, dict[Parameters, float]] = {}
     for trace in sorted(traces, key=lambda each: each.evaluation.timestamp if each.evaluation else ""):
         performance = trace.evaluation.performance if trace.evaluation else None
-        if performance and performance.latency_ms > 0 and not performance.interpreted:
-            found.setdefault(trace.workload.axes["batch"], {})[parameters_of(trace)] = performance.latency_ms
+        batch = row_size(trace.workload.axes)
+        if batch is not None and performance and performance.latency_ms > 0 and not performance.interpreted:
+            found.setdefault(batch, {})[parameters_of(trace)] = performance.latency_ms
     return found

@@ -15,6 +15,7 @@ from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
+from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
 from fib_rmsnorm.tuning.table import Choice, render_table
 
@@ -152,7 +153,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
 
 
 def _has_shape(definition: Definition) -> bool:
-    return definition.var_axes == ["batch"] and bool(definition.const_axes)
+    return len(definition.var_axes) == 1 and bool(definition.const_axes) and not list_undetermined(definition)
 
 
 def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str, Definition]) -> dict[str, Definition]:

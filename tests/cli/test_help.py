@@ -85,7 +85,7 @@ def test_every_command_and_option_has_help(name):
         (["bench", "--iterations", "0"], "--iterations"),
         (["bench", "--output"], "--output"),
         (["define", "--hidden", "x"], "--hidden"),
-        (["workload", "--eps", "small"], "--eps"),
+        (["workload", "--eps", "small"], "No such option: --eps"),
         (["bench", "--solutions", ""], "--solutions is empty"),
         (["bench", "--batch-sizes", " , "], "--batch-sizes is empty"),
         (["report", "--definitions", ""], "--definitions is empty"),

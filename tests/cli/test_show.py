@@ -97,7 +97,7 @@ def test_axes_come_in_any_order(workloads):
 
 def test_axes_of_several_workloads(fib, full_registry):
     definition = full_registry.definition(DEFINITION)
-    both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], eps=0.01)]
+    both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], scalars={"eps": 0.01})]
     full_registry.write_workloads(definition, both)
     outcome = fib("show", f"{DEFINITION}@batch=8")
     assert outcome.code == 2

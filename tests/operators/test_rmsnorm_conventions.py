@@ -9,11 +9,12 @@ import torch
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistake
-from fib_rmsnorm.operators import define_by_name, find_convention, recognise_source
+from fib_rmsnorm.operators import define_by_name, find_operator, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from support.mistakes import judge_in_process
 
 CONVENTIONS = ("torch", "llama", "gemma")
+OPERATORS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
 NAMES = {"torch": "rmsnorm_d4096", "llama": "rmsnorm_llama_d4096", "gemma": "rmsnorm_gemma_d4096"}
 CALLED = {
     "torch": "with the weight multiplied in float32 and one rounding, as in torch",
@@ -36,28 +37,28 @@ def judge(run, definition, folder, batch=16):
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16")])
 def test_has_definitions_of_its_own(convention, dtype, suffix):
-    definition = find_convention(convention).define(4096, dtype)
+    definition = find_operator(OPERATORS[convention]).define(4096, dtype)
     assert definition.name == NAMES[convention] + suffix
-    assert recognise_source(definition).operator == find_convention(convention).name
+    assert recognise_source(definition).operator == find_operator(OPERATORS[convention]).name
     assert define_by_name(definition.name) == definition
 
 
 def test_an_unknown_convention_is_refused():
-    with pytest.raises(InputError, match="choose from torch, llama, gemma"):
-        find_convention("t5")
+    with pytest.raises(InputError, match="available: rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
+        find_operator("rmsnorm_t5")
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_its_own_reference_is_right(tmp_path, convention, dtype):
-    definition = find_convention(convention).define(512, dtype)
+    definition = find_operator(OPERATORS[convention]).define(512, dtype)
     assert judge(load(definition), definition, tmp_path) is None
 
 
 @pytest.mark.parametrize(("convention", "other"), list(permutations(CONVENTIONS, 2)))
 def test_the_kernels_of_another_are_wrong_and_named(tmp_path, convention, other):
-    definition = find_convention(convention).define(4096)
-    suspects = judge(load(find_convention(other).define(4096)), definition, tmp_path)
+    definition = find_operator(OPERATORS[convention]).define(4096)
+    suspects = judge(load(find_operator(OPERATORS[other]).define(4096)), definition, tmp_path)
     assert suspects is not None
     assert CALLED[other] in (name_mistake(suspects) or "")
 
@@ -98,12 +99,12 @@ RIGHT_IN_LLAMA = {
 
 @pytest.mark.parametrize("rstd", RIGHT_IN_LLAMA)
 def test_llama_accepts_what_float32_may_round_to_either_side(tmp_path, rstd):
-    definition = find_convention("llama").define(4096)
+    definition = find_operator("rmsnorm_llama").define(4096)
     assert judge(llama_with(RIGHT_IN_LLAMA[rstd]), definition, tmp_path) is None
 
 
 def test_llama_names_its_mistakes_too(tmp_path):
-    definition = find_convention("llama").define(512)
+    definition = find_operator("rmsnorm_llama").define(512)
     no_eps = llama_with(lambda x, eps: torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True)))
     assert name_mistake(judge(no_eps, definition, tmp_path)) == (
         "the output equals RMSNorm without eps: use rsqrt(mean(x^2) + eps)"
@@ -111,8 +112,10 @@ def test_llama_names_its_mistakes_too(tmp_path):
 
 
 def test_few_elements_of_llama_have_two_right_values():
-    operator = find_convention("llama")
+    operator = find_operator("rmsnorm_llama")
     x, weight = torch.randn(64, 4096, dtype=torch.float16), torch.randn(4096, dtype=torch.float16)
     inputs = {"x": x, "weight": weight, "eps": 1e-6}
-    (exact,), (other,) = operator.compute_exact(inputs), operator.compute_alternatives(inputs)
+    dtypes = {"out": torch.float16}
+    exact = operator.compute_exact(inputs, dtypes)["out"].values
+    other = operator.compute_alternatives(inputs, dtypes)["out"]
     assert 0.001 < (exact != other).float().mean() < 0.05

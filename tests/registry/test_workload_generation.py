@@ -4,10 +4,14 @@ import pytest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import bytes_moved, generate_workloads
+from fib_rmsnorm.operators.rmsnorm import REFERENCE
+from fib_rmsnorm.registry import bytes_moved, choose_workloads, generate_workloads
+from fib_rmsnorm.registry.workload_generation import generating_command, list_undetermined
 from fib_rmsnorm.schema import AxisVar, Definition, ScalarInput, TensorSpec
+from support.norms import define_norm
 
 DEFINITION = RmsNorm().define(4096)
+SCALAR = TensorSpec(shape=None, dtype="float32")
 
 
 def test_the_same_request_gives_the_same_workloads():
@@ -26,7 +30,7 @@ def test_uuids_never_change():
 def test_everything_that_differs_has_a_uuid_of_its_own():
     workloads = [
         *generate_workloads(DEFINITION),
-        *generate_workloads(DEFINITION, eps=1e-5),
+        *generate_workloads(DEFINITION, scalars={"eps": 1e-5}),
         *generate_workloads(RmsNorm().define(8192)),
         *generate_workloads(RmsNorm().define(4096, "bfloat16")),
     ]
@@ -35,7 +39,7 @@ def test_everything_that_differs_has_a_uuid_of_its_own():
 
 @pytest.mark.parametrize("eps", [0.0, 1e-6, 1e-2])
 def test_eps_is_always_explicit(eps):
-    for workload in generate_workloads(DEFINITION, eps=eps):
+    for workload in generate_workloads(DEFINITION, scalars={"eps": eps}):
         assert workload.inputs["eps"] == ScalarInput(value=eps)
         assert list(workload.inputs) == ["x", "weight", "eps"]
 
@@ -49,17 +53,86 @@ def test_a_batch_that_is_not_positive_is_refused(batch):
 @pytest.mark.parametrize("eps", [-1e-6, float("nan"), float("inf"), 1e300, 1e-50])
 def test_a_meaningless_eps_is_refused(eps):
     with pytest.raises(InputError, match="eps must be"):
-        generate_workloads(DEFINITION, eps=eps)
+        generate_workloads(DEFINITION, scalars={"eps": eps})
 
 
-def test_a_definition_with_other_axes_or_scalars_is_refused():
-    two_axes = Definition.model_validate({**DEFINITION.model_dump(), "axes": {**DEFINITION.axes, "heads": AxisVar()}})
-    with pytest.raises(InputError, match="for variable axes"):
-        generate_workloads(two_axes)
-    scale = TensorSpec(shape=None, dtype="float32")
-    two_scalars = DEFINITION.model_copy(update={"inputs": {**DEFINITION.inputs, "scale": scale}})
-    with pytest.raises(InputError, match="cannot generate a value for its scalar input 'scale'"):
-        generate_workloads(two_scalars)
+def with_heads() -> Definition:
+    """A Definition with a second variable axis and a second scalar, for which no operator has a default."""
+    axes = {**DEFINITION.axes, "heads": AxisVar()}
+    inputs = {
+        **DEFINITION.inputs,
+        "scale": SCALAR,
+        "bias": TensorSpec(shape=["heads"], dtype="float16"),
+    }
+    reference = "def run(x, weight, eps, scale, bias): ..."
+    return Definition.model_validate(
+        {**DEFINITION.model_dump(), "axes": axes, "inputs": inputs, "reference": reference}
+    )
+
+
+def test_each_combination_of_sizes_is_a_workload():
+    made = generate_workloads(with_heads(), [8, 1], {"heads": [2, 4]}, {"scale": 2})
+    assert [each.axes for each in made] == [
+        {"batch": 8, "heads": 2},
+        {"batch": 8, "heads": 4},
+        {"batch": 1, "heads": 2},
+        {"batch": 1, "heads": 4},
+    ]
+    assert made[0].inputs["scale"] == ScalarInput(value=2.0)
+    command = generating_command(with_heads(), made)
+    assert command.endswith("--batch-sizes 8,1 --axes heads=2,4 --set scale=2.0")
+
+
+@pytest.mark.parametrize(
+    ("axes", "scalars", "said"),
+    [
+        ({}, {"scale": 1}, "its axis 'heads' needs a size: --axes heads=SIZES"),
+        ({"heads": [2]}, {}, "its scalar input 'scale' needs a value: --set scale=VALUE"),
+        ({"heads": [0]}, {"scale": 1}, "sizes of heads must be positive, not 0"),
+    ],
+)
+def test_what_nobody_knows_must_be_given(axes, scalars, said):
+    with pytest.raises(InputError, match=said):
+        generate_workloads(with_heads(), [8], axes, scalars)
+
+
+def test_registered_workloads_are_chosen_where_none_can_be_generated():
+    registered = generate_workloads(with_heads(), [1, 8], {"heads": [2]}, {"scale": 2})
+    assert choose_workloads(with_heads(), registered, [], [512]) == registered
+    assert choose_workloads(with_heads(), registered, [8], [512]) == registered[1:]
+    with pytest.raises(InputError, match=r"has no Workload of batch=4, and to generate one, .* heads, scale"):
+        choose_workloads(with_heads(), registered, [8, 4], [512])
+
+
+@pytest.mark.parametrize("name", ["eps", "epsilon", "norm_eps"])
+def test_whatever_the_axis_is_called(name):
+    plain = define_norm("any", "def run(a, b, c): ...", ("a", "b", "y"), eps=name)
+    (made,) = generate_workloads(plain, [4])
+    assert made.axes == {"tokens": 4} and made.inputs[name] == ScalarInput(value=1e-6)
+
+
+def test_an_eps_is_known_by_its_name_where_no_operator_is():
+    definition = with_heads().model_copy(update={"inputs": {"x": DEFINITION.inputs["x"], "eps": SCALAR}})
+    assert list_undetermined(definition) == ["heads"]
+    definition = definition.model_copy(update={"inputs": {"x": DEFINITION.inputs["x"], "num_steps": SCALAR}})
+    assert list_undetermined(definition) == ["heads", "num_steps"]
+
+
+def test_a_scalar_that_only_its_place_makes_an_eps_needs_a_value():
+    plain = define_norm("any", "def run(a, b, c): ...", ("a", "b", "y"), eps="alpha")
+    with pytest.raises(InputError, match="'alpha' needs a value"):
+        generate_workloads(plain, [4])
+    own = define_norm("any", REFERENCE.replace("eps", "alpha"), ("x", "weight", "out"), eps="alpha")
+    assert generate_workloads(own, [4])[0].inputs["alpha"] == ScalarInput(value=1e-6)
+
+
+def test_without_a_variable_axis_there_is_one_workload():
+    axes = {"batch": {"type": "const", "value": 4}, "hidden": {"type": "const", "value": 128}}
+    definition = Definition.model_validate({**DEFINITION.model_dump(), "axes": axes})
+    (made,) = generate_workloads(definition)
+    assert made.axes == {}
+    with pytest.raises(InputError, match="all axes are constant"):
+        generate_workloads(definition, [8])
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 2), ("bfloat16", 2), ("float32", 4)])

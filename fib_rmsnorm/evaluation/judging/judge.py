@@ -32,19 +32,20 @@ _SAMPLED_ELEMENTS = 256
 class _Expected:
     case: Case
     outputs: list[torch.Tensor]
+    bounds: list[torch.Tensor | None]
+    """The error that each element of an output may have beyond its dtype's tolerance, where terms cancel."""
+    alternatives: list[torch.Tensor | None]
+    """Outputs whose elements are as right as those of `outputs`; None for one that has none."""
     reference: list[torch.Tensor] | None = None
     """The outputs of the Definition's reference, if `outputs` are more exact."""
     contradicted: bool = False
     """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
-    alternatives: list[torch.Tensor] | None = None
-    """Outputs whose elements are as right as those of `outputs`."""
 
     def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
         """The right output of this number whose elements are nearest to those of `actual`."""
-        right = self.outputs[index]
-        if self.alternatives is None:
+        right, other = self.outputs[index], self.alternatives[index]
+        if other is None:
             return right
-        other = self.alternatives[index]
         is_nearer = (actual.double() - other.double()).abs() < (actual.double() - right.double()).abs()
         return torch.where(is_nearer, other, right)
 
@@ -104,15 +105,20 @@ class Judge:
         if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
-        def is_right(outputs: list[torch.Tensor]) -> bool:
-            pairs = list(zip(actuals, outputs, strict=True))
+        def is_right(outputs: list[torch.Tensor], bounds: list[torch.Tensor | None]) -> bool:
+            pairs = list(zip(actuals, outputs, bounds, strict=True))
             samples = [
-                (_sample(actual), _sample(right)) for actual, right in pairs
+                (_sample(a), _sample(r), None if bound is None else _sample(bound)) for a, r, bound in pairs
             ]  # usually enough to see that they differ
-            return not any(compare(a, r, settings.rtol, settings.atol).mismatched for a, r in samples + pairs)
+            return not any(
+                compare(a, r, settings.rtol, settings.atol, bound=bound).mismatched for a, r, bound in samples + pairs
+            )
 
         def is_right_for(inputs: dict[str, Any]) -> bool:
-            return recognition is not None and is_right(list(recognition.compute_exact(inputs)))
+            if recognition is None:
+                return False
+            exact = recognition.compute_exact(inputs)
+            return is_right([each.values for each in exact], [each.bound for each in exact])
 
         before = len(self._cases) if request.case is None else request.case
         earlier = [
@@ -125,7 +131,7 @@ class Judge:
                 if is_right_for({**expected.case.inputs, name: value}):
                     return f"this would be right with the {name!r} of an earlier call: {each.case.name}"
         for each in earlier:
-            if is_right(each.outputs):
+            if is_right(each.outputs, each.bounds):
                 return f"this is the answer to an earlier call: {each.case.name}"
         for number in request.earlier if recognition else ():
             if is_right_for(self._require_fresh_inputs(request).set(number)):
@@ -134,8 +140,10 @@ class Judge:
 
 
 def _judge_output(request: Compare, expected: _Expected, index: int, actual: torch.Tensor) -> OutputVerdict:
-    right, settings = expected.nearest(index, actual), request.settings
-    comparison = compare(actual, right, settings.rtol, settings.atol, expected.case.row_kinds)
+    right, settings, case = expected.nearest(index, actual), request.settings, expected.case
+    shape = list(request.definition.outputs.values())[index].shape or []
+    kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
+    comparison = compare(actual, right, settings.rtol, settings.atol, kinds, dim, expected.bounds[index])
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.mismatched
     return OutputVerdict(
@@ -156,6 +164,8 @@ def _find_mistakes(
 ) -> list[PossibleMistake]:
     """Name the usual mistakes that give wrong outputs. After those, right ones too tell mistakes from one another."""
     recognition = request.recognition
+    if any(output.dim() != 2 or output.shape != expected.outputs[0].shape for output in expected.outputs):
+        return []  # mistakes are formulas of rows and columns
     wrong_rows = sorted({row for comparison in comparisons for row in comparison.wrong_rows})
     if recognition is None or not (wrong_rows if request.suspects is None else request.suspects):
         return []
@@ -187,20 +197,23 @@ def _make_expected(request: Compare, case: Case) -> _Expected:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
     reference = _read_reference(request, case)
     if request.recognition:
-        alternatives = request.recognition.compute_alternatives(case.inputs)
+        exact = request.recognition.compute_exact(case.inputs)
         expected = _Expected(
             case,
-            outputs=list(request.recognition.compute_exact(case.inputs)),
+            outputs=[each.values for each in exact],
+            bounds=[each.bound for each in exact],
             reference=reference,
-            alternatives=list(alternatives) if alternatives else None,
+            alternatives=request.recognition.compute_alternatives(case.inputs),
         )
         probed = [] if request.recognition.is_own or reference is None else reference
-        pairs = ((output, expected.nearest(index, output)) for index, output in enumerate(probed))
-        expected.contradicted = any(compare(*pair).mismatched for pair in pairs)
+        expected.contradicted = any(
+            compare(output, expected.nearest(index, output), bound=expected.bounds[index]).mismatched
+            for index, output in enumerate(probed)
+        )
         return expected
     if reference is None:
         raise OutputTransferError("the outputs of the reference are missing")
-    return _Expected(case, reference)
+    return _Expected(case, reference, [None] * len(reference), alternatives=[None] * len(reference))
 
 
 def _read_reference(request: Compare, case: Case) -> list[torch.Tensor] | None:

@@ -1,9 +1,10 @@
-"""Compare an output with the expected one: in each element, |error| <= rtol * |expected| + atol."""
+"""Compare an output with the expected one: in each element, |error| <= rtol * |expected| + atol + bound."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 
@@ -50,25 +51,30 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     row_kinds: Sequence[str] = (),
+    row_dim: int = 0,
+    bound: torch.Tensor | None = None,
 ) -> Comparison:
     """Compare an output with the expected one, of the same shape and dtype, block by block.
 
     A NaN matches only a NaN and an infinity only the same one, whatever the tolerances. `max_absolute_error` and
     `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
-    what float32 cannot hold.
+    what float32 cannot hold. `bound` is the error that each element may have beyond the tolerances, none by default.
+    `row_kinds` are those of the indices along the dimension `row_dim`, in turn.
     """
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
     if not result.elements:
         return result
-    columns = expected.shape[-1] if expected.dim() else 1
+    shape = expected.shape or torch.Size([1])
+    columns = shape[-1] if len(shape) > row_dim + 1 else 1
     actual_rows, expected_rows = actual.reshape(-1, columns), expected.reshape(-1, columns)
+    bound_rows = None if bound is None else bound.reshape(-1, columns)
     step = max(1, _CHUNK // max(1, columns))
     worst_excess = 0.0
     failing: set[str] = set()
     for start in range(0, expected_rows.shape[0], step):
         a, e = actual_rows[start : start + step], expected_rows[start : start + step]
-        error, excess = _errors(a, e, *bounds)
+        error, excess = _errors(a, e, *bounds, None if bound_rows is None else bound_rows[start : start + step])
         result.max_absolute_error = max(result.max_absolute_error, error.max().item())
         size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
         relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
@@ -78,24 +84,28 @@ def compare(
         if not count:
             continue
         result.mismatched += count
-        bad_rows = (wrong.any(dim=1).nonzero().flatten() + start).tolist()
-        result.wrong_rows += bad_rows[: _LISTED_ROWS - len(result.wrong_rows)]
+        firsts = (wrong.any(dim=1).nonzero().flatten() + start) * columns
+        bad_rows = (firsts // prod(shape[row_dim + 1 :]) % shape[row_dim]).tolist()
+        result.wrong_rows += list(dict.fromkeys(bad_rows))[: _LISTED_ROWS - len(result.wrong_rows)]
         if row_kinds:
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if excess.max().item() > worst_excess:
             worst_excess = excess.max().item()
-            result.worst = _describe_worst(a, e, excess, start)
+            result.worst = _describe_worst(a, e, excess, start * columns, shape)
     result.failing_kinds = sorted(failing)
     return result
 
 
-def _describe_worst(a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, first_row: int) -> str:
-    row, column = divmod(int(excess.argmax().item()), excess.shape[1])
-    got, wanted = a[row, column].item(), e[row, column].item()
-    return f"[{first_row + row}, {column}]: got {got:g}, expected {wanted:g}"
+def _describe_worst(a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, first: int, shape: torch.Size) -> str:
+    place = int(excess.argmax().item())
+    got, wanted = a.reshape(-1)[place].item(), e.reshape(-1)[place].item()
+    indices = [(first + place) // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
+    return f"{indices}: got {got:g}, expected {wanted:g}"
 
 
-def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _errors(
+    a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float, bound: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The errors |a - e|, and by how much they exceed their bounds.
 
     The error is 0 for equal values that are not finite, and infinite if only one value is finite.
@@ -104,7 +114,8 @@ def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple
         # Distinct integers beyond 2^53 can be equal in float64, and are at least 1 apart.
         distance = (a.double() - e.double()).abs().clamp(min=1)
         error = torch.where(a == e, 0.0, distance)
-        return error, torch.relu(error - (rtol * e.double().abs() + atol))
+        allowed = rtol * e.double().abs() + atol
+        return error, torch.relu(error - (allowed if bound is None else allowed + bound.double()))
     wide = torch.float64 if e.dtype is torch.float64 else torch.float32
     a, e = a.to(wide), e.to(wide)
     infinity = torch.tensor(float("inf"), dtype=wide, device=a.device)
@@ -112,5 +123,6 @@ def _errors(a: torch.Tensor, e: torch.Tensor, rtol: float, atol: float) -> tuple
     same = (a == e) | (a.isnan() & e.isnan())
     error = torch.where(same, 0.0, torch.where(a.isfinite() & e.isfinite(), error, infinity))
     # Bounds are finite even where the expected value or the tolerance is not, so an infinite error exceeds each.
-    bound = torch.where(e.isfinite(), rtol * e.abs() + atol, 0.0).nan_to_num(nan=0.0)
-    return error, torch.where(error > bound, error - bound, 0.0)
+    allowed = rtol * e.abs() + atol if bound is None else rtol * e.abs() + atol + bound.to(wide)
+    allowed = torch.where(e.isfinite(), allowed, 0.0).nan_to_num(nan=0.0)
+    return error, torch.where(error > allowed, error - allowed, 0.0)

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.tensors.bits import as_integers, same_bits
-from fib_rmsnorm.evaluation.tensors.inputs import generate_input
+from fib_rmsnorm.evaluation.tensors.inputs import generate_input, is_random
 from fib_rmsnorm.evaluation.tensors.memory_placement import copy_to_random_place
-from fib_rmsnorm.schema import Definition, RandomInput, Workload
+from fib_rmsnorm.operators import derive_inputs, list_derived
+from fib_rmsnorm.schema import Definition, Workload
 
 # The magnitudes of the new elements, uniformly distributed. They are large enough that an output which only uses the
 # mean square of an earlier call exceeds the tolerance in 99.7% of all rows of 4096 elements (99% of 32768).
@@ -80,11 +81,15 @@ class FreshInputs:
         self._dataset = dataset
         self._generator = torch.Generator(device)
         self._values = {name: self._place(name) for name in definition.inputs}
+        self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
         self._rows = [
             # Tensors from files stay as they are: they may hold indices, which must stay valid.
             _as_rows(value)
             for name, value in self._values.items()
-            if isinstance(value, torch.Tensor) and value.numel() and _is_random(workload, name)
+            if isinstance(value, torch.Tensor)
+            and value.numel()
+            and is_random(workload, name)
+            and name not in self._derived
         ]
         elements = sum(rows.shape[0] for rows in self._rows)
         self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
@@ -123,7 +128,15 @@ class FreshInputs:
             for draw in self._drawn:
                 draw.put(column)
         self._column = column
+        self._derive()
         return dict(self._values)
+
+    def _derive(self) -> None:
+        """Let the inputs that are made from others fit them again."""
+        if self._derived:
+            made = derive_inputs(self._definition, self._values)
+            for name in self._derived:
+                self._values[name].copy_(made[name])
 
     def _draw(self, rows: torch.Tensor) -> _Draw:
         places = self._places(rows)
@@ -158,16 +171,16 @@ class FreshInputs:
 
     def changed(self) -> list[str]:
         """Names of the inputs that calls have changed."""
+        made = derive_inputs(self._definition, self._values) if self._derived else {}
+        changed = [name for name in self._derived if not same_bits(self._values[name], made[name])]
         self._restore()
-        return [
+        return changed + [
             name
             for name, value in self._values.items()
-            if isinstance(value, torch.Tensor) and not same_bits(value, self._generate(name))
+            if isinstance(value, torch.Tensor)
+            and name not in self._derived
+            and not same_bits(value, self._generate(name))
         ]
-
-
-def _is_random(workload: Workload, name: str) -> bool:
-    return isinstance(workload.inputs.get(name, RandomInput()), RandomInput)
 
 
 def _as_rows(tensor: torch.Tensor) -> torch.Tensor:

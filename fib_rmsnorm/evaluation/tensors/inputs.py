@@ -10,8 +10,8 @@ from typing import Any, Literal
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.operators import Recognition, derive_inputs, list_derived
+from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -36,15 +36,31 @@ def generate_inputs(
 ) -> dict[str, Any]:
     """Make a Workload's inputs in the Definition's order. Random ones are N(0, 1), seeded by uuid and name.
 
+    Those that an operator derives from others, such as the rstd that belongs to an x, fit them.
+
     Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
     """
-    return {name: generate_input(definition, workload, name, device, dataset) for name in definition.inputs}
+    inputs = {name: _generate_alone(definition, workload, name, device, dataset) for name in definition.inputs}
+    made = derive_inputs(definition, inputs)
+    return {**inputs, **{name: value for name, value in made.items() if is_random(workload, name)}}
 
 
 def generate_input(
     definition: Definition, workload: Workload, name: str, device: str, dataset: Path | None = None
 ) -> Any:
     """Make one input, as `generate_inputs` does."""
+    if name in list_derived(definition) and is_random(workload, name):
+        return generate_inputs(definition, workload, device, dataset)[name]
+    return _generate_alone(definition, workload, name, device, dataset)
+
+
+def is_random(workload: Workload, name: str) -> bool:
+    """Whether an input's values are left to this module."""
+    return isinstance(workload.inputs.get(name, RandomInput()), RandomInput)
+
+
+def _generate_alone(definition: Definition, workload: Workload, name: str, device: str, dataset: Path | None) -> Any:
+    """Make an input that no other one has to fit."""
     given = workload.inputs.get(name)
     if isinstance(given, ScalarInput):
         return given.value
@@ -100,6 +116,8 @@ class Case:
     """The Workload whose axes the inputs and outputs have: the judged one, or one of a similar, awkward size."""
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...] = ()
+    row_axis: str | None = None
+    """The axis along which the kinds are counted."""
 
 
 def count_cases(definition: Definition, recognition: Recognition | None, workload: Workload) -> int:
@@ -144,4 +162,4 @@ def make_case(
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))
     hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1)
-    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds)
+    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis)

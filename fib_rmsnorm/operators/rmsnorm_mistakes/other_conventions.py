@@ -11,6 +11,8 @@ import torch
 
 from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wrong, apply_rightly, dtype_name, round_to
 
+_OPERATORS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+
 
 def find_application(convention: str, dtype: torch.dtype) -> Application:
     """The application that is right in a convention, for x of this dtype."""
@@ -28,7 +30,7 @@ def other_conventions(convention: str, dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the applications of the other conventions, and the one that leaves the weight out."""
     for other, (what, fix) in _describe_conventions(convention, dtype_name(dtype)).items():
         if other != convention:
-            definition = f"or choose the Definition of that convention: fib-rmsnorm define --convention {other}"
+            definition = f"or choose the Definition of that convention: fib-rmsnorm define {_OPERATORS[other]}"
             yield Wrong(what, f"{fix}, {definition}", find_application(other, dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.part * rstd)
 

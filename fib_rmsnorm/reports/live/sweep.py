@@ -19,10 +19,16 @@ class SweepResults:
 
     def __init__(self) -> None:
         self._traces: dict[tuple[tuple[tuple[str, int], ...], int], Trace] = {}
+        self._axis = ""
 
     def add(self, trace: Trace) -> None:
         """Take a Trace with parameters."""
-        self._traces[_parameters_of(trace), trace.workload.axes["batch"]] = trace
+        ((self._axis, batch),) = trace.workload.axes.items()
+        self._traces[_parameters_of(trace), batch] = trace
+
+    def name_batch(self, batch: int) -> str:
+        """`batch=8`, with the name of the Definition's variable axis."""
+        return f"{self._axis}={batch}"
 
     @property
     def batches(self) -> list[int]:
@@ -37,7 +43,7 @@ class SweepResults:
         for name in dict(combinations[0]) if combinations else ():
             table.add_column(name, justify="right")
         for batch in best:
-            table.add_column(f"batch={batch}", justify="right")
+            table.add_column(self.name_batch(batch), justify="right")
         for parameters in combinations:
             cells = [_cell(self._traces.get((parameters, batch)), best[batch]) for batch in best]
             table.add_row(*(str(value) for _, value in parameters), *cells)

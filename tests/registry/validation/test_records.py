@@ -195,7 +195,7 @@ def test_names_are_unique(fib, full_registry):
 
 @pytest.mark.parametrize("eps", ["1e-06", "0.01"])
 def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, full_registry, eps):
-    fib("workload", "--definition", DEFINITION, "--batch-sizes", "32", "--eps", eps)
+    fib("workload", "--definition", DEFINITION, "--batch-sizes", "32", "--set", f"eps={eps}")
     file = Path(WORKLOAD_FILE)
     added = next(json.loads(line) for line in file.read_text().splitlines() if '"batch":32' in line.replace(" ", ""))
     edit(CUDA_TRACES, "workload", added["workload"])

@@ -1,0 +1,123 @@
+"""An operator is one file: with it in the package, every command knows the operator. Nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.command_line import QUICK_OPTIONS, cli_environment
+from support.made_up_operator import ROW_KINDS
+from support.paths import REPOSITORY
+from support.registries import python_manifest
+
+MODULE = REPOSITORY / "tests" / "support" / "made_up_operator.py"
+DEFINITION = "scaled_shift_plain_d256"
+
+RIGHT = """\
+def run(x, scale, largest, shift):
+    wide = x.float()
+    y = wide * scale.float() / largest[:, None] + shift
+    return y.to(x.dtype), (wide * scale).sum(dim=-1)
+"""
+KERNELS = {
+    "right": RIGHT,
+    "overflows": RIGHT.replace("wide * scale.float() /", "(x * scale).float() /"),
+    "own_total": RIGHT.replace("(wide * scale)", "(x * scale)").replace("dim=-1)", "dim=-1).float()"),
+    "own_largest": RIGHT.replace("largest[", "x.float().abs().amax(dim=-1)["),
+    "no_shift": RIGHT.replace(" + shift", " + 1"),
+}
+
+
+@pytest.fixture(scope="module")
+def fib(tmp_path_factory):
+    """Run commands of a copy of the package to which the operator's file was added, in an empty registry."""
+    root = tmp_path_factory.mktemp("made_up")
+    shutil.copytree(REPOSITORY / "fib_rmsnorm", root / "fib_rmsnorm")
+    shutil.copy(MODULE, root / "fib_rmsnorm" / "operators" / "scaled_shift.py")
+    (root / "definitions").mkdir()
+    (root / "solutions").mkdir()
+    environment = {**cli_environment(), "PYTHONPATH": str(root), "FIB_RMSNORM_CACHE": str(root / "cache")}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fib_rmsnorm", *arguments]
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+    run.root = root
+    return run
+
+
+@pytest.fixture(scope="module")
+def traces(fib) -> dict[str, dict]:
+    """The evaluation of each kernel."""
+    assert fib("define", "scaled_shift", "--hidden", "256").returncode == 0
+    made = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8", "--set", "shift=2")
+    assert made.returncode == 0, made.stderr
+    for name, source in KERNELS.items():
+        folder = fib.root / "solutions" / "tester" / "norm" / DEFINITION / name
+        folder.mkdir(parents=True)
+        (folder / "solution.toml").write_text(python_manifest(name))
+        (folder / "kernel.py").write_text(source)
+    output = fib.root / "traces.jsonl"
+    benched = fib("bench", *QUICK_OPTIONS, "--output", str(output))
+    assert benched.returncode == 1, benched.stderr
+    found = map(json.loads, Path(output).read_text().splitlines())
+    return {each["solution"]: each["evaluation"] for each in found}
+
+
+def test_define_lists_it_with_its_options(fib):
+    told = fib("define", "--help").stdout
+    assert "scaled_shift: y = x * scale / max|x| + shift" in told and "A word for the name. Only of" in told
+    made = json.loads(fib("define", "scaled_shift", "--tag", "other", "--hidden", "128", "--json").stdout)
+    assert made["name"] == "scaled_shift_other_d128"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rmsnorm", "--tag", "x"), "--tag: rmsnorm has no such option (available: --hidden, --dtype)"),
+        (("scaled_shift", "--tag", "7"), "tag must be a word, not '7'"),
+        (("shifted",), "unknown operator 'shifted' (available: rmsnorm, rmsnorm_llama, rmsnorm_gemma, scaled_shift)"),
+        (("scaled_shift", "--tga", "x"), "No such option: --tga"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_a_line(fib, arguments, said):
+    found = fib("define", *arguments)
+    assert found.returncode == 2 and said in found.stderr and len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_its_kernels_are_judged_by_it(traces):
+    assert {each["judged_by"] for each in traces.values()} == {"scaled_shift"}
+    assert {name: each["status"] for name, each in traces.items()} == {
+        "right": "PASSED",
+        "own_largest": "PASSED",
+        "overflows": "INCORRECT_NUMERICAL",
+        "own_total": "INCORRECT_NUMERICAL",
+        "no_shift": "INCORRECT_NUMERICAL",
+    }
+
+
+@pytest.mark.slow
+def test_the_failing_rows_of_each_output_are_named(traces):
+    lines = {name: traces[name]["log"].splitlines() for name in ("overflows", "own_total")}
+    assert any("hard rows: y: " in line and ROW_KINDS[0] in line and "inf" in line for line in lines["overflows"])
+    assert any("hard rows: total: " in line and ROW_KINDS[0] in line for line in lines["own_total"])
+
+
+@pytest.mark.slow
+def test_a_total_that_cancels_may_have_the_rounding_of_its_terms(traces):
+    """By its dtype's tolerance alone, each total of 0 would be wrong."""
+    hard = next(each for each in traces["right"]["correctness"]["extra"]["cases"] if each["case"] == "hard rows")
+    assert hard["ulp"]["total"]["maximum"] > 1000
+
+
+@pytest.mark.slow
+def test_reports_know_it(fib, traces):
+    told = fib("report", "--definitions", DEFINITION)
+    assert told.returncode == 0 and "tokens=8" in told.stdout and "right" in told.stdout
+    assert "4 operations an element" in fib("analyze", "--definitions", DEFINITION).stdout
