@@ -16,7 +16,7 @@ MOST_LINES = {
     "docs/architecture.md": 125,
     "docs/cheats.md": 150,
     "docs/ci.md": 120,
-    "docs/definitions_of_your_own.md": 100,
+    "docs/definitions_of_your_own.md": 135,
     "docs/files.md": 100,
     "docs/kernels.md": 150,
     "docs/measuring.md": 150,

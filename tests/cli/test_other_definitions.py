@@ -1,0 +1,86 @@
+"""Definitions whose axes and tensors have other names, such as flashinfer-bench's own, work with every command."""
+
+from __future__ import annotations
+
+import pytest
+
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import Definition
+from support.command_line import QUICK_OPTIONS
+from support.registries import python_manifest
+
+NAME = "rmsnorm_h128"
+ROWS = {"shape": ["batch_size", "hidden_size"], "dtype": "bfloat16"}
+REFERENCE = """\
+import torch
+
+
+@torch.no_grad()
+def run(hidden_states, weight):
+    batch_size, hidden_size = hidden_states.shape
+    # Check constants
+    assert hidden_size == 128
+
+    EPS = 1e-5
+
+    x = hidden_states.to(torch.float32)
+    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
+    y = (x * inv_rms) * weight.to(torch.float32)
+    return y.to(hidden_states.dtype)
+"""
+RIGHT = """\
+def run(hidden_states, weight):
+    x = hidden_states.float()
+    return (x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.float()).to(hidden_states.dtype)
+"""
+
+
+def make_upstream_registry(root) -> Registry:
+    for folder in ("definitions", "solutions"):
+        (root / folder).mkdir(parents=True)
+    registry = Registry(root)
+    record = {
+        "name": NAME,
+        "op_type": "rmsnorm",
+        "axes": {"batch_size": {"type": "var"}, "hidden_size": {"type": "const", "value": 128}},
+        "inputs": {"hidden_states": ROWS, "weight": {"shape": ["hidden_size"], "dtype": "bfloat16"}},
+        "outputs": {"output": ROWS},
+        "reference": REFERENCE,
+    }
+    registry.write_definition(Definition.model_validate(record))
+    for name, source in {"right": RIGHT, "no_eps": RIGHT.replace(" + 1e-5)", " + 1e-30)")}.items():
+        folder = root / "solutions" / "tester" / "rmsnorm" / NAME / name
+        folder.mkdir(parents=True)
+        (folder / "solution.toml").write_text(python_manifest(name))
+        (folder / "kernel.py").write_text(source)
+    return registry
+
+
+def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch):
+    registry = make_upstream_registry(tmp_path / "registry")
+    monkeypatch.chdir(registry.root)
+    made = fib("workload", "--definition", NAME, "--batch-sizes", "4,8")
+    assert made.code == 0 and made.lines[1].startswith("  batch_size=4")
+    assert [each.axes for each in registry.workloads(NAME)] == [{"batch_size": 4}, {"batch_size": 8}]
+
+    benched = fib("bench", *QUICK_OPTIONS, "--batch-sizes", "8")
+    assert benched.code == 1
+    lines = {line.split()[1]: line for line in benched.lines if line.startswith("batch_size=8 ")}
+    assert "PASSED" in lines["right"]
+    assert "INCORRECT_NUMERICAL" in lines["no_eps"] and "hard rows, eps=1e-05" in lines["no_eps"]
+
+    best = fib("best", "--batch-sizes", "8")
+    assert best.code == 0 and "batch_size=8" in best.out and "no_eps" not in best.out.partition("\n\n")[0]
+    told = fib("report", "--batch-sizes", "8", "--format", "csv")
+    assert told.code == 0 and any("batch_size=8" in line and "right" in line for line in told.lines)
+    assert fib("report", "--batch-sizes", "4").code == 2
+
+
+@pytest.mark.slow
+def test_upstreams_rmsnorm_is_tried_and_compared(fib, tmp_path, monkeypatch):
+    registry = make_upstream_registry(tmp_path / "registry")
+    monkeypatch.chdir(registry.root)
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(RIGHT)
+    tried = fib("try", kernel, "--definition", NAME, "--batch-sizes", "8", "--device", "cpu")
+    assert tried.code == 0 and "batch_size=8" in tried.out
