@@ -116,6 +116,7 @@ print(os.waitpid(child, 0)[1])
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     assert run_script(FORKED) == "0"
 

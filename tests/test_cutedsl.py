@@ -84,9 +84,9 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, 
 @pytest.mark.parametrize(
     ("hidden", "dtype", "threads", "rows", "vectors"),
     [
-        (4096, "float16", 512, 1, 1),
-        (4096, "float16", 128, 2, 4),
-        (4096, "float32", 128, 1, 8),
+        pytest.param(4096, "float16", 512, 1, 1, marks=pytest.mark.slow),
+        pytest.param(4096, "float16", 128, 2, 4, marks=pytest.mark.slow),
+        pytest.param(4096, "float32", 128, 1, 8, marks=pytest.mark.slow),
         (2560, "bfloat16", 96, 1, 4),  # the last vectors lie beyond the row
         (128, "float16", 16, 8, 1),  # rows that share a warp
     ],

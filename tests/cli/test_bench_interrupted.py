@@ -70,7 +70,9 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     return rest, errors
 
 
-@pytest.mark.parametrize("evaluated", [0, 1, 3])
+@pytest.mark.parametrize(
+    "evaluated", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     for number in range(3):
         add_kernel(registry, f"slow_v{number}", SLOW)

@@ -162,6 +162,7 @@ def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_as_text(fib, shipped):
     outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
     assert outcome.lines[0] == (

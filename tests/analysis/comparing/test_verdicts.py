@@ -193,6 +193,7 @@ def test_trials_of_an_h200_drawn_again_are_no_different_and_5_percent_is_found()
     assert judge(1.05).count("slower") >= 0.95 * len(timed) * 15
 
 
+@pytest.mark.slow
 def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
     source = random.Random(8)
     batches = tuple(range(1, 9))
