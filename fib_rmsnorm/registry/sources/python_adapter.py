@@ -57,7 +57,7 @@ def _missing(path: Path, module: PythonModule, entry: str, signature: Signature)
     if functions:
         return InputError(f"{what} (available: {', '.join(functions)}); choose one with --entry")
     call = f"{entry}({', '.join(signature.inputs)})"
-    return InputError(f"{what}; define {call}, or start from a kernel of: fib-rmsnorm new python FILE")
+    return InputError(f"{what}; define {call}, or start from a kernel of: fib-rmsnorm new triton FILE")
 
 
 def _adapters(module: PythonModule, entry: str, signature: Signature) -> Iterator[tuple[str, str, str]]:
