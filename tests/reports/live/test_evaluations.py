@@ -185,3 +185,9 @@ def test_what_was_judged_is_what_the_judge_recorded(make):
     assert describe_judged([everything, no_size]) == "2 workloads, each with hard inputs, an awkward size for 1"
     own.judged_by = REFERENCE
     assert describe_judged([own]) == "1 workload, without hard inputs or awkward sizes: judged by the reference alone"
+
+
+def test_a_star_on_the_reference_alone_is_explained(make):
+    trace = make(reference_suspect=["doubt"])
+    (note,) = results_footnotes([trace])
+    assert note.startswith("* SUSPECT: ") and f"fib-rmsnorm show {CUDA}@batch=1" in note
