@@ -55,7 +55,9 @@ def test_a_solution_that_now_fails_is_told_with_its_status(fib, file):
 def test_a_file_of_traces_that_is_missing_is_one_to_be_written(fib, file):
     outcome = fib("compare", file("old.jsonl", trace()), "new.json")
     assert outcome.code == 2
-    assert outcome.err.endswith("no such file or folder: new.json; to write it, run: fib-rmsnorm bench --output new.json\n")
+    assert outcome.err.endswith(
+        "no such file or folder: new.json; to write it, run: fib-rmsnorm bench --output new.json\n"
+    )
 
 
 def test_many_suspect_runs_are_told_in_one_line(fib, file):

@@ -43,7 +43,10 @@ def test_a_gate_does_not_take_a_suspect_number_for_a_pass(fib, file):
     assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "suspect").code == 0
     found = json.loads(fib("compare", old, new, "--max-slowdown", "0.05", "--json").out)
     assert found["unjudged"] == 1
-    assert [each["unjudged"] for each in found["comparisons"]] == [None, "SUSPECT: OLD: the clock moved; NEW: the clock moved"]
+    assert [each["unjudged"] for each in found["comparisons"]] == [
+        None,
+        "SUSPECT: OLD: the clock moved; NEW: the clock moved",
+    ]
 
 
 @pytest.mark.parametrize("times", [10, 20])
