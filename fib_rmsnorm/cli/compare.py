@@ -144,8 +144,10 @@ def _find_traces(side: str) -> Path:
     """Return the path of OLD or NEW. Raises InputError that says how to compare two Solutions instead."""
     if not Path(side).exists():
         raise InputError(
-            f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored results,"
-            " run: fib-rmsnorm report --solutions A,B --baseline A"
+            f"no such file or folder: {side}; to write it, run: fib-rmsnorm bench --output {side}"
+            if Path(side).suffix in {".json", ".jsonl"}
+            else f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored"
+            " results, run: fib-rmsnorm report --solutions A,B --baseline A"
         )
     return Path(side)
 

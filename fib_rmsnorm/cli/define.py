@@ -76,6 +76,7 @@ def command(
         return
     stdout().print(summarize_definition(definition))
     stdout().print(f"Wrote {path.relative_to(registry.root)}")
+    stdout().print(f"Next:\n  fib-rmsnorm workload --definition {definition.name}")
 
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:

@@ -38,10 +38,10 @@ def describe_comparisons(
     yield " ".join(_how_sure(found))
     for note in found.notes:
         yield Doubt(note)
+    told = [each.comparison for each in unjudged]  # at the end
     for each in found.comparisons:
-        if each.verdict == "suspect":
-            reasons = [reason for run in (*each.old, *each.new) for reason in run.suspect]
-            yield Doubt(f"SUSPECT {each.record.name}: {'; '.join(dict.fromkeys(reasons))}")
+        if each.verdict == "suspect" and each not in told:
+            yield Doubt(f"SUSPECT {each.record.name}: {each.why_suspect}")
     yield from _regressions(found, max_slowdown, unjudged)
 
 
@@ -49,10 +49,13 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
     """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
-    if regressions:
-        names = ", ".join(each.record.name for each in regressions)
-        yield Doubt(f"Regression: slower{limit}, or now failing: {names}")
-    elif max_slowdown is not None and len(unjudged) < len(found.comparisons):
+    slower = [each.record.name for each in regressions if each.verdict == "slower"]
+    failing = [f"{each.record.name} ({each.record.status})" for each in regressions if each.verdict == "now fails"]
+    if slower:
+        yield Doubt(f"Regression: slower{limit}: {', '.join(slower)}")
+    if failing:
+        yield Doubt(f"Regression: now failing: {', '.join(failing)}")
+    if not regressions and max_slowdown is not None and len(unjudged) < len(found.comparisons):
         which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
         yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
     if unjudged:

@@ -43,7 +43,10 @@ def describe_histories(found: Histories) -> Iterator[Part]:
 def _changes(each: SolutionHistory) -> Iterator[Part]:
     runs = sum(len(workload.runs) for workload in each.workloads)
     changes = each.changes
-    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
+    changed = [run.change for workload in each.workloads for run in workload.runs if run.change]
+    is_judged = any(change.verdict != "suspect" for change in changed)
+    none = "no change" if is_judged else "too few trusted to show a change"
+    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else none}."
     for workload, run in changes:
         sources = "new sources" if run.is_new_content else "the same sources"
         yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")

@@ -68,10 +68,12 @@ def _legend(section: SectionResults) -> str:
     untrusted = " Untrusted: measured against a reference or a copy that is SUSPECT." * any(b.suspect for b in bounds)
     has_intervals = any(result.record.latency_low_ms for result in section.results)
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
-    rivals = "as the reference, and as " + section.baseline if section.baseline else "as the reference"
+    rivals = "Reference: times as fast as the reference."
+    if section.baseline:
+        rivals = f"Reference, baseline: times as fast as the reference, and as {section.baseline}."
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
     peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
-    return f"Latency: {latency}. Times as fast: {rivals}.{peak}{untrusted}"
+    return f"Latency: {latency}. {rivals}{peak}{untrusted}"
 
 
 def section_title(section: SectionResults) -> str:

@@ -95,7 +95,7 @@ def test_a_suspect_run_says_why(fib, tmp_path):
     outcome = fib("history", "mine_v1", path)
     assert "batch=8  ▁?" in outcome.lines and outcome.row("5.00", "SUSPECT")
     assert "SUSPECT batch=8 on 2026-01-02 10:00: the clock moved" in outcome.lines
-    assert "2 runs, no change." in outcome.lines
+    assert "2 runs, too few trusted to show a change." in outcome.lines
 
 
 def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):

@@ -46,9 +46,23 @@ class SolutionComparison:
         return self.ratio.high / self.ratio.value - 1 if self.ratio else None
 
     @property
+    def why_suspect(self) -> str:
+        """The first reason of each side that has SUSPECT runs, and how many: the reasons of runs are much alike."""
+        sides = (("OLD", self.old), ("NEW", self.new))
+        return "; ".join(f"{side}: {doubt}" for side, runs in sides if (doubt := _first_doubt(runs)))
+
+    @property
     def is_of_one_session(self) -> bool:
         """Whether both sides are of the same sessions, so that what a session adds cancels out."""
         return imbalance(self.old, self.new) == 0
+
+
+def _first_doubt(runs: Sequence[TraceRecord]) -> str:
+    doubtful = [run for run in runs if run.suspect]
+    if not doubtful:
+        return ""
+    number = f"{len(doubtful)} of {len(runs)} runs, such as " if len(runs) > 1 else ""
+    return f"{number}{doubtful[0].suspect[0]}"
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,7 @@ def _doubts(each: SolutionComparison, max_slowdown: float) -> Iterator[tuple[str
     0 asks only for what is certainly slower.
     """
     if each.verdict == "suspect":
-        reasons = dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.suspect)
-        yield SUSPECT, f"SUSPECT: {'; '.join(reasons)}"
+        yield SUSPECT, f"SUSPECT: {each.why_suspect}"
     elif (
         max_slowdown
         and each.verdict == "no different"

@@ -54,7 +54,10 @@ def _missing(path: Path, module: PythonModule, entry: str, signature: Signature)
             return InputError(f"{what} (available: {', '.join(functions)}); choose one with --entry {name}")
     for name, note, paste in _adapters(module, entry, signature):
         return InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
-    return InputError(f"{what} (available: {', '.join(functions) or 'none'}); choose one with --entry")
+    if functions:
+        return InputError(f"{what} (available: {', '.join(functions)}); choose one with --entry")
+    call = f"{entry}({', '.join(signature.inputs)})"
+    return InputError(f"{what}; define {call}, or start from a kernel of: fib-rmsnorm new triton FILE")
 
 
 def _adapters(module: PythonModule, entry: str, signature: Signature) -> Iterator[tuple[str, str, str]]:

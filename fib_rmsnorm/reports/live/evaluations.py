@@ -158,7 +158,11 @@ def _cell(trace: Trace) -> str:
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
     """What the table's `*` stands for, if there is one, where to read what failed, and what was judged weakly."""
-    doubted = [trace for trace in traces if suspicions(trace)]
+    doubted = [trace for trace in traces if suspicions(trace)] or [
+        trace
+        for trace in traces
+        if trace.evaluation and trace.evaluation.performance and trace.evaluation.performance.reference_suspect
+    ]
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
     found = []
     if doubted:

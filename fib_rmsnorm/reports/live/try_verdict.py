@@ -37,9 +37,9 @@ def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text:
         elif any(map(suspicions, (*drafts, *theirs))):
             lines.append(Text(f"not compared with {rival}: the numbers are SUSPECT", style="yellow"))
     lines += [
-        Text(f"SUSPECT: {trace.solution} at {axes_text(trace)}: {reason}", style="yellow")
+        Text(f"SUSPECT: {trace.solution} at {axes_text(trace)}: {'; '.join(reasons)}", style="yellow")
         for trace in (*drafts, *rivals)
-        for reason in suspicions(trace)
+        if (reasons := suspicions(trace))
     ]
     return Text("\n").join(lines)
 

@@ -61,10 +61,11 @@ class WordTable(Table):
 
     def _find_cuts(self, width: int) -> list[int]:
         """Where the columns begin that have no room beside those before them."""
-        cuts = []
+        cuts: list[int] = []
         start, end = 0, width
-        for column in self.widths:
-            if start + column > end and start:
+        for index, column in enumerate(self.widths):
+            is_last_below = bool(cuts) and index == len(self.widths) - 1  # a line below is folded between its words
+            if start + column > end and start and not is_last_below:
                 cuts.append(start)
                 end = start + width - len(_INDENT)
             start += column + _GAP

@@ -20,11 +20,12 @@ def _three_digits(value: float) -> str:
 
 
 def format_half_width(low: float, high: float, middle: float) -> str:
-    """Half an interval's width relative to the value in it: `0.8%`.
+    """Half an interval's width relative to the value in it: `0.8%`; `232x` if it is larger than the value.
 
     A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
     """
-    return f"{50 * (max(high, middle) - min(low, middle)) / middle:.1f}%"
+    share = (max(high, middle) - min(low, middle)) / 2 / middle
+    return format_ratio(share) if share >= 1 else f"{share:.1%}"
 
 
 def format_bytes(number: float) -> str:

@@ -160,9 +160,12 @@ def test_a_value_writes_its_output_if_the_style_says_so(tmp_path):
     ("source", "said"),
     [
         ("def mine(x, weight, eps): pass\n", "no function 'run' (available: mine); choose one with --entry mine"),
-        ("X = 1\n", "no function 'run' (available: none); choose one with --entry"),
+        (
+            "X = 1\n",
+            "no function 'run'; define run(x, weight, eps), or start from a kernel of: fib-rmsnorm new triton FILE",
+        ),
         ("def run(x): pass\n", "run takes 1 parameters; rmsnorm_d128_fp32 needs 3 (x, weight, eps) and a returned"),
-        ("class Net:\n    def forward(self, x): pass\n", "no function 'run' (available: none)"),
+        ("class Net:\n    def forward(self, x): pass\n", "no function 'run'; define run(x, weight, eps)"),
     ],
 )
 def test_what_nothing_can_adapt_is_told_in_one_line(source, said, tmp_path):

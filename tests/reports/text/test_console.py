@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from rich.console import Console
 
 from fib_rmsnorm.reports.live.evaluations import folded_result
 from fib_rmsnorm.reports.text import console
@@ -89,6 +90,16 @@ def test_names_in_a_column_below_stay_whole(tmp_path, columns):
     table = re.sub(r"\x1b\[[0-9;]*m", "", found).replace("\r", "").split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= columns
     assert {word.rstrip(",") for word in table.split()} >= {*names}
+
+
+def test_the_last_column_stays_beside_the_others_below():
+    rows = [(f"rmsnorm_python_{'long' * 9}", "rmsnorm_d4096", "3", "why it cannot run, in more words than have room")]
+    screen = Console(width=60, force_terminal=True, color_system=None, soft_wrap=True)
+    with screen.capture() as capture:
+        screen.print(plain_table(("solution", "definition", ">traces", "here"), rows))
+    _, header, _, *below = capture.get().splitlines()
+    assert header.split() == ["definition", "traces", "here"]
+    assert below[0].split()[:4] == ["rmsnorm_d4096", "3", "why", "it"] and max(map(len, below)) <= 60
 
 
 def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):

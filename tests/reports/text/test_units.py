@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.reports.text.units import format_ratio
+from fib_rmsnorm.reports.text.units import format_half_width, format_ratio
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,8 @@ from fib_rmsnorm.reports.text.units import format_ratio
 )
 def test_a_ratio_never_reads_as_nothing(ratio, text):
     assert format_ratio(ratio) == text
+
+
+def test_an_interval_wider_than_its_number_is_a_factor():
+    assert format_half_width(0.9, 1.1, 1.0) == "10.0%"
+    assert format_half_width(0.0, 464.0, 1.0) == "232x"
