@@ -14,8 +14,10 @@ from fib_rmsnorm.operators.operator import Operator
 def list_operators() -> tuple[Operator, ...]:
     """All known operators, sorted by the names of their modules."""
     package = __name__.rpartition(".")[0]
-    names = sorted(module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__))
-    modules = (importlib.import_module(f"{package}.{name}") for name in names if name != __name__.rpartition(".")[2])
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    # Packages hold what operators use, such as rmsnorm_mistakes; they import torch, and `--help` must not.
+    names = sorted(module.name for module in found if not module.ispkg and module.name != __name__.rpartition(".")[2])
+    modules = (importlib.import_module(f"{package}.{name}") for name in names)
     return tuple(operator for module in modules for operator in getattr(module, "OPERATORS", ()))
 
 
