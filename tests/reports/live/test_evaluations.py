@@ -91,7 +91,7 @@ def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
 
 def test_workloads_with_the_same_axes_have_a_column_each(make):
     traces = [make(), make(latency_ms=0.05)]
-    traces[1].workload = generate_workloads(RmsNorm().define(128), [1], eps=0.01)[0]
+    traces[1].workload = generate_workloads(RmsNorm().define(128), [1], scalars={"eps": 0.01})[0]
     console = Console(width=100)
     with console.capture() as capture:
         console.print(results_table(traces))
