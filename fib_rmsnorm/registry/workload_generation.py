@@ -99,7 +99,10 @@ def _choose_sizes(
         sizes = given.get(name, DEFAULT_BATCH_SIZES if name == rows else usual.get(name, ()))
         chosen[name] = [_check_size(name, size, is_row=name == rows) for size in dict.fromkeys(sizes)]
         if not chosen[name]:
-            raise InputError(f"{definition.name}: its axis {name!r} needs a size: --axes {name}=SIZES")
+            raise InputError(
+                f"{definition.name}: its axis {name!r} needs a size: fib-rmsnorm workload --definition"
+                f" {definition.name} --axes {name}=SIZES"
+            )
     return chosen
 
 
@@ -128,7 +131,10 @@ def _choose_scalars(definition: Definition, given: Mapping[str, float]) -> dict[
         usual = defaults.get(name)
         value = given.get(name, usual.value if usual else None)
         if value is None:
-            raise InputError(f"{definition.name}: its scalar input {name!r} needs a value: --set {name}=VALUE")
+            raise InputError(
+                f"{definition.name}: its scalar input {name!r} needs a value: fib-rmsnorm workload --definition"
+                f" {definition.name} --set {name}=VALUE"
+            )
         chosen[name] = _as_scalar(name, definition.inputs[name], value)
         if usual is not None and chosen[name] < usual.least:
             raise InputError(f"{name} must be at least {usual.least:g}, not {chosen[name]:g}")
@@ -186,7 +192,9 @@ def generating_command(definition: Definition, workloads: Sequence[Workload]) ->
         told = ",".join(map(str, values))
         words += ["--batch-sizes", told] if name == rows else ["--axes", f"{name}={told}"]
     usual = {name: scalar.value for name, scalar in default_scalars(definition).items()}
-    words += [f"--set {name}={str(value).lower()}" for name, value in given.items() if value != usual.get(name)]
+    for name, value in given.items():
+        if value != usual.get(name):
+            words += ["--set", f"{name}={str(value).lower()}"]
     return " ".join(words)
 
 

@@ -60,7 +60,7 @@ def test_a_named_baseline_gets_a_column(fib, file):
 
 def test_the_registrys_baseline_is_found(fib, full_registry):
     outcome = fib("report", "--root", full_registry.root)
-    assert f"as {PYTHON}." in outcome.out
+    assert f"as {PYTHON}." in " ".join(outcome.out.split())
     assert "INCORRECT_NUMERICAL" in outcome.row(CUDA, "INCORRECT_NUMERICAL")
 
 

@@ -86,8 +86,8 @@ def test_each_combination_of_sizes_is_a_workload():
 @pytest.mark.parametrize(
     ("axes", "scalars", "said"),
     [
-        ({}, {"scale": 1}, "its axis 'heads' needs a size: --axes heads=SIZES"),
-        ({"heads": [2]}, {}, "its scalar input 'scale' needs a value: --set scale=VALUE"),
+        ({}, {"scale": 1}, r"its axis 'heads' needs a size: fib-rmsnorm workload .* --axes heads=SIZES"),
+        ({"heads": [2]}, {}, r"its scalar input 'scale' needs a value: fib-rmsnorm workload .* --set scale=VALUE"),
         ({"heads": [0]}, {"scale": 1}, "sizes of heads must be positive, not 0"),
     ],
 )
