@@ -10,13 +10,13 @@ CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp
 bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
 
-# A file's tests share what they set up, so one worker runs them all.
+# A file's tests share what they set up, so one process runs them all. Three, because tests wait for processes of theirs.
 test: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 # What `make test` leaves out, because it takes minutes.
 slow: $(READY)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --slow -m slow
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --slow -m slow
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -101,6 +101,7 @@ def test_x_is_read_once_in_16_bytes(home, tmp_path, hidden, dtype, threads, rows
     assert ".ftz" not in ptx  # subnormals are kept
 
 
+@pytest.mark.slow
 def test_a_long_row_is_walked_twice(home, tmp_path):
     ptx = compile_ptx(home, tmp_path, 65536, "float32", 512, 1, 0)
     assert re.search(r"ld\.global\.v4\.b32", ptx)

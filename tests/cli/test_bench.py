@@ -205,6 +205,7 @@ def test_resume_takes_nothing_from_other_hardware(registry, bench):
     assert len(registry.traces()) == 2
 
 
+@pytest.mark.slow
 def test_the_table_is_in_the_order_of_the_plan(registry, bench):
     """Whatever came first: here a result of an earlier run, with several GPUs any of their Workloads."""
     for name in ("first_v1", "second_v1"):

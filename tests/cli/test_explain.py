@@ -101,6 +101,7 @@ def test_kernels_of_python_dsls(fib, shipped, name):
     check_launches(explain(fib, shipped, name, "--batch-sizes", "8,4096"), (8, 4096))
 
 
+@pytest.mark.slow
 def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, shipped):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("needs triton")
@@ -236,6 +237,7 @@ def test_what_does_not_compile_is_one_line(fib, full_registry):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_sources_without_kernels_say_so(fib, full_registry):
     assert "Note: the binary holds no kernels" in fib("explain", CUDA, "--arch", "sm_90").lines
 

@@ -65,6 +65,7 @@ def test_names_the_batch_that_no_workload_has(try_):
         )
 
 
+@pytest.mark.slow
 def test_a_tolerance_lets_pass_what_is_within(try_):
     off = RIGHT.replace("* weight.float()", "* weight.float() * 1.05")
     assert try_("off.py", off, "--batch-sizes", "2").code == 1
@@ -104,7 +105,9 @@ MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
     ("name", "source", "says"),
     [
         ("raises.py", RAISES, "RUNTIME_ERROR  calling: ValueError: boo (raises.py:6)"),
-        ("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"),
+        pytest.param(
+            *("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"), marks=pytest.mark.slow
+        ),
         ("throws.cpp", THROWS, "RUNTIME_ERROR  calling: ValueError: boo (throws.cpp:5)"),
         ("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit("), "calling: SystemExit: boo (exits.py:6)"),
         (
@@ -137,7 +140,7 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     assert measured.code == 2
 
 
-@pytest.mark.parametrize("option", ["--json", "--check"])
+@pytest.mark.parametrize("option", [pytest.param("--json", marks=pytest.mark.slow), "--check"])
 def test_a_kernel_that_hangs_costs_one_timeout(try_, option):
     outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "1", option)
     assert outcome.code == 1
@@ -193,6 +196,7 @@ def test_the_wrong_style_is_named(try_, style, parameters, said):
     assert f"the function was passed {said} destination_passing_style = " in " ".join(outcome.out.split())
 
 
+@pytest.mark.slow
 def test_the_trace_says_the_compilers_flags(try_):
     source = THROWS.replace('"boo"', '"boo " << VALUE')
     outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")

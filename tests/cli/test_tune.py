@@ -50,6 +50,7 @@ def test_a_dry_run_leaves_the_table(fib, napping):
     assert len(kept(napping)) == 2
 
 
+@pytest.mark.slow
 def test_a_combination_that_fails_is_not_chosen(fib, napping, tmp_path):
     output = tmp_path / "tried.jsonl"
     options = ("--set", "few=9,0", "--set", "many=0", "--output", output)
@@ -67,6 +68,7 @@ def test_if_all_fail_nothing_is_written(fib, napping):
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
 
 
+@pytest.mark.slow
 def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     folder = tmp_path / "mine"
     shutil.copytree(folder_of(napping), folder)

@@ -150,6 +150,7 @@ def test_a_call_cannot_change_the_readings_of_the_clock(registry, cheat):
     assert evaluate(registry, SEVERAL_TRIALS).performance.latency_ms >= 2
 
 
+@pytest.mark.slow
 def test_library_calls_of_a_triton_solution_are_reported(registry):
     add_in_language(registry, "triton", CALLS_TORCH)
     evaluation = evaluate(registry)

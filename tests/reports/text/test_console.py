@@ -23,6 +23,7 @@ from support.registries import RIGHT, add_kernel
 from support.trace_json import lines, trace
 
 BENCH = ("bench", *QUICK_OPTIONS)
+SLOW_BENCH = pytest.param(BENCH, marks=pytest.mark.slow)
 
 
 def run_into(stdout: IO[str] | int, root: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +49,7 @@ def full(tmp_path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("command", [BENCH, ("list", "solutions"), ("list", "--json"), ("--help",)])
+@pytest.mark.parametrize("command", [SLOW_BENCH, ("list", "solutions"), ("--help",)])
 def test_a_reader_that_goes_is_told_nothing(registry, command):
     add_kernel(registry, "right_v1")
     reading, writing = os.pipe()
@@ -60,7 +61,7 @@ def test_a_reader_that_goes_is_told_nothing(registry, command):
     assert len(registry.traces()) <= 2
 
 
-@pytest.mark.parametrize("command", [BENCH, ("list", "solutions"), ("list", "--json"), ("--help",)])
+@pytest.mark.parametrize("command", [SLOW_BENCH, ("list", "solutions"), ("--help",)])
 def test_no_room_is_one_line(registry, full, command):
     add_kernel(registry, "right_v1")
     with full.open("w") as stdout:
