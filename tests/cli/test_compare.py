@@ -182,6 +182,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
     assert outcome.err.count("PASSED") == 4
 
 
+@pytest.mark.slow
 def test_two_files_can_be_measured(fib, tmp_path):
     kernels = [tmp_path / "a.py", tmp_path / "b.py"]
     for kernel in kernels:

@@ -228,6 +228,7 @@ def test_an_unknown_name(fib, full_registry):
 
 
 @needs_nvcc
+@pytest.mark.slow
 def test_what_does_not_compile_is_one_line(fib, full_registry):
     outcome = fib("explain", TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu", "--definition", DEFINITION)
     assert outcome.code == 2

@@ -44,6 +44,7 @@ def test_a_choice_changes_where_another_is_better(fib, napping):
     assert choose(napping, 5) == {"few": 2, "many": 1}
 
 
+@pytest.mark.slow
 def test_a_dry_run_leaves_the_table(fib, napping):
     assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--dry-run", "--set", "few=0").code == 0
     assert (folder_of(napping) / TABLE).read_text() == EMPTY

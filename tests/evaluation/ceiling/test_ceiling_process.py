@@ -142,7 +142,8 @@ def test_the_driver_copies_only_where_as_much_is_written_as_read(monkeypatch):
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-@pytest.mark.parametrize("arch", [pytest.param("8.0", marks=pytest.mark.slow), "9.0"])
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["8.0", "9.0"])
 def test_the_cuda_copy_compiles_without_spills(arch):
     log = build_native(copy_solution(cuda_copy.SOURCES), cache_folder(), arch).log
     assert log.count("0 bytes spill stores, 0 bytes spill loads") == 17  # 4 vector counts, 4 variants, and the empty

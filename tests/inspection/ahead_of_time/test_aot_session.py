@@ -60,7 +60,8 @@ print(kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
 """
 
 
-@pytest.mark.parametrize("language", ["triton", pytest.param("tilelang", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ENTRIES)
 def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> None:
     pytest.importorskip(language)
     if language == "tilelang" and find_cuda_home() is None:
