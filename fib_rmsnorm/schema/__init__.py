@@ -23,6 +23,7 @@ from fib_rmsnorm.schema.build_spec import BuildSpec, Solution
 from fib_rmsnorm.schema.check import Check
 from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.digest import digest, trace_id
+from fib_rmsnorm.schema.judged_case import CaseKind, JudgedCase, Tolerance, UlpStatistics, list_cases
 from fib_rmsnorm.schema.trace import (
     REFERENCE,
     Ceiling,
@@ -40,6 +41,7 @@ __all__ = [
     "AxisConst",
     "AxisVar",
     "BuildSpec",
+    "CaseKind",
     "Ceiling",
     "Check",
     "CheckedDefinition",
@@ -49,6 +51,7 @@ __all__ = [
     "Environment",
     "Evaluation",
     "EvaluationStatus",
+    "JudgedCase",
     "KernelLaunch",
     "Performance",
     "RandomInput",
@@ -60,8 +63,11 @@ __all__ = [
     "SupportedBindings",
     "SupportedLanguages",
     "TensorSpec",
+    "Tolerance",
     "Trace",
+    "UlpStatistics",
     "Workload",
     "digest",
+    "list_cases",
     "trace_id",
 ]

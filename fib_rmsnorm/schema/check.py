@@ -5,6 +5,7 @@ from __future__ import annotations
 from flashinfer_bench.data import Correctness, EvaluationStatus, Workload
 from pydantic import BaseModel
 
+from fib_rmsnorm.schema.judged_case import CaseKind, list_cases
 from fib_rmsnorm.schema.trace import Trace
 
 
@@ -42,7 +43,6 @@ class Check(BaseModel):
         """Whether the Solution is correct."""
         return self.status is EvaluationStatus.PASSED
 
-    def count_cases(self, kind: str) -> int:
-        """The number of cases of a kind that were judged: `workload`, `hard` or `awkward`."""
-        extra = self.correctness.extra if self.correctness else None
-        return sum(case.get("kind") == kind for case in (extra or {}).get("cases", []))
+    def count_cases(self, kind: CaseKind) -> int:
+        """The number of cases of a kind that were judged."""
+        return sum(case.kind == kind for case in list_cases(self.correctness))

@@ -15,7 +15,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, compare
-from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics, measure_ulp
+from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
@@ -23,6 +23,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Mistake, Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
+from fib_rmsnorm.schema import UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, NoReturn
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
@@ -16,7 +15,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects,
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Workload
+from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, JudgedCase, Tolerance, Workload
 
 
 class _ContradictedError(Exception):
@@ -133,26 +132,24 @@ def _refuse(faults: list[str], suspects: list[PossibleMistake], correctness: Cor
 def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:
     """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
     own = [output.comparison for output in verdicts[0].outputs]
+    tolerances = {name: Tolerance(rtol=found.rtol, atol=found.atol) for name, found in zip(names, own, strict=True)}
     return Correctness(
         max_absolute_error=max((found.max_absolute_error for found in own), default=0.0),
         max_relative_error=max((found.max_relative_error for found in own), default=0.0),
         extra={
-            "tolerance": {
-                name: {"rtol": found.rtol, "atol": found.atol} for name, found in zip(names, own, strict=True)
-            },
-            "cases": [_describe_case(verdict, names) for verdict in verdicts],
+            "tolerance": {name: tolerance.model_dump() for name, tolerance in tolerances.items()},
+            "cases": [_describe_case(verdict, names).model_dump(exclude_defaults=True) for verdict in verdicts],
         },
     )
 
 
-def _describe_case(verdict: Verdict, names: list[str]) -> dict[str, Any]:
+def _describe_case(verdict: Verdict, names: list[str]) -> JudgedCase:
     outputs = dict(zip(names, verdict.outputs, strict=True))
-    described = {
-        "case": verdict.case,
-        "kind": verdict.kind,
-        "max_absolute_error": max((o.comparison.max_absolute_error for o in verdict.outputs), default=0.0),
-        "mismatched": sum(output.comparison.mismatched for output in verdict.outputs),
-        "ulp": {name: asdict(output.ulp) if output.ulp else None for name, output in outputs.items()},
-    }
-    reference = {name: asdict(output.reference_ulp) for name, output in outputs.items() if output.reference_ulp}
-    return {**described, **({"reference_ulp": reference} if reference else {})}
+    return JudgedCase(
+        case=verdict.case,
+        kind=verdict.kind,
+        max_absolute_error=max((o.comparison.max_absolute_error for o in verdict.outputs), default=0.0),
+        mismatched=sum(output.comparison.mismatched for output in verdict.outputs),
+        ulp={name: output.ulp for name, output in outputs.items()},
+        reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
+    )

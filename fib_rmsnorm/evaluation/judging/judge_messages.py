@@ -9,11 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
-from fib_rmsnorm.evaluation.judging.ulp import UlpStatistics
-from fib_rmsnorm.evaluation.tensors.inputs import CaseKind
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.schema import CheckedDefinition, Settings, Workload
+from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Settings, UlpStatistics, Workload
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+
+from fib_rmsnorm.schema import UlpStatistics
 
 _SIGNED = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _CHUNK = 1 << 24
 BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
 _EDGES = (0, 1, 2, 4, 8, 16)
-
-
-@dataclass
-class UlpStatistics:
-    """Distances of an output's finite elements from the exact answer rounded to its dtype."""
-
-    maximum: int
-    mean: float
-    histogram: dict[str, int]
 
 
 def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Recognition, derive_inputs, list_derived
-from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -100,10 +100,6 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
             raise InputError(f"{path}: has no tensor {given.tensor_key!r}")
         tensor: torch.Tensor = file.get_tensor(given.tensor_key)
         return tensor
-
-
-CaseKind = Literal["workload", "hard", "awkward", "timed"]
-"""The Workload's own inputs, hard inputs of its size, inputs of an awkward size, or those of a timed call."""
 
 
 @dataclass(frozen=True)

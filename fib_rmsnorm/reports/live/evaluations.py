@@ -18,7 +18,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, ScalarInput, Trace
+from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, ScalarInput, Trace, list_cases
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -51,8 +51,7 @@ def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int
 def folded_check(check: Check, name_width: int) -> Folded:
     """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe."""
     line, whole = _begin_line(check, check.status, name_width), _begin_line(check, check.status, name_width)
-    cases = check.correctness.extra["cases"] if check.correctness and check.correctness.extra else []
-    judged = f"{count(len(cases), 'case')} judged"
+    judged = f"{count(len(list_cases(check.correctness)), 'case')} judged"
     line.append(f"  {judged if check.passed else _first_line(check.log, _REASON_WIDTH)}")
     whole.append(f"  {judged if check.passed else _first_line(check.log, None)}")
     return Folded(line, _AXES_WIDTH + 2, piped=whole)

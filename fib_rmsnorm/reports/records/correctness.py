@@ -7,45 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from rich.console import RenderableType
 from rich.table import Table
 
 from fib_rmsnorm.reports.records.record import fields
 from fib_rmsnorm.reports.text.tables import plain_table
-from fib_rmsnorm.schema import Correctness
+from fib_rmsnorm.schema import Correctness, JudgedCase, Tolerance, UlpStatistics
 
 Taken = TypeVar("Taken")
 
 
-class _Ulp(BaseModel):
-    """Distances of an output's elements from the exact answer."""
-
-    maximum: int
-    mean: float
-    histogram: dict[str, int]
-
-
-class _Case(BaseModel):
-    """A case that the Solution was judged on, as a Trace records it."""
-
-    case: str
-    max_absolute_error: float
-    mismatched: int
-    ulp: dict[str, _Ulp | None] = {}
-    """By output; None for a dtype without ULPs."""
-    reference_ulp: dict[str, _Ulp | None] = {}
-
-
-class _Tolerance(BaseModel):
-    """What was tolerated of an output; None where JSON has no number for it."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-
-_CASES = TypeAdapter(list[_Case])
-_TOLERANCES = TypeAdapter(dict[str, _Tolerance])
+_CASES = TypeAdapter(list[JudgedCase])
+_TOLERANCES = TypeAdapter(dict[str, Tolerance])
 
 
 def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
@@ -65,7 +39,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     )
     if not cases:
         return
-    groups: dict[str, list[_Case]] = {}
+    groups: dict[str, list[JudgedCase]] = {}
     for case in cases:
         groups.setdefault(case.case, []).append(case)
     yield ""
@@ -92,7 +66,7 @@ def _bound_text(rtol: float | None, atol: float | None) -> str:
     return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
-def _cases_table(groups: dict[str, list[_Case]]) -> Table:
+def _cases_table(groups: dict[str, list[JudgedCase]]) -> Table:
     """The cases it was judged on; those of the same name are one row."""
     return plain_table(
         ("judged on", ">times", ">largest absolute error", ">wrong elements"),
@@ -108,14 +82,14 @@ def _cases_table(groups: dict[str, list[_Case]]) -> Table:
     )
 
 
-def _measured_outputs(cases: list[_Case]) -> list[str]:
+def _measured_outputs(cases: list[JudgedCase]) -> list[str]:
     """The outputs whose distances were counted: those with a dtype that has ULPs."""
     return list(dict.fromkeys(name for case in cases for name, ulp in case.ulp.items() if ulp))
 
 
-def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
+def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Table:
     """The elements of an output by their distance from the exact answer, with the reference for comparison."""
-    rows: dict[str, list[_Ulp]] = {}
+    rows: dict[str, list[UlpStatistics]] = {}
     for name, cases in groups.items():
         rows[name] = [ulp for case in cases if (ulp := case.ulp.get(output))]
         rows[f"{name}, by the reference"] = [ulp for case in cases if (ulp := case.reference_ulp.get(output))]
@@ -138,14 +112,14 @@ def _ulp_table(groups: dict[str, list[_Case]], output: str) -> Table:
     )
 
 
-def _add_up(found: list[_Ulp]) -> Counter[str]:
+def _add_up(found: list[UlpStatistics]) -> Counter[str]:
     total: Counter[str] = Counter()
     for ulp in found:
         total.update(ulp.histogram)
     return total
 
 
-def _mean(found: list[_Ulp]) -> float:
+def _mean(found: list[UlpStatistics]) -> float:
     """The mean over all elements, as each histogram counts them."""
     elements = [sum(ulp.histogram.values()) for ulp in found]
     weighted = sum(ulp.mean * number for ulp, number in zip(found, elements, strict=True))

@@ -12,7 +12,7 @@ from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
-from fib_rmsnorm.schema import REFERENCE, Ceiling, Check, Clocks, EvaluationStatus
+from fib_rmsnorm.schema import REFERENCE, Ceiling, Check, Clocks, EvaluationStatus, JudgedCase
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -176,7 +176,8 @@ def test_the_last_line_of_a_failure_says_how_it_failed_and_what_was_not_tried(ma
 def test_what_was_judged_is_what_the_judge_recorded(make):
     def judged(*kinds):
         check = Check.of(make())
-        check.correctness.extra = {"cases": [{"kind": kind} for kind in kinds]}
+        cases = [JudgedCase(case=kind, kind=kind, max_absolute_error=0, mismatched=0) for kind in kinds]
+        check.correctness.extra = {"cases": [case.model_dump() for case in cases]}
         return check
 
     everything, no_size, own = judged("workload", "hard", "awkward"), judged("workload", "hard"), judged("workload")
