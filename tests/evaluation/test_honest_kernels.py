@@ -82,5 +82,5 @@ def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
             assert (launch.static_shared_bytes, launch.dynamic_shared_bytes) == (shared_bytes, 0)
 
 
-def test_a_cpu_launches_no_kernels(evaluations):
-    assert evaluations["cpp_threads", 8].performance.launches is None
+def test_a_cpu_launches_no_kernels(evaluations, batch):
+    assert evaluations["cpp_threads", batch].performance.launches is None
