@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
-from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.cli.reading import Traces, read_traces, wants_markdown, write_or_print
 
 
 def command(
@@ -25,9 +24,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
-    is_markdown = output is not None and output.suffix.lower() == ".md"
-    if json and is_markdown:
-        raise InputError(f"--json conflicts with --output {output}: .md asks for Markdown")
+    is_markdown = wants_markdown(output, as_json=json)
 
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.results import find_results

@@ -9,8 +9,7 @@ import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, check_output, split_names
-from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.cli.reading import Traces, read_traces, wants_markdown, write_or_print
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.history import Histories
@@ -40,9 +39,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Show a Solution's latency over time, and which runs certainly changed it."""
-    is_markdown = output is not None and output.suffix.lower() == ".md"
-    if json and is_markdown:
-        raise InputError(f"--json conflicts with --output {output}: .md asks for Markdown")
+    is_markdown = wants_markdown(output, as_json=json)
     from fib_rmsnorm.analysis.comparing.history import find_histories
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.reports.history import describe_histories, histories_json

@@ -88,6 +88,14 @@ def read_catalogue(
     )
 
 
+def wants_markdown(output: Path | None, *, as_json: bool) -> bool:
+    """Whether the output's name asks for Markdown. Raises InputError if `--json` asks for something else."""
+    is_markdown = output is not None and output.suffix.lower() == ".md"
+    if as_json and is_markdown:
+        raise InputError(f"--json conflicts with --output {output}: .md asks for Markdown")
+    return is_markdown
+
+
 def write_or_print(text: str, output: Path | None) -> None:
     """Print `text`, or write it to a file atomically. Raises InputError if it cannot be written."""
     from fib_rmsnorm.reports.text.console import echo, stderr

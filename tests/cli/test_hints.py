@@ -34,7 +34,7 @@ def symbols_of(name: str) -> set[Symbol]:
 
 
 def is_message(text: str) -> bool:
-    """A flag alone, or a declaration such as "--json", is no message."""
+    """A flag alone, or a declaration such as "--json", is not a message."""
     return " " in text.strip()
 
 

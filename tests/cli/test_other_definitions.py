@@ -7,27 +7,11 @@ import pytest
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
+from support.norms import UPSTREAM
 from support.registries import python_manifest
 
 NAME = "rmsnorm_h128"
 ROWS = {"shape": ["batch_size", "hidden_size"], "dtype": "bfloat16"}
-REFERENCE = """\
-import torch
-
-
-@torch.no_grad()
-def run(hidden_states, weight):
-    batch_size, hidden_size = hidden_states.shape
-    # Check constants
-    assert hidden_size == 128
-
-    EPS = 1e-5
-
-    x = hidden_states.to(torch.float32)
-    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
-    y = (x * inv_rms) * weight.to(torch.float32)
-    return y.to(hidden_states.dtype)
-"""
 RIGHT = """\
 def run(hidden_states, weight):
     x = hidden_states.float()
@@ -45,7 +29,7 @@ def make_upstream_registry(root) -> Registry:
         "axes": {"batch_size": {"type": "var"}, "hidden_size": {"type": "const", "value": 128}},
         "inputs": {"hidden_states": ROWS, "weight": {"shape": ["hidden_size"], "dtype": "bfloat16"}},
         "outputs": {"output": ROWS},
-        "reference": REFERENCE,
+        "reference": UPSTREAM,
     }
     registry.write_definition(Definition.model_validate(record))
     for name, source in {"right": RIGHT, "no_eps": RIGHT.replace(" + 1e-5)", " + 1e-30)")}.items():

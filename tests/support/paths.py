@@ -8,3 +8,8 @@ TESTS = Path(__file__).parents[1]
 REPOSITORY = TESTS.parent
 PUBLISHED = REPOSITORY / "traces" / "published"
 """Evidence that no bench changes. Tests read it, and never the folders beside it, which are whoever benched here's."""
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The contents of all files below a folder, by their path in it."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

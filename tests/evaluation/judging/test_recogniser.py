@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from support.norms import define_norm, kernel_for, workload_of
+from support.norms import UPSTREAM, define_norm, kernel_for, workload_of
 from support.registries import QUICK
 
 NAMES = ("a", "scale", "y")
@@ -31,24 +31,6 @@ RELU = PLAIN.replace("return (", "return torch.relu(")
 GEMMA = PLAIN.replace("(scale.float() *", "((1 + scale.float()) *")
 LLAMA = PLAIN.replace("(scale.float() * (a.float()", "scale * (a.float()").replace("+ e))).to", "+ e)).to")
 ONLY_IN_SMALL = PLAIN.replace("return (", "return (a.shape[0] < 10) * (")
-
-# As flashinfer-bench's own Definitions are written: eps is not an input.
-UPSTREAM = """\
-import torch
-
-@torch.no_grad()
-def run(hidden_states, weight):
-    batch_size, hidden_size = hidden_states.shape
-    # Check constants
-    assert hidden_size == 128
-
-    EPS = 1e-5
-
-    x = hidden_states.to(torch.float32)
-    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
-    y = (x * inv_rms) * weight.to(torch.float32)
-    return y.to(hidden_states.dtype)
-"""
 
 CASES = {
     "rmsnorm_relu_d128": (

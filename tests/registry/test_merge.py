@@ -1,0 +1,212 @@
+"""`merge`: what registries have in common, what is new, and what disagrees."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.schema import Trace
+from support.full_registry import (
+    CUDA,
+    CUDA_TRACES,
+    DEFINITION,
+    HARDWARE,
+    PYTHON,
+    PYTHON_SOURCE,
+    PYTHON_TRACES,
+    add_sources,
+    make_full_registry,
+    make_trace,
+    pack_all,
+    publish,
+)
+from support.paths import files_of
+
+
+@pytest.fixture
+def other(full_registry, tmp_path):
+    """The same registry in another folder."""
+    shutil.copytree(full_registry.root, tmp_path / "other")
+    return Registry(tmp_path / "other")
+
+
+def test_published_traces_are_exported_by_author_and_merged_once(fib, full_registry, other, tmp_path):
+    publish(full_registry)
+    fib("export", tmp_path / "out")
+    assert [f for f in sorted(files_of(tmp_path / "out")) if "traces" in f] == [CUDA_TRACES, PYTHON_TRACES]
+    before = files_of(full_registry.root)
+    assert fib("merge", full_registry.root, other.root).code == 0
+    assert files_of(full_registry.root) == before
+
+
+def test_names_lead_nowhere_else(fib, full_registry, other):
+    path = other.layout.solutions / "baseline" / "norm" / DEFINITION / f"{PYTHON}.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "name": "new_v1", "author": "../../.."}))
+    before = files_of(full_registry.root.parent)
+    outcome = fib("merge", full_registry.root, other.root)
+    assert outcome.code == 2
+    assert "author '../../..' is not a safe name" in outcome.err
+    assert files_of(full_registry.root.parent) == before
+
+
+def test_merging_the_same_adds_nothing(fib, full_registry, other):
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, other.root)
+    assert outcome.code == 0
+    assert outcome.lines == [
+        f"Added to {full_registry.root}: nothing; already there: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"
+    ]
+    assert files_of(full_registry.root) == before
+
+
+@pytest.fixture
+def grown(other):
+    """The other registry with one more Definition, Solution, Workload and Trace."""
+    other.write_definition(RmsNorm().define(256))
+    add_sources(other, "eve", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
+    pack_all(other)
+    definition = other.definition(DEFINITION)
+    workloads = [*other.workloads(DEFINITION), *generate_workloads(definition, (64,))]
+    other.write_workloads(definition, workloads)
+    other.append_trace(make_trace(other.solutions()["rmsnorm_python_new_v1"], workloads[-1]), "eve", "norm")
+    return other
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place):
+    into = full_registry.root if in_place else tmp_path / "out"
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, grown.root, *([] if in_place else ["--into", into]))
+    assert outcome.code == 0
+    where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {full_registry.root}, and"
+    assert outcome.lines[0].startswith(
+        f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; already there: 1 Definition, 2 Solutions,"
+    )
+    merged = Registry(into)
+    assert set(merged.definitions()) == {DEFINITION, "rmsnorm_d256"}
+    assert "rmsnorm_python_new_v1" in merged.solutions()
+    assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == [1, 8, 64]
+    assert len(merged.traces()) == 5
+    assert fib("validate", into).code == 0
+    if not in_place:
+        assert files_of(full_registry.root) == before
+
+
+def test_a_dry_run_writes_nothing(fib, full_registry, grown, tmp_path):
+    before = files_of(tmp_path)
+    outcome = fib("merge", full_registry.root, grown.root, "--dry-run")
+    assert outcome.lines[0].startswith(f"Would add to {full_registry.root}: 1 Definition")
+    assert files_of(tmp_path) == before
+
+
+@pytest.fixture
+def disagreeing(grown):
+    """The other registry with a Solution, a Workload's record and a Trace that say something else."""
+    folder = grown.layout.solutions / "baseline" / "norm" / DEFINITION / PYTHON
+    (folder / "kernel.py").write_text(PYTHON_SOURCE + "# edited\n")
+    pack_all(grown)
+    workloads = grown.workloads(DEFINITION)
+    workloads[0] = workloads[0].model_copy(update={"axes": {"batch": 2}})
+    grown.write_workloads(grown.definition(DEFINITION), workloads)
+    path = grown.layout.trace_file("baseline", "norm", DEFINITION)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0].replace('"latency_ms":0.0125', '"latency_ms":0.5'), *lines[1:]]) + "\n")
+    return grown
+
+
+def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreeing, tmp_path):
+    before = files_of(tmp_path)
+    outcome = fib("merge", full_registry.root, disagreeing.root)
+    assert outcome.code == 1
+    told = {line.split(" differs ")[0]: line.rpartition(" in: ")[2] for line in outcome.lines[:-1]}
+    assert told[f"conflict: Solution {PYTHON}"] == "kernel.py"
+    assert [differs for what, differs in told.items() if "Workload" in what] == ["workload.axes.batch"]
+    assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation.performance.latency_ms"]
+    assert outcome.lines[-1] == "3 conflicts, nothing written; choose a side: --keep ours or --keep theirs"
+    assert files_of(tmp_path) == before
+    record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
+    assert record["written"] is False
+    assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
+
+
+@pytest.mark.parametrize(("keep", "edited"), [("ours", False), ("theirs", True)])
+def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_path, keep, edited):
+    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", keep, "--into", tmp_path / "out")
+    assert outcome.code == 0
+    assert outcome.lines[-1].endswith(f"; kept {keep} of 3 conflicts")
+    merged = Registry(tmp_path / "out")
+    assert ("# edited" in merged.solutions()[PYTHON].sources[0].content) is edited
+    assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == (
+        [2, 8, 64] if edited else [1, 8, 64]
+    )
+    latencies = {trace.evaluation.performance.latency_ms for trace in merged.traces() if trace.evaluation.performance}
+    assert (0.5 in latencies) is edited
+
+
+def test_keeping_ours_adds_the_rest_in_place(fib, full_registry, disagreeing):
+    assert fib("merge", full_registry.root, disagreeing.root, "--keep", "ours").code == 0
+    assert len(full_registry.traces()) == 5
+    assert "# edited" not in full_registry.solutions()[PYTHON].sources[0].content
+
+
+def test_a_registry_only_gains_records(fib, full_registry, disagreeing):
+    before = files_of(full_registry.root)
+    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", "theirs")
+    assert outcome.code == 2
+    assert "--into" in outcome.err
+    assert files_of(full_registry.root) == before
+
+
+def test_a_better_description_is_no_conflict(fib, full_registry, other):
+    path = other.layout.solutions / "ann" / "norm" / DEFINITION / f"{CUDA}.json"
+    path.write_text(path.read_text().replace("A plain one.", "A very plain one."))
+    assert fib("merge", full_registry.root, other.root).code == 0
+
+
+def test_three_registries_and_upstreams_layout(fib, full_registry, tmp_path):
+    """flashinfer-bench 0.1.2 keeps traces without their author's folder; a Trace met twice comes once."""
+    for name, hardware in (("second", "GPU 2"), ("third", "GPU 3")):
+        registry = make_full_registry(tmp_path / name)
+        path = registry.layout.trace_file("baseline", "norm", DEFINITION)
+        flat = registry.layout.traces / "norm" / path.name
+        flat.parent.mkdir()
+        flat.write_text(path.read_text() + path.read_text().replace(HARDWARE, hardware))
+        path.unlink()
+    outcome = fib("merge", full_registry.root, tmp_path / "second", tmp_path / "third", "--into", tmp_path / "out")
+    assert outcome.code == 0, outcome.out
+    assert len(Registry(tmp_path / "out").traces()) == 4 + 2 + 2
+
+
+def test_a_torn_or_foreign_record_is_named(fib, full_registry, other):
+    path = other.layout.traces / "ann" / "norm" / f"{DEFINITION}.jsonl"
+    path.write_text('{"definition": 1}\n' + path.read_text())
+    outcome = fib("merge", full_registry.root, other.root)
+    assert outcome.code == 2
+    assert f"{path}:1: " in outcome.err
+
+
+def test_one_registry_is_none_to_merge(fib, full_registry):
+    assert fib("merge", full_registry.root).code == 2
+    assert fib("merge", full_registry.root, full_registry.root / "nowhere").code == 2
+
+
+def test_a_trace_without_a_number_is_the_same_as_itself(fib, full_registry, other):
+    record = full_registry.traces()[0].model_dump()
+    record["evaluation"]["correctness"]["max_relative_error"] = float("nan")
+    record["evaluation"]["timestamp"] = "2026-02-02T00:00:00+00:00"
+    for registry in (full_registry, other):
+        registry.append_trace(Trace.model_validate(record), "baseline", "norm")
+    assert fib("merge", full_registry.root, other.root).code == 0
+
+
+def test_the_registry_that_has_them_may_be_merged_with_a_file_of_its_traces(fib, full_registry, grown, tmp_path):
+    path = tmp_path / "traces.jsonl"
+    path.write_text((grown.layout.trace_file("eve", "norm", DEFINITION)).read_text())
+    assert fib("merge", full_registry.root, path).code == 2
+    outcome = fib("merge", full_registry.root, path, grown.root)
+    assert outcome.code == 0 and " 1 Solution, 1 Workload, 1 Trace;" in outcome.out
