@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
+from fib_rmsnorm.building.seal import is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class NativeBuild:
 
 
 def build_native(solution: Solution, cache: Path, arch: str | None = None) -> NativeBuild:
-    """Compile with tvm-ffi, or reuse an equal build in `cache`.
+    """Compile with tvm-ffi, or reuse an equal build in `cache` that is as it was built.
 
     `arch` is a GPU architecture such as `9.0`; None means the one of the current GPU. The cache's key covers
     everything that decides the result: sources, flags, architecture, compilers and tvm-ffi. Raises BuildError with
@@ -59,7 +61,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
         tvm_ffi=version("apache-tvm-ffi"),
     )
     folder = cache / "native" / key
-    if not (folder / _LIBRARY).exists():
+    if not is_intact(folder / _LIBRARY):
         _compile(solution, folder, arch, flags)
     return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
 
@@ -83,12 +85,28 @@ def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str
         write_sources(solution, sources)
         log = _run_compiler(sources, staging, arch, flags)
         (staging / _LOG).write_text(log, encoding="utf-8")
-        staging.rename(folder)
-    except OSError:
-        if not (folder / _LIBRARY).exists():
-            raise
+        seal(staging / _LIBRARY)
+        _put_in_place(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _put_in_place(staging: Path, folder: Path) -> None:
+    """Rename a build. Another process may have been faster, or a damaged build may be in the way."""
+    for attempt in range(3):
+        try:
+            staging.rename(folder)
+        except OSError:
+            if is_intact(folder / _LIBRARY):
+                return
+            if attempt == 2:
+                raise
+            damaged = staging.with_name(f"{staging.name}.damaged")
+            with suppress(OSError):
+                folder.rename(damaged)
+            shutil.rmtree(damaged, ignore_errors=True)
+        else:
+            return
 
 
 def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str, list[str]]) -> str:

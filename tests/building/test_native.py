@@ -44,6 +44,15 @@ def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     assert len([*(tmp_path / "native").iterdir()]) == 2
 
 
+def test_a_damaged_build_is_made_again(kernels, tmp_path):
+    solution = kernels["cpp_header_in_a_folder"]
+    built = build_native(solution, tmp_path)
+    built.binary.write_bytes(b"\x7fELF and no more")
+    assert build_native(solution, tmp_path) == built
+    assert callable(load_native(built.binary, "run"))
+    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
+
+
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):
     with pytest.raises(BuildError) as caught:
         build_native(kernels["cpp_syntax_error"], tmp_path)

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.kernels import DEFINITION, read_kernels
+
+BUILD = """
+import sys
+from pathlib import Path
+from fib_rmsnorm.building.torch_binding import build_torch_binding
+from fib_rmsnorm.schema import Solution
+solution = Solution.model_validate_json(Path(sys.argv[1]).read_text())
+assert callable(build_torch_binding(solution, Path(sys.argv[2])))
+"""
+
+
+def build(solution: Path, cache: Path) -> None:
+    """Build in a process of its own: a process keeps what it has loaded."""
+    subprocess.run([sys.executable, "-c", BUILD, solution, cache], check=True)
+
+
+@pytest.mark.slow
+def test_a_damaged_build_is_made_again(tmp_path):
+    solution, cache = tmp_path / "solution.json", tmp_path / "cache"
+    solution.write_text(read_kernels("honest")["cpp_torch_binding"].solution(DEFINITION).model_dump_json())
+    build(solution, cache)
+    (library,) = cache.rglob("*.so")
+    library.write_bytes(b"\x7fELF and no more")
+    build(solution, cache)
