@@ -93,20 +93,20 @@ def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str
 
 def _put_in_place(staging: Path, folder: Path) -> None:
     """Rename a build. Another process may have been faster, or a damaged build may be in the way."""
-    for attempt in range(3):
-        try:
-            staging.rename(folder)
-        except OSError:
-            if is_intact(folder / _LIBRARY):
-                return
-            if attempt == 2:
-                raise
-            damaged = staging.with_name(f"{staging.name}.damaged")
-            with suppress(OSError):
-                folder.rename(damaged)
-            shutil.rmtree(damaged, ignore_errors=True)
-        else:
-            return
+    with suppress(OSError):
+        staging.rename(folder)
+        return
+    if is_intact(folder / _LIBRARY):
+        return
+    damaged = staging.with_name(f"{staging.name}.damaged")
+    with suppress(OSError):
+        folder.rename(damaged)
+    shutil.rmtree(damaged, ignore_errors=True)
+    try:
+        staging.rename(folder)
+    except OSError:
+        if not is_intact(folder / _LIBRARY):
+            raise
 
 
 def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str, list[str]]) -> str:
