@@ -95,13 +95,16 @@ def test_upstream_validates_the_definition_and_runs_its_reference(trace_set):
 
 def test_upstream_builds_a_kernel_with_its_tuned_choices(tmp_path, monkeypatch):
     from flashinfer_bench.compile import BuilderRegistry
+    from flashinfer_bench.data import TraceSet
 
     monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "fib-cache"))
     registry = make_tunable(tmp_path / "registry")
     row = "// {hidden, itemsize, multiprocessors, min_batch, few, many}\n{128, 2, 0, 0, 9, 0},\n"
     (folder_of(registry) / TABLE).write_text(row)
-    (solution,) = pack_all(registry)
-    run = BuilderRegistry.get_instance().build(registry.definition("rmsnorm_d128"), solution)
+    pack_all(registry)
+    loaded = TraceSet.from_path(str(registry.root))
+    (solution,) = loaded.solutions["rmsnorm_d128"]
+    run = BuilderRegistry.get_instance().build(loaded.definitions["rmsnorm_d128"], solution)
     with pytest.raises(ValueError, match="9 is too many"):
         run(torch.ones(1, 128, dtype=torch.float16), torch.ones(128, dtype=torch.float16), 1e-6)
 

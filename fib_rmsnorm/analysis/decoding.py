@@ -1,6 +1,6 @@
 """The JSON of a Trace -> a TraceRecord, by a decoder that skips what a TraceRecord does not keep.
 
-The classes mirror those of the schema, which imports torch and takes many times as long; a test compares their fields.
+The classes mirror those of the schema, which takes 4 times as long; a test compares their fields.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from fib_rmsnorm.building.build_errors import BuildError, is_compile_error
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.languages import LANGUAGES
 
-if TYPE_CHECKING:  # the schema imports torch, which one importer of this package must not load
+if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 __all__ = ["BuildError", "build_entry", "is_compile_error", "prepare_build"]

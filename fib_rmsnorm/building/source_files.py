@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fib_rmsnorm.building.build_errors import BuildError
 
-if TYPE_CHECKING:  # the schema imports torch, which reading the cache does not need
+if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 

@@ -51,12 +51,13 @@ def command(
 
     Stops at the first timeout.
     """
-    from fib_rmsnorm.registry.shipped import find_or_shipped
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 
     sizes = split_batch_sizes(batch_sizes)
     is_destination = is_destination_passing(style)
-    check_kernel(find_or_shipped(root), kernel, definition, entry, is_destination)  # before anything imports torch
+    registry = Registry.find_or_shipped(root)
+    check_kernel(registry, kernel, definition, entry, is_destination)  # before anything imports torch
 
     from contextlib import closing
 
@@ -74,10 +75,8 @@ def command(
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.evaluation.try_kernel import plan_try, run_check, run_try
             from fib_rmsnorm.machine.devices import choose_devices
-            from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.draft import draft_solution
 
-        registry = Registry.find_or_shipped(root)
         wanted = registry.definition(definition)
         draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check)

@@ -11,7 +11,6 @@ from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
 from fib_rmsnorm.registry.shipped import find_or_shipped
-from fib_rmsnorm.registry.signatures import unknown_definition
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -54,7 +53,8 @@ class Registry:
         """Return the Definition called `name`. Raises InputError with the known names."""
         definitions = self.definitions()
         if name not in definitions:
-            raise unknown_definition(name, definitions, self.root)
+            known = ", ".join(definitions) or "none"
+            raise InputError(f"no Definition {name!r} in {self.root} (available: {known})")
         return definitions[name]
 
     def solutions(self) -> dict[str, Solution]:

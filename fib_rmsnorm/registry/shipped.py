@@ -37,7 +37,7 @@ def find_or_shipped(given: Path | None = None) -> Path:
 
 
 def count_records(root: Path) -> dict[str, int]:
-    """Count the Definitions, Solutions and Workloads of a registry. Reads none: the schema needs torch."""
+    """Count the Definitions, Solutions and Workloads of a registry, of which none is parsed."""
     layout = Layout(root)
     lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
     return {

@@ -1,40 +1,19 @@
 """The FlashInfer Trace schema, extended by what a trustworthy measurement needs.
 
-Only this package imports flashinfer_bench, which imports torch. Commands therefore import it only when they run.
+The models are flashinfer-bench's, written again because its package imports torch, which takes seconds. A test compares
+them with the originals: their fields, what they refuse and why, and what they write.
 """
 
-from flashinfer_bench.data import (
-    AxisConst,
-    AxisVar,
-    Definition,
-    Environment,
-    EvaluationStatus,
-    RandomInput,
-    SafetensorsInput,
-    ScalarInput,
-    SourceFile,
-    SupportedBindings,
-    SupportedLanguages,
-    TensorSpec,
-    Workload,
-)
-
-from fib_rmsnorm.schema.build_spec import BuildSpec, Solution
+from fib_rmsnorm.schema.build_spec import BuildSpec, SupportedBindings, SupportedLanguages
 from fib_rmsnorm.schema.check import Check
 from fib_rmsnorm.schema.checked import CheckedDefinition
+from fib_rmsnorm.schema.definition import AxisConst, AxisVar, Definition, TensorSpec
 from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.judged_case import CaseKind, JudgedCase, Tolerance, UlpStatistics, list_cases
-from fib_rmsnorm.schema.trace import (
-    REFERENCE,
-    Ceiling,
-    Clocks,
-    Correctness,
-    Evaluation,
-    KernelLaunch,
-    Performance,
-    Settings,
-    Trace,
-)
+from fib_rmsnorm.schema.measurement import Ceiling, Clocks, KernelLaunch, Performance, Settings
+from fib_rmsnorm.schema.solution import Solution, SourceFile
+from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Trace
+from fib_rmsnorm.schema.workload import RandomInput, SafetensorsInput, ScalarInput, Workload
 
 __all__ = [
     "REFERENCE",

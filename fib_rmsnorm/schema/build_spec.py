@@ -1,14 +1,21 @@
-"""Solution and its BuildSpec: upstream's models, extended by the flags of a C++ compiler."""
+"""BuildSpec: how to build and call a Solution."""
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Any
 
-from flashinfer_bench.data import BuildSpec as UpstreamBuildSpec
-from flashinfer_bench.data import Solution as UpstreamSolution
-from flashinfer_bench.data import SupportedLanguages
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from fib_rmsnorm.schema.field_types import NonEmptyString
 
 # Flags come from strangers, and end in a command line. None of these names a file, a program or a plugin.
 _ALLOWED = re.compile(
@@ -27,11 +34,47 @@ _REFUSED = re.compile(
 )
 
 
-class BuildSpec(UpstreamBuildSpec):
-    """How to build a Solution. Upstream's model ignores the added field."""
+class SupportedLanguages(str, Enum):
+    """The language of a Solution."""
 
+    PYTHON = "python"
+    TRITON = "triton"
+    CPP = "cpp"
+    CUDA = "cuda"
+    TILELANG = "tilelang"
+
+
+class SupportedBindings(str, Enum):
+    """How Python calls a Solution in C++ or CUDA."""
+
+    TVM_FFI = "tvm-ffi"
+    TORCH = "torch"
+
+
+class BuildSpec(BaseModel):
+    """How to build a Solution, and how to call it."""
+
+    language: SupportedLanguages
+    target_hardware: list[str] = Field(min_length=1)
+    """The kinds of devices that it is made for: `cpu`, `cuda`."""
+    entry_point: NonEmptyString
+    """The file and its function: `kernel.py::run`."""
+    dependencies: list[NonEmptyString] = Field(default_factory=list)
+    """The packages that it imports."""
+    destination_passing_style: bool = True
+    """Whether it takes its outputs as the last arguments, rather than returning them."""
+    binding: SupportedBindings | None = None
+    """None means tvm-ffi for C++ and CUDA; other languages need none."""
     flags: list[str] = Field(default_factory=list)
     """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
+
+    @model_validator(mode="after")
+    def _check_entry_point(self) -> BuildSpec:
+        if self.entry_point.count("::") != 1:
+            raise ValueError(
+                f'Invalid entry point format: {self.entry_point}. Expected "<file_path>::<function_name>".'
+            )
+        return self
 
     @field_validator("flags")
     @classmethod
@@ -55,9 +98,3 @@ class BuildSpec(UpstreamBuildSpec):
         """A Solution without flags has the JSON, and so the digest, that it has in upstream's model."""
         record: dict[str, Any] = handler(self)
         return record if record.get("flags") else {key: value for key, value in record.items() if key != "flags"}
-
-
-class Solution(UpstreamSolution):
-    """A Solution whose BuildSpec may have flags."""
-
-    spec: BuildSpec

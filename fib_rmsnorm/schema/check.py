@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flashinfer_bench.data import Correctness, EvaluationStatus, Workload
 from pydantic import BaseModel
 
 from fib_rmsnorm.schema.judged_case import CaseKind, list_cases
-from fib_rmsnorm.schema.trace import Trace
+from fib_rmsnorm.schema.trace import Correctness, EvaluationStatus, Trace
+from fib_rmsnorm.schema.workload import Workload
 
 
 class Check(BaseModel):

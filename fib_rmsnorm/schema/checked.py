@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from flashinfer_bench.data import Definition
 from pydantic import ValidatorFunctionWrapHandler, WrapValidator
+
+from fib_rmsnorm.schema.definition import Definition
 
 
 def _check_once(value: Any, check: ValidatorFunctionWrapHandler) -> Any:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flashinfer_bench.data import Correctness
 from pydantic import BaseModel, TypeAdapter
+
+from fib_rmsnorm.schema.trace import Correctness
 
 CaseKind = Literal["workload", "hard", "awkward", "timed"]
 """The Workload's own inputs, hard inputs of its size, inputs of an awkward size, or those of a timed call."""

@@ -1,195 +1,72 @@
-"""Trace and its parts: upstream's models, extended by the fields that a trustworthy number needs.
+"""Trace and Evaluation: what was evaluated where, and whether it was correct.
 
-Traces load in both directions: all added fields are optional here, and flashinfer-bench's models ignore unknown
-fields.
+All fields that flashinfer-bench's models lack are optional, and those ignore them, so Traces load in both directions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from enum import Enum
+from typing import Any
 
-from flashinfer_bench.data import Correctness
-from flashinfer_bench.data import Evaluation as UpstreamEvaluation
-from flashinfer_bench.data import Performance as UpstreamPerformance
-from flashinfer_bench.data import Trace as UpstreamTrace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-__all__ = [
-    "REFERENCE",
-    "Ceiling",
-    "Clocks",
-    "Correctness",
-    "Evaluation",
-    "KernelLaunch",
-    "Performance",
-    "Settings",
-    "Trace",
-]
+from fib_rmsnorm.schema.field_types import NonEmptyString
+from fib_rmsnorm.schema.measurement import Performance, Settings
+from fib_rmsnorm.schema.workload import Workload
 
 REFERENCE = "reference"
 """The `judged_by` of outputs that were compared with those of the Definition's reference alone."""
 
-# Outputs are compared in float32, and this is near its maximum.
-_Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
+
+class Correctness(BaseModel):
+    """The largest errors of a Solution's outputs, and in `extra` what is known of each case."""
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    max_relative_error: float = 0.0
+    max_absolute_error: float = 0.0
+    extra: dict[str, Any] | None = None
+
+    @field_validator("max_relative_error", "max_absolute_error")
+    @classmethod
+    def _check_error(cls, error: float) -> float:
+        if error < 0:
+            raise ValueError("must be non-negative or NaN")
+        return error
 
 
-class Settings(BaseModel):
-    """The requested settings of judging and timing; results with different settings cannot be compared.
+class Environment(BaseModel):
+    """Where an evaluation ran."""
 
-    With `rtol` and `atol` of None, each output's dtype decides; `Correctness.extra` holds the applied tolerances.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    rtol: _Tolerance | None = None
-    atol: _Tolerance | None = None
-    warmup_runs: int = Field(default=10, ge=0)
-    iterations: int | None = Field(default=None, ge=1)
-    """Timed calls per trial; None continues until the median is known within 1%, or the time budget is spent."""
-    num_trials: int = Field(default=4, ge=1)
-    """Minimum number of trials; the trials of all Solutions on a Workload are interleaved."""
-    l2: Literal["cold", "hot", "both"] = "cold"
-    """`cold` evicts a GPU's L2 cache before each timed call, `hot` does not; `both` is cold plus `hot_latency_ms`."""
+    hardware: NonEmptyString
+    """The device's model."""
+    libs: dict[str, str] = Field(default_factory=dict)
+    """Versions of libraries by name."""
 
 
-class Ceiling(BaseModel):
-    """Measured bounds for every Solution on a Workload, from the same run and the same timer."""
+class EvaluationStatus(str, Enum):
+    """How an evaluation ended."""
 
-    empty_ms: float
-    """Latency of an empty kernel (on CPU: an empty call): the minimum of any launch."""
-    empty_host_us: float | None = None
-    """Host time to issue the empty kernel, measured like `host_overhead_us`; None on CPU."""
-    copy_ms: float
-    """Latency of the fastest of several copies that read and write as many bytes as the Workload's tensors hold."""
-    copy_low_ms: float
-    copy_high_ms: float
-    """Upper bound of the 95% confidence interval of `copy_ms`; `copy_low_ms` is the lower bound."""
-    copy_hot_ms: float | None = None
-    """Latency of the copy without evicting L2; a difference from `copy_ms` shows that the eviction works."""
-    copy_method: str
-    note: str | None = None
-    threads: list[int] | None = None
-    """Cores to which a CPU's copy was pinned; None if it used OpenMP's threads."""
-    peak_bandwidth_gb_per_s: float | None = None
-    """Theoretical bandwidth: the memory's clock times its bus width."""
-    copy_suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust `copy_ms`; then a Performance has no `percent_of_copy`."""
+    PASSED = "PASSED"
+    INCORRECT_SHAPE = "INCORRECT_SHAPE"
+    INCORRECT_NUMERICAL = "INCORRECT_NUMERICAL"
+    INCORRECT_DTYPE = "INCORRECT_DTYPE"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    COMPILE_ERROR = "COMPILE_ERROR"
+    TIMEOUT = "TIMEOUT"
 
 
-class Clocks(BaseModel):
-    """The device before, during and after the trials; None means unknown."""
-
-    before_mhz: float | None = None
-    during_mhz: float | None = None
-    """Median clock during the trials, of a GPU's multiprocessors or a CPU's cores."""
-    after_mhz: float | None = None
-    during_min_mhz: float | None = None
-    during_max_mhz: float | None = None
-    memory_mhz: float | None = None
-    max_temperature_c: float | None = None
-    throttle_reasons: list[str] | None = None
-    other_processes: int | None = None
-    """On a GPU."""
-    other_share: float | None = None
-    """The share of a CPU's cores that other processes took during the trials."""
-    involuntary_switches: int | None = None
-    """How often other processes took a CPU's core away from this evaluation during the trials."""
+_JUDGED = (EvaluationStatus.PASSED, EvaluationStatus.INCORRECT_NUMERICAL)
 
 
-_Size = Annotated[int, Field(ge=0, lt=1 << 32)]
+class Evaluation(BaseModel):
+    """How a Solution did on a Workload. The status decides whether there are `correctness` and `performance`."""
 
-
-@dataclass(frozen=True)
-class KernelLaunch:
-    """A kernel launch of a timed call. A plain dataclass, because it is created beside untrusted code."""
-
-    name: Annotated[str, Field(max_length=256)]
-    """The driver's name of the kernel: mangled if it comes from C++, and truncated if it is long."""
-    grid: tuple[_Size, _Size, _Size]
-    block: tuple[_Size, _Size, _Size]
-    registers: _Size
-    """Registers per thread."""
-    static_shared_bytes: _Size
-    dynamic_shared_bytes: _Size
-
-
-class Performance(UpstreamPerformance):
-    """Latency with its distribution, and the evidence for how far to trust it. `latency_ms` is the median."""
-
-    timer: str | None = None
-    """`cupti`, `cuda_events` or `cpu_clock`; numbers of different timers cannot be compared."""
-    cold_l2: bool | None = None
-    """Whether the GPU's L2 cache was evicted before each timed call."""
-    interpreted: bool = False
-    """Whether the kernel ran in an interpreter (Triton on CPU): its times say nothing about the kernel's speed."""
-
-    samples: int | None = None
-    """Number of timed calls in all trials."""
-    trials: int | None = None
-    trial_medians_ms: list[float] | None = None
-    """The median of each trial. Their scatter shows the uncertainty better than the calls within one trial do."""
-    stopped_by: Literal["interval", "budget", "iterations"] | None = None
-    """Why timing ended: the interval was within 1%, the time budget was spent, or the number of calls was given."""
-    repeated_trials: list[str] = Field(default_factory=list)
-    """Why trials were repeated; empty if none was."""
-    latency_low_ms: float | None = None
-    latency_high_ms: float | None = None
-    """Upper bound of the 95% confidence interval of the median; `latency_low_ms` is the lower bound."""
-    latency_p5_ms: float | None = None
-    latency_p95_ms: float | None = None
-    busy_ms: float | None = None
-    """Median over calls of the summed durations of all device work; the latency is the span from first to last."""
-    pieces: int | None = None
-    """Number of kernels, copies and fills per call."""
-    launches: list[KernelLaunch] | None = None
-    """The first kernels of the last timed call, in order of their starts; None if the timer records no kernels."""
-    hot_latency_ms: float | None = None
-    """Median latency with the inputs and outputs in cache, if requested."""
-    a_a_difference: float | None = None
-    """Relative difference between the medians of the last and the first trial."""
-
-    reference_low_ms: float | None = None
-    reference_high_ms: float | None = None
-    """Upper bound of the 95% confidence interval of `reference_latency_ms`; `reference_low_ms` is the lower bound."""
-    reference_suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust `reference_latency_ms`; then `speedup_factor`, which upstream requires, means nothing."""
-    speedup_low: float | None = None
-    speedup_high: float | None = None
-    """Highest speedup of the interleaved trials; `speedup_low` is the lowest."""
-    bytes_moved: int | None = None
-    """Bytes of all inputs and outputs, each counted once."""
-    bandwidth_gb_per_s: float | None = None
-    """`bytes_moved` divided by the median latency, in 10^9 bytes per second."""
-
-    ceiling: Ceiling | None = None
-    percent_of_copy: float | None = None
-    """Latency of the copy divided by this latency, in percent: at 100 the kernel is as fast as the copy."""
-
-    host_overhead_us: float | None = None
-    """Minimum host time to issue a call without waiting for it, without a timer attached. Measured before and after
-    the trials, on several processors."""
-    first_call_ms: float | None = None
-    """Duration of the first call on this Workload, including what it compiles, tunes or allocates."""
-    build_s: float | None = None
-    """Seconds that the worker took to build the Solution, or to load a cached build."""
-    peak_memory_bytes: int | None = None
-    """Device memory that a call allocates beyond its outputs."""
-
-    library_calls: list[str] | None = None
-    """torch operators that a call ran, except those that create or move tensors; only for languages other than
-    Python."""
-
-    clocks: Clocks | None = None
-    device_session: str | None = None
-    """A digest of the device's identity and its machine's boot: results of one session differ less."""
-    suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust this number; empty if none was found."""
-
-
-class Evaluation(UpstreamEvaluation):
-    """An evaluation that records exactly what it evaluated."""
-
+    status: EvaluationStatus
+    environment: Environment
+    timestamp: NonEmptyString
+    log: str = ""
+    correctness: Correctness | None = None
     performance: Performance | None = None
     settings: Settings | None = None
     definition_sha256: str | None = None
@@ -204,8 +81,23 @@ class Evaluation(UpstreamEvaluation):
     multiprocessors: int | None = None
     """The GPU's number of multiprocessors, if `tune` measured the Solution."""
 
+    @model_validator(mode="after")
+    def _check_parts(self) -> Evaluation:
+        wanted = {"correctness": self.status in _JUDGED, "performance": self.status is EvaluationStatus.PASSED}
+        for part, must in wanted.items():
+            if (getattr(self, part) is not None) != must:
+                raise ValueError(f"Evaluation must {'' if must else 'not '}include {part} when status is {self.status}")
+        return self
 
-class Trace(UpstreamTrace):
-    """A Trace whose evaluation carries the added fields."""
 
+class Trace(BaseModel):
+    """An evaluation of a Solution on a Workload; without these two, the record of a Workload."""
+
+    definition: NonEmptyString
+    workload: Workload
+    solution: str | None = None
     evaluation: Evaluation | None = None
+
+    def is_workload_trace(self) -> bool:
+        """Whether this is the record of a Workload."""
+        return self.solution is None and self.evaluation is None

@@ -13,6 +13,7 @@ import pytest
 from fib_rmsnorm.cli.app import app
 from fib_rmsnorm.machine.devices import has_driver
 from support.command_line import cli_command, cli_environment, run_cli
+from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY
 
 # Not pydantic: newer versions of typer read numbers with it.
@@ -153,6 +154,48 @@ def test_try_refuses_a_source_before_torch_is_imported(name, source, options, sa
     assert len(found.stderr.splitlines()) == 1
     assert said in found.stderr
     assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+NO_TORCH = [
+    f"show {DEFINITION}",
+    f"show {DEFINITION}@batch=8",
+    f"show {PYTHON}@batch=8",
+    "define --hidden 256",
+    "workload --definition rmsnorm_d256",
+    f"new python kernel.py --definition {DEFINITION}",
+    "solve",
+    "validate",
+    "export exported",
+]
+"""Without the commands that also say what this machine can do, which is what torch says where there is a GPU."""
+LISTS = ["list", "list solutions", "list traces --each", f"show {PYTHON}"]
+
+ONE_BY_ONE = """\
+import json, sys
+from fib_rmsnorm.cli import main
+for line in sys.argv[1:]:
+    sys.argv = ["fib-rmsnorm", *line.split()]
+    try:
+        main()
+    except SystemExit as end:
+        print(json.dumps([line, end.code, "torch" in sys.modules]), file=sys.stderr)
+"""
+
+
+def test_commands_on_records_import_no_torch(full_registry):
+    """In one process, so that each shows what it and those before it have imported."""
+    lines = NO_TORCH if has_driver() else [*LISTS, *NO_TORCH]
+    found = subprocess.run(
+        [sys.executable, "-c", ONE_BY_ONE, *lines],
+        cwd=full_registry.root,
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [json.loads(line) for line in found.stderr.splitlines() if line.startswith("[")] == [
+        [line, 0, False] for line in lines
+    ]
 
 
 @pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])

@@ -84,7 +84,7 @@ def draft_solution(
     """
     if path.is_dir():
         return _draft_folder(registry, path, definition, entry, flags)
-    signature = make_signature(definition.model_dump(mode="json"))
+    signature = make_signature(definition)
     source = read_kernel_source(path, signature, entry, style)
     shared = _find_shared(registry, path.parent)
     files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES, Language
-from fib_rmsnorm.registry.layout import Layout
-from fib_rmsnorm.registry.signatures import Signature, read_signature
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.signatures import Signature, make_signature
 from fib_rmsnorm.registry.sources.native_adapter import find_export, native_style
 from fib_rmsnorm.registry.sources.native_kernel import Binding
 from fib_rmsnorm.registry.sources.python_adapter import python_style
@@ -36,13 +36,13 @@ class KernelSource:
     """None for a language that is not compiled."""
 
 
-def check_kernel(root: Path, path: Path, definition: str, entry: str | None, style: bool | None) -> None:
-    """Check what can be checked without torch, which takes seconds to import: the Definition's name, and the source.
+def check_kernel(registry: Registry, path: Path, definition: str, entry: str | None, style: bool | None) -> None:
+    """Check the Definition's name and a kernel's file, before anything is started for an evaluation.
 
-    Raises the InputError that `draft_solution` would raise. A folder, or a faulty registry, is left to that.
+    Raises the InputError that `draft_solution` would raise. A folder is left to that.
     """
-    signature = read_signature(Layout(root), definition)
-    if signature is not None and not path.is_dir():
+    signature = make_signature(registry.definition(definition))
+    if not path.is_dir():
         read_kernel_source(path, signature, entry, style)
 
 

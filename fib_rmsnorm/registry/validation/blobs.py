@@ -34,7 +34,7 @@ def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str
     try:
         if _is_lfs_pointer(path):
             return f"{given.path!r} is a Git LFS pointer; run: git lfs pull"
-        with safe_open(path, framework="pt") as tensors:
+        with safe_open(path, framework="np") as tensors:
             if given.tensor_key not in tensors.keys():  # noqa: SIM118 - not a dict
                 return f"{given.path!r} has no tensor {given.tensor_key!r}"
             found = tensors.get_slice(given.tensor_key)
