@@ -1,7 +1,8 @@
 """The FlashInfer Trace schema, extended by what a trustworthy measurement needs.
 
 The models are flashinfer-bench's, written again because its package imports torch, which takes seconds. A test compares
-them with the originals: their fields, what they refuse and why, and what they write.
+them with the originals: their fields, what they refuse and why, and what they write. `validate` reads every record by
+the originals too.
 """
 
 from fib_rmsnorm.schema.build_spec import BuildSpec, SupportedBindings, SupportedLanguages

@@ -164,7 +164,6 @@ NO_TORCH = [
     "workload --definition rmsnorm_d256",
     f"new python kernel.py --definition {DEFINITION}",
     "solve",
-    "validate",
     "export exported",
 ]
 """Without the commands that also say what this machine can do, which is what torch says where there is a GPU."""
