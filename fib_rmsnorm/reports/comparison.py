@@ -42,6 +42,8 @@ def describe_comparisons(
     for each in found.comparisons:
         if each.verdict == "suspect" and each not in told:
             yield Doubt(f"SUSPECT {each.record.name}: {each.why_suspect}")
+        if each.left_out:
+            yield Doubt(f"Left out as SUSPECT: {each.record.name}: {_name_left_out(each)}")
     yield from _regressions(found, max_slowdown, unjudged)
 
 
@@ -67,6 +69,10 @@ def name_unjudged(unjudged: Sequence[Unjudged], at_most: int = _NAMED) -> str:
     told = [f"{each.comparison.record.name}: {each.why}" for each in unjudged[:at_most]]
     more = len(unjudged) - len(told)
     return "; ".join([*told, *([f"and {more} more"] if more else [])])
+
+
+def _name_left_out(each: SolutionComparison) -> str:
+    return "; ".join(f"{run.side} run {run.number} of {run.runs}: {run.record.suspect[0]}" for run in each.left_out)
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -175,6 +181,15 @@ def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: S
                 "timer": each.record.timer,
                 "old_ms": [run.latency_ms for run in each.old],
                 "new_ms": [run.latency_ms for run in each.new],
+                "left_out": [
+                    {
+                        "side": run.side,
+                        "run": run.number,
+                        "latency_ms": run.record.latency_ms,
+                        "suspect": run.record.suspect,
+                    }
+                    for run in each.left_out
+                ],
                 "ratio": asdict(each.ratio) if each.ratio else None,
                 "resolution": each.resolution,
                 "is_of_one_session": each.is_of_one_session,

@@ -68,10 +68,21 @@ def test_a_median_of_disturbed_calls_is_not_judged_however_slow(fib, file):
     assert outcome.code == 2 and "1 of 1 cannot be judged" in outcome.err
 
 
-def test_a_suspect_number_is_never_faster(fib, file):
-    """What is too fast to be true is SUSPECT for that."""
+def test_a_speedup_far_beyond_any_noise_is_judged_even_if_suspect(fib, file):
+    old = file("old.jsonl", trace(latency_ms=0.05, suspect=["busy"]))
+    outcome = fib("compare", old, file("new.jsonl", trace(suspect=["busy"])), "--max-slowdown", "0.05")
+    assert outcome.code == 0, outcome.err
+    assert outcome.row("fast_v1", "faster") and "SUSPECT" not in outcome.out
+    twice = fib("compare", file("old.jsonl", trace(latency_ms=0.004, suspect=["busy"])), file("new.jsonl", trace()))
+    assert twice.code == 2 and twice.row("fast_v1", "suspect")
+
+
+@pytest.mark.parametrize("copy_ms", [0.0014, None])
+def test_a_suspect_number_faster_than_a_copy_is_never_faster(fib, file, copy_ms):
+    """What is too fast to be true is SUSPECT for that, and so may be what no copy is known of."""
     old = file("old.jsonl", trace())
-    new = file("new.jsonl", trace(latency_ms=0.0001, suspect=["7% of a copy of the same bytes"]))
+    ceiling = {"ceiling": copy_ms and {"copy_ms": copy_ms, "empty_ms": 0.0006}}
+    new = file("new.jsonl", trace(latency_ms=0.0001, suspect=["7% of a copy of the same bytes"], **ceiling))
     assert fib("compare", old, new, "--max-slowdown", "0.05").code == 2
 
 
