@@ -15,7 +15,7 @@ from fib_rmsnorm.analysis.comparing.gate import Unjudged
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_latency
+from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
 
 _NAMED = 3
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
@@ -90,8 +90,8 @@ def _row(each: SolutionComparison) -> Sequence[str]:
         _latency(each.old),
         _latency(each.new),
         f"{len(each.old)}, {len(each.new)}",
-        f"{each.ratio.value - 1:+.1%}" if each.ratio else "",
-        f"{each.ratio.low - 1:+.1%} to {each.ratio.high - 1:+.1%}" if each.ratio else "",
+        format_change(each.ratio.value) if each.ratio else "",
+        format_changes(each.ratio.low, each.ratio.high) if each.ratio else "",
         each.verdict,
     )
 

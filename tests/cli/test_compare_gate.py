@@ -56,7 +56,7 @@ def test_a_slowdown_far_beyond_any_noise_fails_even_if_suspect(fib, file, times,
     old = file("old.jsonl", trace(**(doubt if suspect_side == "old" else {})))
     new = file("new.jsonl", trace(latency_ms=0.002 * times, **(doubt if suspect_side == "new" else {})))
     outcome = fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "suspect")
-    assert outcome.code == 1 and "slower" in outcome.row("fast_v1", "slower")
+    assert outcome.code == 1 and f" {times}.0x " in outcome.row("fast_v1", "slower") and "+" not in outcome.out
     assert "Regression: slower by more than 5%: fast_v1@batch=8" in outcome.lines
 
 
