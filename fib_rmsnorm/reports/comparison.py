@@ -17,7 +17,6 @@ from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
 
-_NAMED = 3
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
 
 
@@ -60,15 +59,8 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
     if not regressions and max_slowdown is not None and len(unjudged) < len(found.comparisons):
         which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
         yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
-    if unjudged:
-        yield Doubt(f"Not judged: {name_unjudged(unjudged, len(unjudged))}")
-
-
-def name_unjudged(unjudged: Sequence[Unjudged], at_most: int = _NAMED) -> str:
-    """The first of them, each with the reason, and how many more there are."""
-    told = [f"{each.comparison.record.name}: {each.why}" for each in unjudged[:at_most]]
-    more = len(unjudged) - len(told)
-    return "; ".join([*told, *([f"and {more} more"] if more else [])])
+    for each in unjudged:
+        yield Doubt(f"Not judged: {each.comparison.record.name}: {each.why}")
 
 
 def _name_left_out(each: SolutionComparison) -> str:
