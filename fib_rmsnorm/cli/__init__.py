@@ -22,7 +22,9 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main() -> None:
     """Run the command line and exit: 0 success, 1 failed evaluations, 2 bad input, 130 interrupted, 141 reader gone."""
     from fib_rmsnorm.errors import FibRmsnormError
+    from fib_rmsnorm.registry.files.locking import tell_waits
 
+    tell_waits(_note)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal whose encoding lacks ± shows a ?
     try:
@@ -70,6 +72,13 @@ def _drop_streams(*streams: TextIO) -> None:
     for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _note(line: str) -> None:
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.control_characters import one_line
+
+    stderr().print(f"fib-rmsnorm: {one_line(line)}")
 
 
 def _complain(message: str, paste: str = "") -> int:

@@ -67,8 +67,7 @@ def command(
             merger = Merger(ours, keep.value if keep else None)
             for registry in registries:
                 merger.add(registry)
-            for file in (each for each in others if each.is_file()):  # last: their Traces may be of any registry
-                merger.add_file(file)
+            merger.add_files(each for each in others if each.is_file())  # last: their Traces may be of any registry
             is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
             if is_resolved and not dry_run:
                 merger.write(into)

@@ -8,7 +8,7 @@ from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import folded_check, folded_result
+from fib_rmsnorm.reports.live.evaluations import axes_text, first_line, folded_check, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_speed
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -27,6 +27,7 @@ class TryPrinter:
         self._checks: list[Check] = []
         self._drafts: list[Trace] = []
         self._rivals: list[Trace] = []
+        self._told: dict[tuple[str, str], str] = {}
         spec = trial.draft.spec
         style = "destination-passing" if spec.destination_passing_style else "value-returning"
         entry = spec.entry_point.partition("::")[2]
@@ -49,13 +50,21 @@ class TryPrinter:
                 self._drafts.append(trace)
             else:
                 self._rivals.append(trace)
-            self._print(trace.model_dump_json() if self._as_json else folded_result(trace, self._width))
+            self._print(trace if self._as_json else folded_result(trace, self._width, self._repeated(Check.of(trace))))
         elif isinstance(event, Check):
             self._checks.append(event)
-            self._print(event.model_dump_json() if self._as_json else folded_check(event, self._width))
+            self._print(event if self._as_json else folded_check(event, self._width, self._repeated(event)))
 
-    def _print(self, line: str | Folded) -> None:
-        self._bar.print(stdout(), line)
+    def _repeated(self, check: Check) -> str:
+        """`as at batch=1` for a failure whose first line was told there."""
+        if check.passed:
+            return ""
+        here = axes_text(check)
+        there = self._told.setdefault((check.solution, first_line(check.log)), here)
+        return "" if there == here else f"as at {there}"
+
+    def _print(self, line: Trace | Check | Folded) -> None:
+        self._bar.print(stdout(), line if isinstance(line, Folded) else line.model_dump_json())
         self._bar.advance("evaluating")
 
     def finish(self) -> int:

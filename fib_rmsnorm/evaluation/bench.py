@@ -55,6 +55,7 @@ def bench(
 ) -> Generator[Event | Made | Started]:
     """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
 
+    What the registry lacks for the chosen ones is written first; other records stay as they are.
     Each Trace is on disk (in the registry's traces/ and in `options.output`) before its event is yielded.
     Closing the iterator ends every process of the run. A `fork_server` that was started earlier saves the time to
     import torch. Raises InputError before anything is written or evaluated.
@@ -67,7 +68,11 @@ def bench(
         with locked(writing=[registry.root]):
             records = collect_records(registry)
             plan = make_plan(records, options.selection, devices[0])
-            made = [Made(what, write()) for what, write in records.unwritten.items()]
+            made = [
+                Made(each.what, each.write())
+                for each in records.unwritten
+                if (each.definition in plan.definitions if each.solution is None else each.solution in plan.solutions)
+            ]
         yield from made
         yield Started(plan, [device.hardware for device in devices])
         done = {}

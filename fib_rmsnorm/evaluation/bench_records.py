@@ -15,6 +15,17 @@ from fib_rmsnorm.schema import Definition, Solution, Workload, digest
 
 
 @dataclass(frozen=True)
+class Unwritten:
+    """A record that the registry lacks."""
+
+    what: str
+    definition: str
+    solution: str | None
+    """None for a Definition, and for its Workloads."""
+    write: Callable[[], Path]
+
+
+@dataclass(frozen=True)
 class BenchRecords:
     """Records by name, and Workloads by the name of their Definition."""
 
@@ -22,8 +33,7 @@ class BenchRecords:
     definitions: dict[str, Definition]
     solutions: dict[str, Solution]
     workloads: dict[str, list[Workload]]
-    unwritten: dict[str, Callable[[], Path]] = field(default_factory=dict)
-    """Functions that write the records which the registry lacks, by a description of the record."""
+    unwritten: list[Unwritten] = field(default_factory=list)
 
 
 def collect_records(registry: Registry) -> BenchRecords:
@@ -32,19 +42,24 @@ def collect_records(registry: Registry) -> BenchRecords:
     Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
     """
     records = BenchRecords(registry.root, registry.definitions(), registry.solutions(), {})
-    if not records.definitions and (definition := define_by_name(DEFAULT_DEFINITION)):
-        records.definitions[definition.name] = definition
-        records.unwritten[f"Definition {definition.name}"] = partial(registry.write_definition, definition)
+
+    def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
+        records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
+
+    if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
+        records.definitions[default.name] = default
+        add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
     for solution in pack(registry, definitions=records.definitions):
         before = records.solutions.get(solution.name)
         if before is None or digest(before) != digest(solution):
             records.solutions[solution.name] = solution
-            op_type = records.definitions[solution.definition].op_type
-            records.unwritten[f"Solution {solution.name}"] = partial(registry.write_solution, solution, op_type)
+            served = records.definitions[solution.definition]
+            write = partial(registry.write_solution, solution, served.op_type)
+            add(f"Solution {solution.name}", served, solution, write)
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):
             records.workloads[name] = generate_workloads(definition)
             write = partial(registry.write_workloads, definition, records.workloads[name])
-            records.unwritten[f"Workloads of {name}"] = write
+            add(f"Workloads of {name}", definition, None, write)
     return records

@@ -16,7 +16,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
 
 DEFAULT_BATCH_SIZES = (8, 512, 4096)
 
@@ -82,14 +82,19 @@ def plan_head_to_head(
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
     """Time the two Solutions in `rounds` rounds. Nothing is recorded.
 
-    Each round has new processes, because latencies differ between processes. Raises InputError if a Workload cannot be
-    evaluated because the Definition's reference fails.
+    Each round has new processes, because latencies differ between processes. A round in which a Solution fails is the
+    last: more rounds would not make it right. Raises InputError if a Workload cannot be evaluated because the
+    Definition's reference fails.
     """
     for _ in range(rounds):
+        all_passed = True
         plan = Plan([Group(match.definition, workload, (match.old, match.new)) for workload in match.workloads])
         with ForkServer(ROLES) as fork_server:
             for event in Scheduler(fork_server, [match.device], config).run(plan):
                 if isinstance(event, Evaluated):
+                    all_passed = all_passed and Check.of(event.trace).passed
                     yield event.trace
                 elif isinstance(event, Skip):
                     raise InputError(event.reason)
+        if not all_passed:
+            return

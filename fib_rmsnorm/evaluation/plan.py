@@ -62,6 +62,9 @@ class Plan:
     skips: list[Skip] = field(default_factory=list)
     lacking: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Definitions without a Workload of some requested batch sizes, and these sizes."""
+    definitions: set[str] = field(default_factory=set)
+    solutions: set[str] = field(default_factory=set)
+    """The names of what was chosen, whether or not the device can run it."""
 
     @property
     def evaluations(self) -> int:
@@ -80,11 +83,12 @@ def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Pl
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
-    plan = Plan()
+    plan = Plan(solutions={solution.name for solution in solutions})
     runnable = _choose_runnable(plan, solutions, device)
     served = {solution.definition for solution in solutions}
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
     asked = [d for d in definitions if d.name in served or d.name in named]
+    plan.definitions = {definition.name for definition in asked}
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]

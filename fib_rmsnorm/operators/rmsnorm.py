@@ -31,7 +31,7 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
 '''
 
-_KERNELS = Path(__file__).parent / "rmsnorm_kernels"
+_HERE = Path(__file__).parent
 
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
@@ -156,14 +156,11 @@ class RmsNorm(Operator):
         return None
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in `rmsnorm_kernels/`, named after the operator.
-
-        Each takes any rows, of float16, bfloat16 or float32 throughout.
-        """
+        """Find the kernel in the operator's folder. Each takes any rows, of float16, bfloat16 or float32 throughout."""
         rows = {dtypes[part] for part in ("x", "weight", "out")}
-        return (
-            next(_KERNELS.glob(f"{self.name}_{language}.*"), None) if len(rows) == 1 and rows <= DTYPES.keys() else None
-        )
+        if len(rows) != 1 or not rows <= DTYPES.keys():
+            return None
+        return next((_HERE / f"{self.name}_kernels").glob(f"{self.name}_{language}.*"), None)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""

@@ -74,12 +74,14 @@ class Merger:
         self._add_traces(theirs.root, other.traces)
         self._add_blobs(theirs, find_blobs(theirs, other.workloads))
 
-    def add_file(self, path: Path) -> None:
-        """Compare the Traces of a file with the records so far. Raises InputError for what is not a Trace."""
-        traces = read_trace_file(path)
+    def add_files(self, paths: Iterable[Path]) -> None:
+        """Compare the Traces of files with the records so far. Raises InputError for what is not a Trace."""
+        found = {path: read_trace_file(path) for path in paths}
+        different = {_identity(trace): trace for traces in found.values() for trace in traces}
         known = Catalogue(self._all.definitions, self._all.solutions, [*self._workloads.values()], [])
-        self.unknown += find_unknown(traces, known)
-        self._add_traces(path, traces)
+        self.unknown += find_unknown(different.values(), known)  # of all files at once: what they share is told once
+        for path, traces in found.items():
+            self._add_traces(path, traces)
 
     def _add_traces(self, place: Path, traces: Iterable[Trace]) -> None:
         found: dict[tuple[str, ...], Trace] = {}

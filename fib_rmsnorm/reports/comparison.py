@@ -15,9 +15,8 @@ from fib_rmsnorm.analysis.comparing.gate import Unjudged
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_latency
+from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
 
-_NAMED = 3
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
 
 
@@ -42,6 +41,8 @@ def describe_comparisons(
     for each in found.comparisons:
         if each.verdict == "suspect" and each not in told:
             yield Doubt(f"SUSPECT {each.record.name}: {each.why_suspect}")
+        if each.left_out:
+            yield Doubt(f"Left out as SUSPECT: {each.record.name}: {_name_left_out(each)}")
     yield from _regressions(found, max_slowdown, unjudged)
 
 
@@ -58,15 +59,12 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
     if not regressions and max_slowdown is not None and len(unjudged) < len(found.comparisons):
         which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
         yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
-    if unjudged:
-        yield Doubt(f"Not judged: {name_unjudged(unjudged, len(unjudged))}")
+    for each in unjudged:
+        yield Doubt(f"Not judged: {each.comparison.record.name}: {each.why}")
 
 
-def name_unjudged(unjudged: Sequence[Unjudged], at_most: int = _NAMED) -> str:
-    """The first of them, each with the reason, and how many more there are."""
-    told = [f"{each.comparison.record.name}: {each.why}" for each in unjudged[:at_most]]
-    more = len(unjudged) - len(told)
-    return "; ".join([*told, *([f"and {more} more"] if more else [])])
+def _name_left_out(each: SolutionComparison) -> str:
+    return "; ".join(f"{run.side} run {run.number} of {run.runs}: {run.record.suspect[0]}" for run in each.left_out)
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -84,8 +82,8 @@ def _row(each: SolutionComparison) -> Sequence[str]:
         _latency(each.old),
         _latency(each.new),
         f"{len(each.old)}, {len(each.new)}",
-        f"{each.ratio.value - 1:+.1%}" if each.ratio else "",
-        f"{each.ratio.low - 1:+.1%} to {each.ratio.high - 1:+.1%}" if each.ratio else "",
+        format_change(each.ratio.value) if each.ratio else "",
+        format_changes(each.ratio.low, each.ratio.high) if each.ratio else "",
         each.verdict,
     )
 
@@ -175,6 +173,15 @@ def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: S
                 "timer": each.record.timer,
                 "old_ms": [run.latency_ms for run in each.old],
                 "new_ms": [run.latency_ms for run in each.new],
+                "left_out": [
+                    {
+                        "side": run.side,
+                        "run": run.number,
+                        "latency_ms": run.record.latency_ms,
+                        "suspect": run.record.suspect,
+                    }
+                    for run in each.left_out
+                ],
                 "ratio": asdict(each.ratio) if each.ratio else None,
                 "resolution": each.resolution,
                 "is_of_one_session": each.is_of_one_session,

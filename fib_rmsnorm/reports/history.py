@@ -14,7 +14,7 @@ from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import either_side
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_latency
+from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_RANGE = math.log(1.25)
@@ -69,11 +69,11 @@ def _when(record: TraceRecord) -> str:
 def _by_how_much(change: SolutionComparison | None) -> str:
     if change is None or change.ratio is None:
         return ""
-    return f" ({change.ratio.value - 1:+.1%}, {_interval(change)})"
+    return f" ({format_change(change.ratio.value)}, {_interval(change)})"
 
 
 def _interval(change: SolutionComparison) -> str:
-    return f"{change.ratio.low - 1:+.1%} to {change.ratio.high - 1:+.1%}" if change.ratio else ""
+    return format_changes(change.ratio.low, change.ratio.high) if change.ratio else ""
 
 
 def _row(run: Run) -> Sequence[str]:
@@ -85,7 +85,7 @@ def _row(run: Run) -> Sequence[str]:
         format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
         either_side(record),
         record.timer or "",
-        f"{change.ratio.value - 1:+.1%}" if change and change.ratio else "",
+        format_change(change.ratio.value) if change and change.ratio else "",
         _interval(change) if change else "",
         _verdict(run),
     )

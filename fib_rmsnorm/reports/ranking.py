@@ -11,7 +11,7 @@ from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import section_title
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_latency, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import count, format_change, format_latency, format_percent, format_ratio
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
@@ -29,7 +29,7 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
                 (
                     f"{place}." if each.workloads == ranking.decided else "",
                     each.label,
-                    f"{each.mean_behind - 1:+.1%}",
+                    format_change(each.mean_behind),
                     f"{each.wins} of {each.workloads}",
                 )
                 for place, each in enumerate(ranking.standings, start=1)

@@ -6,7 +6,7 @@ import pytest
 
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import PUBLISHED, REPOSITORY
-from support.registries import RIGHT
+from support.registries import RIGHT, WRONG
 from support.trace_json import lines, trace
 
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
@@ -70,6 +70,42 @@ def test_many_suspect_runs_are_told_in_one_line(fib, file):
     assert [line for line in outcome.lines if "SUSPECT" in line] == [f"SUSPECT fast_v1@batch=8: {told}"]
     gated = fib("compare", file("old.jsonl", *doubted), new, "--max-slowdown", "0.05")
     assert [line for line in gated.lines if "SUSPECT" in line] == [f"Not judged: fast_v1@batch=8: SUSPECT: {told}"]
+
+
+def runs(latencies_ms, suspect=(), **changes):
+    """A run each minute; those whose numbers `suspect` has are SUSPECT."""
+    return [
+        trace(
+            latency_ms=each, timestamp=f"2026-01-01T00:{number:02}", suspect=["busy"] * (number in suspect), **changes
+        )
+        for number, each in enumerate(latencies_ms, 1)
+    ]
+
+
+def test_a_suspect_run_among_others_is_left_out_and_named(fib, file):
+    """One disturbed round of three used to discard a clear difference."""
+    old = file("old.jsonl", *runs((0.002, 0.002, 0.002)))
+    new = file("new.jsonl", *runs((0.0022, 0.009, 0.0022), suspect=[2]))
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 1 and "+10.0%" in outcome.row("fast_v1", "slower") and "2.20 us" in outcome.out
+    assert "Left out as SUSPECT: fast_v1@batch=8: NEW run 2 of 3: busy" in outcome.lines
+    found = json.loads(fib("compare", old, new, "--json").out)
+    (only,) = found["comparisons"]
+    assert only["new_ms"] == [0.0022, 0.0022] and len(only["old_ms"]) == 3
+    assert only["left_out"] == [{"side": "NEW", "run": 2, "latency_ms": 0.009, "suspect": ["busy"]}]
+    assert found["drift"]["repeats"] == 3, "the trusted runs of both sides show how runs drift"
+
+
+def test_a_gate_passes_by_the_runs_that_are_trusted(fib, file):
+    old, new = (file(name, *runs((0.002, 0.009, 0.002), suspect=[2])) for name in ("old.jsonl", "new.jsonl"))
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 0, outcome.err
+    assert "Left out as SUSPECT: fast_v1@batch=8: OLD run 2 of 3: busy; NEW run 2 of 3: busy" in outcome.lines
+
+
+def test_a_failing_run_is_not_left_out(fib, file):
+    new = file("new.jsonl", *runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
+    assert fib("compare", file("old.jsonl", *runs((0.002, 0.002))), new).code == 1
 
 
 def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
@@ -176,10 +212,22 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
     )
     assert outcome.code == 0, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
-    assert found["definition"] == DEFINITION and len(found["old_ms"]) == len(found["new_ms"]) == 2
+    assert found["definition"] == DEFINITION
+    assert len(found["old_ms"]) + len(found["new_ms"]) + len(found["left_out"]) == 4
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
     assert found["is_of_one_session"]
     assert outcome.err.count("PASSED") == 4
+
+
+@pytest.mark.slow
+def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
+    """Three rounds would judge it three times, and say the same."""
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG)
+    options = ("--root", full_registry.root, "--device", "cpu", "--batch-sizes", "8", "--rounds", "3")
+    outcome = fib("compare", "--measure", PYTHON, wrong, *options)
+    assert outcome.code == 1 and outcome.err.count("INCORRECT_NUMERICAL") == 1 and outcome.err.count("PASSED") == 1
+    assert f"Regression: now failing: {PYTHON} -> wrong.py@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
 
 
 @pytest.mark.slow

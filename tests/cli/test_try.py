@@ -65,6 +65,16 @@ def test_names_the_batch_that_no_workload_has(try_):
         )
 
 
+def test_a_mistake_is_told_once_with_the_batches_it_holds_for(try_):
+    outcome = try_("no_eps.py", RIGHT.replace(" + eps", " + 0 * eps"), "--check", "--batch-sizes", "1,2,4")
+    assert outcome.code == 1
+    told = [line for line in outcome.lines if "the output equals RMSNorm without eps" in line]
+    assert [line.split()[0] for line in told] == ["batch=1", "the"]
+    assert outcome.row("batch=4", "no_eps.py").endswith("INCORRECT_NUMERICAL  as at batch=1")
+    end = outcome.lines.index("batch=1, batch=2, batch=4: INCORRECT_NUMERICAL")
+    assert outcome.lines[end + 1] == told[1] and outcome.lines[end + 2] == "at batch=1:"
+
+
 @pytest.mark.slow
 def test_a_tolerance_lets_pass_what_is_within(try_):
     off = RIGHT.replace("* weight.float()", "* weight.float() * 1.05")

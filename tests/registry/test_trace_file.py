@@ -95,6 +95,17 @@ def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_writt
     assert files_of(full_registry.root) == before
 
 
+def test_what_several_files_name_is_told_once(fib, full_registry, benched, tmp_path):
+    trace = full_registry.traces()[0].model_dump(mode="json")
+    new, newer = ({**trace, "solution": name} for name in ("new_v1", "newer_v1"))
+    later = tmp_path / "later.jsonl"
+    benched.write_text(f"{json.dumps(new)}\n")
+    later.write_text(f"{json.dumps(new)}\n{json.dumps(newer)}\n")
+    outcome = fib("merge", full_registry.root, benched, later)
+    (line,) = outcome.lines
+    assert line.startswith("unknown: Solutions new_v1, newer_v1, named by 2 Traces: ")
+
+
 def test_a_trace_that_says_something_else_is_a_conflict(fib, full_registry, benched):
     before = files_of(full_registry.root)
     first = json.loads(benched.read_text().splitlines()[0])

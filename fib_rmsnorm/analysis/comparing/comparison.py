@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fib_rmsnorm.analysis.comparing.conditions import RunConditions
@@ -26,14 +26,27 @@ Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
+class LeftOutRun:
+    """A SUSPECT run that decides nothing, because both sides have others that are trusted."""
+
+    side: Literal["OLD", "NEW"]
+    number: int
+    """From 1, in the order of time; with `--measure`, the round."""
+    runs: int
+    """How many the side has."""
+    record: TraceRecord
+
+
+@dataclass(frozen=True)
 class SolutionComparison:
-    """A Solution on a Workload, old and new. Each side has the runs of the newest Solution of that name."""
+    """A Solution on a Workload, old and new. Each side has the runs of the newest Solution of that name that decide."""
 
     old: tuple[TraceRecord, ...]
     new: tuple[TraceRecord, ...]
     ratio: Estimate | None
     """New latency over old; None if the new one failed."""
     verdict: Verdict
+    left_out: tuple[LeftOutRun, ...] = ()
 
     @property
     def record(self) -> TraceRecord:
@@ -87,13 +100,25 @@ class Comparisons:
         ]
 
 
-FAR_SLOWER = 6.0
-"""So many times as slow is slower even if a number is SUSPECT, if also 95% of the new calls took longer than 95% of the
-old ones took. Other processes that share a core, the caches or the memory make each call a few times as slow, and an
-H200 at its lowest clock is 5.7 times as slow as at its highest; what disturbs more than that spares some calls."""
+FAR = 6.0
+"""So many times as slow is slower even if a number is SUSPECT, if also 95% of the slower side's calls took longer than
+95% of the other's. Other processes that share a core, the caches or the memory make each call a few times as slow, and
+an H200 at its lowest clock is 5.7 times as slow as at its highest; what disturbs more than that spares some calls."""
 
 _Runs = list[TraceRecord]
-_Pair = tuple[_Runs, _Runs]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The runs that decide, and those that do not."""
+
+    old: _Runs
+    new: _Runs
+    left_out: tuple[LeftOutRun, ...] = ()
+
+    @property
+    def is_trusted(self) -> bool:
+        return are_trusted(self.old, self.new)
 
 
 def compare(old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Collection[str] = ()) -> Comparisons:
@@ -113,11 +138,12 @@ def compare(old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Colle
     refused = {key: match for key, match in matches.items() if isinstance(match, str)}
     if not pairs:
         raise InputError(f"OLD and NEW cannot be compared: {'; '.join(dict.fromkeys(refused.values()))}")
-    drift = estimate_drift(side for pair in pairs for side in pair if all(run.is_trusted for run in side))
-    confidence = share_confidence(sum(are_trusted(*pair) for pair in pairs))
+    sides = (side for pair in pairs for side in (pair.old, pair.new))
+    drift = estimate_drift(side for side in sides if all(run.is_trusted for run in side))
+    confidence = share_confidence(sum(pair.is_trusted for pair in pairs))
     lost = sum(any(record.is_native for record in old_runs[key]) for key in refused)
     return Comparisons(
-        tuple(judge(*pair, drift, confidence) for pair in pairs),
+        tuple(replace(judge(pair.old, pair.new, drift, confidence), left_out=pair.left_out) for pair in pairs),
         drift,
         confidence,
         len(old_runs.keys() - new_runs.keys()) + lost,
@@ -144,16 +170,31 @@ def _match(conditions: RunConditions, old: _Runs, new: _Runs) -> _Pair | str:
     failed = [record for record in new[-1:] if not record.passed]
     old, new = ([record for record in runs if record.is_native] for runs in (old, new))
     if failed and old:
-        return old, failed
+        return _Pair(old, failed)
     if not old or not new:
         where = "either" if not old and not new else "OLD" if new else "NEW"
         return f"no latency in {where}: the evaluations failed or were interpreted"
     for latest in reversed(new):
         if matching := conditions.equal_to(latest, old):
-            return matching, conditions.equal_to(latest, new)
+            return _leave_out_suspects(matching, conditions.equal_to(latest, new))
     differing = conditions.find_differing(old[-1], new[-1])
     told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
     return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
+
+
+def _leave_out_suspects(old: _Runs, new: _Runs) -> _Pair:
+    """Let the trusted runs decide where each side has one: a run that other processes disturbed refutes no other."""
+    trusted_old, trusted_new = ([run for run in side if run.is_trusted] for side in (old, new))
+    if not trusted_old or not trusted_new:
+        return _Pair(old, new)
+    sides: tuple[tuple[Literal["OLD", "NEW"], _Runs], ...] = (("OLD", old), ("NEW", new))
+    left_out = (
+        LeftOutRun(side, number, len(runs), run)
+        for side, runs in sides
+        for number, run in enumerate(runs, start=1)
+        if not run.is_trusted
+    )
+    return _Pair(trusted_old, trusted_new, tuple(left_out))
 
 
 def are_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:
@@ -164,13 +205,13 @@ def are_trusted(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> bool:
 def judge(
     old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float
 ) -> SolutionComparison:
-    """Compare runs of a Workload under the same conditions. A SUSPECT number decides nothing below FAR_SLOWER."""
+    """Compare runs of a Workload under the same conditions. A SUSPECT number decides nothing nearer than FAR."""
     if not new[-1].passed:
         return SolutionComparison(tuple(old), tuple(new), None, "now fails")
     ratio = find_difference(old, new, drift, confidence)
     verdict: Verdict = "no different"
     if not are_trusted(old, new):
-        verdict = "slower" if ratio.low > FAR_SLOWER and _takes_longer_in_every_call(old, new) else "suspect"
+        verdict = _judge_suspects(old, new, ratio)
     elif ratio.low > 1:
         verdict = "slower"
     elif ratio.high < 1:
@@ -178,10 +219,19 @@ def judge(
     return SolutionComparison(tuple(old), tuple(new), ratio, verdict)
 
 
-def _takes_longer_in_every_call(old: Iterable[TraceRecord], new: Iterable[TraceRecord]) -> bool:
-    """Whether the fast calls of NEW (5th percentile) took longer than the slow ones of OLD (95th)."""
-    slowest_ms = max(run.latency_p95_ms or math.inf for run in old)
-    return all((run.latency_p5_ms or 0.0) > slowest_ms for run in new)
+def _judge_suspects(old: Sequence[TraceRecord], new: Sequence[TraceRecord], ratio: Estimate) -> Verdict:
+    if ratio.low > FAR and _takes_longer_in_every_call(new, old):
+        return "slower"
+    is_credible = all(run.copy_ms and (run.latency_ms or 0.0) >= run.copy_ms for run in new)
+    if ratio.high < 1 / FAR and _takes_longer_in_every_call(old, new) and is_credible:
+        return "faster"  # what is faster than a copy of the same bytes may be SUSPECT for that
+    return "suspect"
+
+
+def _takes_longer_in_every_call(slow: Iterable[TraceRecord], fast: Iterable[TraceRecord]) -> bool:
+    """Whether the fast calls of `slow` (5th percentile) took longer than the slow ones of `fast` (95th)."""
+    slowest_ms = max(run.latency_p95_ms or math.inf for run in fast)
+    return all((run.latency_p5_ms or 0.0) > slowest_ms for run in slow)
 
 
 def _notes(old: Collection[Key], new: Collection[Key], refused: Mapping[Key, str]) -> Iterable[str]:

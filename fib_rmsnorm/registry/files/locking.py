@@ -10,13 +10,21 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 
+_PATIENCE_S = 1.0
 _held = threading.local()
+_tell: Callable[[str], None] | None = None
+
+
+def tell_waits(tell: Callable[[str], None]) -> None:
+    """Have `tell` called, in a thread of its own, with a line for each wait that takes longer than a second."""
+    global _tell  # noqa: PLW0603 - locks are taken far below whoever can print
+    _tell = tell
 
 
 @contextmanager
@@ -56,9 +64,30 @@ def _open(root: Path) -> int:
 
 
 def _lock(descriptor: int, root: Path, *, for_writing: bool) -> None:
+    operation = fcntl.LOCK_EX if for_writing else fcntl.LOCK_SH
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if for_writing else fcntl.LOCK_SH)
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with _telling(root, for_writing=for_writing):
+                fcntl.flock(descriptor, operation)
     except OSError as error:
         if for_writing:
             raise InputError(f"cannot lock {root} for writing: {error.strerror}") from None
         # A file system without locks: nobody can write to this registry by this tool.
+
+
+@contextmanager
+def _telling(root: Path, *, for_writing: bool) -> Iterator[None]:
+    """Say after a second what is waited for."""
+    if _tell is None:
+        yield
+        return
+    uses = "uses" if for_writing else "changes"
+    timer = threading.Timer(_PATIENCE_S, _tell, [f"waiting for another command, which {uses} {root}"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -31,13 +31,16 @@ def axes_text(record: Trace | Check) -> str:
     return " ".join(f"{name}={value}" for name, value in record.workload.axes.items())
 
 
-def result_line(trace: Trace, name_width: int, *, is_cut: bool = True) -> Text:
-    """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for."""
+def result_line(trace: Trace, name_width: int, *, is_cut: bool = True, failure: str = "") -> Text:
+    """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for.
+
+    `failure` replaces the reason for a failure, such as one that was told before.
+    """
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
     line = _begin_line(trace, evaluation.status, name_width)
-    line.append(f"  {_details(evaluation, _REASON_WIDTH if is_cut else None)}")
+    line.append(f"  {failure or _details(evaluation, _REASON_WIDTH if is_cut else None)}")
     if reasons := suspicions(trace):
         _append_doubt(line, reasons[0], _LINE_WIDTH if is_cut else None)
     return line
@@ -48,27 +51,31 @@ def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int
     return line.append(f"{status.value:<6}", style="green" if status is EvaluationStatus.PASSED else "bold red")
 
 
-def folded_check(check: Check, name_width: int) -> Folded:
-    """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe."""
+def folded_check(check: Check, name_width: int, failure: str = "") -> Folded:
+    """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe.
+
+    `failure` replaces the fault, such as one that was told before.
+    """
     line, whole = _begin_line(check, check.status, name_width), _begin_line(check, check.status, name_width)
-    judged = f"{count(len(list_cases(check.correctness)), 'case')} judged"
-    line.append(f"  {judged if check.passed else _first_line(check.log, _REASON_WIDTH)}")
-    whole.append(f"  {judged if check.passed else _first_line(check.log, None)}")
+    judged = f"{count(len(list_cases(check.correctness)), 'case')} judged" if check.passed else failure
+    line.append(f"  {judged or first_line(check.log, _REASON_WIDTH)}")
+    whole.append(f"  {judged or first_line(check.log)}")
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
-def folded_result(trace: Trace, name_width: int) -> Folded:
-    """The same for a terminal, whose width it respects: what has no room goes on below the Solution's name.
+def folded_result(trace: Trace, name_width: int, failure: str = "") -> Folded:
+    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
 
     A pipe gets the reason whole.
     """
-    return Folded(result_line(trace, name_width), _AXES_WIDTH + 2, piped=result_line(trace, name_width, is_cut=False))
+    line, whole = (result_line(trace, name_width, is_cut=is_cut, failure=failure) for is_cut in (True, False))
+    return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
 def _details(evaluation: Evaluation, most: int | None) -> str:
     performance = evaluation.performance
     if performance is None:
-        return _first_line(evaluation.log, most)
+        return first_line(evaluation.log, most)
     latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
         return f"{latency}  interpreted: no measure of the kernel"
@@ -85,7 +92,8 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _first_line(log: str, most: int | None) -> str:
+def first_line(log: str, most: int | None = None) -> str:
+    """The reason of a failure: the first line of its log, cut to `most` characters."""
     reason = log.strip().partition("\n")[0]
     return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
 

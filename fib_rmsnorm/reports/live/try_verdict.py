@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from fib_rmsnorm.reports.live.evaluations import axes_text, suspicions
+from fib_rmsnorm.reports.live.evaluations import axes_text, first_line, suspicions
 from fib_rmsnorm.reports.text.units import count, format_percent, format_ratio, format_share
 from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Performance, Trace
 
@@ -15,12 +15,27 @@ _LEAST_LOAD = 0.02
 
 
 def describe_failures(checks: Sequence[Check]) -> str:
-    """The logs of the failed evaluations, each distinct one once, under the workload that met it first."""
-    logs: dict[str, str] = {}
+    """The logs of the failed evaluations: a first line that several share is told once, with their workloads."""
+    alike: dict[tuple[EvaluationStatus, str], list[Check]] = {}
     for check in checks:
         if not check.passed:
-            logs.setdefault(check.log.strip(), f"{axes_text(check)}: {check.status.value}")
-    return "\n\n".join(f"{heading}\n{log}" for log, heading in logs.items())
+            alike.setdefault((check.status, first_line(check.log)), []).append(check)
+    return "\n\n".join("\n".join(_describe_alike(*which, some)) for which, some in alike.items())
+
+
+def _describe_alike(status: EvaluationStatus, reason: str, checks: Sequence[Check]) -> Iterator[str]:
+    yield f"{_name_workloads(checks)}: {status.value}"
+    yield reason
+    rests: dict[str, list[Check]] = {}
+    for check in checks:
+        rests.setdefault(check.log.strip().partition("\n")[2], []).append(check)
+    for rest, some in rests.items():
+        if rest:
+            yield from [f"at {_name_workloads(some)}:", rest] if len(rests) > 1 else [rest]
+
+
+def _name_workloads(checks: Iterable[Check]) -> str:
+    return ", ".join(map(axes_text, checks))
 
 
 def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_FACTOR = 4.0  # "+3577.2%" has to be read twice, "36.8x" does not
+
 
 def format_latency(latency_ms: float) -> str:
     """A latency with three significant digits and its unit: `1.66 us`, `20.6 us`, `1.23 ms`, `2.1 s`."""
@@ -45,6 +47,17 @@ def format_bandwidth(gb_per_s: float) -> str:
 def format_ratio(ratio: float) -> str:
     """How many times as fast, with two or three significant digits: `0.0034x`, `0.97x`, `2.00x`, `45.8x`."""
     return f"{ratio:.2g}x" if ratio < 0.0995 else f"{_three_digits(ratio)}x"
+
+
+def format_change(ratio: float) -> str:
+    """New over old as a relative change: `-27.8%`, `+10.0%`; from four times on as a factor: `37.8x`."""
+    return format_ratio(ratio) if ratio >= _FACTOR else f"{ratio - 1:+.1%}"
+
+
+def format_changes(low: float, high: float) -> str:
+    """The ends of an interval of such ratios, in one form: `-30.4% to -25.0%`, `0.016x to 540x`."""
+    form = format_ratio if high >= _FACTOR else format_change
+    return f"{form(low)} to {form(high)}"
 
 
 def format_percent(percent: float) -> str:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from fib_rmsnorm.cli import main
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.files.locking import locked
+from support.command_line import cli_command, cli_environment
 from support.full_registry import DEFINITION, PYTHON, make_trace
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
@@ -148,6 +150,22 @@ def test_the_lock_of_a_killed_command_is_gone(fib, full_registry):
     assert codes([holder, waiting]) == [-signal.SIGKILL, 0]
     assert sorted(full_registry.root.rglob("*")) == before
     assert json.loads(fib("validate", "--json").out)["valid"]
+
+
+def test_who_waits_says_for_what_and_only_once(full_registry):
+    ready = FORK.Event()
+    holder = FORK.Process(target=hold, args=(full_registry.root, ready))
+    holder.start()
+    assert ready.wait(60)
+    command = cli_command("list", "solutions", "--json", "--root", full_registry.root)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=cli_environment(), text=True, **pipes) as waiting:
+        said = waiting.stderr.readline()
+        os.kill(holder.pid, signal.SIGKILL)
+        out, err = waiting.communicate(timeout=100)
+    assert codes([holder]) == [-signal.SIGKILL]
+    assert said == f"fib-rmsnorm: waiting for another command, which changes {full_registry.root}\n"
+    assert waiting.returncode == 0 and err == "" and json.loads(out)
 
 
 def test_a_thread_may_lock_again_what_it_holds(full_registry):

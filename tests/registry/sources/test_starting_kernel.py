@@ -15,10 +15,12 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
+from support.mistakes import judge_in_process
 from support.registries import QUICK, make_registry
 
 SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
@@ -26,6 +28,11 @@ HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 ON_CPU = ("cpp", "python", "triton", *(["tilelang"] if HAS_TILELANG else []))
 HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
 DTYPES = ("float16", "bfloat16", "float32")
+CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
+NORMS = (
+    *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES),
+    *(each.define(HIDDEN) for each in CONVENTIONS),
+)
 REFERENCE = '''\
 """Scaled by a number."""
 
@@ -63,8 +70,7 @@ def add_starting_kernel(registry: Registry, definition: Definition, language: st
 def evaluate(root: Path, languages: Sequence[str], device: str) -> dict[str, Evaluation]:
     """The evaluations of the starting kernels by the Solutions' names, `<definition>_<language>`."""
     registry = make_registry(root, HIDDEN, (1,))
-    for dtype in DTYPES:
-        definition = RmsNorm().define(HIDDEN, dtype)
+    for definition in NORMS:
         registry.write_definition(definition)
         registry.write_workloads(definition, generate_workloads(definition, (1,)))
         for language in languages:
@@ -81,9 +87,8 @@ def evaluate(root: Path, languages: Sequence[str], device: str) -> dict[str, Eva
 
 def assert_right(evaluations: dict[str, Evaluation], languages: Sequence[str]) -> None:
     """RMSNorm's kernels and references pass; a skeleton compiles, and says that it is not written."""
-    definitions = [RmsNorm().define(HIDDEN, dtype).name for dtype in DTYPES]
     compiled = {"cpp", "cuda"}.intersection(languages)
-    right = {f"{name}_{language}" for name in definitions for language in languages}
+    right = {f"{definition.name}_{language}" for definition in NORMS for language in languages}
     right |= {f"scale_{language}" for language in languages if language not in compiled}
     found = {name: (evaluation.status, evaluation.log[:300]) for name, evaluation in evaluations.items()}
     assert {name for name, (status, _) in found.items() if status is EvaluationStatus.PASSED} == right, found
@@ -106,7 +111,11 @@ def test_starting_kernels_are_right_on_a_gpu(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-@pytest.mark.parametrize("definition", [RmsNorm().define(HIDDEN), make_definition()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "definition",
+    [*(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS)), make_definition()],
+    ids=lambda each: each.name,
+)
 def test_the_cuda_kernel_and_the_skeleton_compile(definition, tmp_path):
     registry = make_registry(tmp_path)
     add_starting_kernel(registry, definition, "cuda")
@@ -123,8 +132,9 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
-def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(tmp_path):
-    (tmp_path / "kernel.py").write_text(make_starting_kernel(RmsNorm().define(HIDDEN), "cutedsl").text)
+@pytest.mark.parametrize("operator", [RmsNorm(), *CONVENTIONS], ids=lambda each: each.name)
+def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(operator, tmp_path):
+    (tmp_path / "kernel.py").write_text(make_starting_kernel(operator.define(HIDDEN), "cutedsl").text)
     environment = {
         **os.environ,
         "CUTE_DSL_ARCH": "sm_90a",
@@ -133,6 +143,23 @@ def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(tmp_path):
     }
     subprocess.run([sys.executable, "-c", COMPILE], cwd=tmp_path, env=environment, check=True, timeout=200)
     assert len(list(tmp_path.glob("*.ptx"))) == 3
+
+
+@pytest.mark.parametrize("operator", CONVENTIONS, ids=lambda each: each.name)
+def test_a_convention_has_a_kernel_of_its_own_in_every_language(operator):
+    texts = {make_starting_kernel(operator.define(HIDDEN), language).text for language in SUFFIXES}
+    plain = {make_starting_kernel(RmsNorm().define(HIDDEN), language).text for language in SUFFIXES}
+    kinds = {make_starting_kernel(operator.define(HIDDEN), language).kind for language in SUFFIXES}
+    assert kinds == {"kernel"} and len(texts) == len(SUFFIXES) and not texts & plain
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", CONVENTIONS, ids=lambda each: each.name)
+def test_the_python_kernel_of_a_convention_is_right(operator, dtype, tmp_path):
+    definition, namespace = operator.define(HIDDEN, dtype), {}
+    exec(make_starting_kernel(definition, "python").text, namespace)
+    (workload,) = generate_workloads(definition, (16,))
+    assert judge_in_process(namespace["run"], definition, workload, tmp_path) is None
 
 
 @pytest.mark.parametrize(

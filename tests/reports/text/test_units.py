@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.reports.text.units import format_half_width, format_ratio
+from fib_rmsnorm.reports.text.units import format_change, format_changes, format_half_width, format_ratio
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,14 @@ def test_a_ratio_never_reads_as_nothing(ratio, text):
 def test_an_interval_wider_than_its_number_is_a_factor():
     assert format_half_width(0.9, 1.1, 1.0) == "10.0%"
     assert format_half_width(0.0, 464.0, 1.0) == "232x"
+
+
+def test_a_large_change_is_a_factor():
+    assert [format_change(ratio) for ratio in (0.5, 1.1, 3.99, 36.8, 540)] == [
+        "-50.0%",
+        "+10.0%",
+        "+299.0%",
+        "36.8x",
+        "540x",
+    ]
+    assert format_changes(0.7, 1.2) == "-30.0% to +20.0%" and format_changes(0.5, 540) == "0.50x to 540x"
