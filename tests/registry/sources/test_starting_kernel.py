@@ -159,7 +159,7 @@ def test_the_python_kernel_of_a_convention_is_right(operator, dtype, tmp_path):
     definition, namespace = operator.define(HIDDEN, dtype), {}
     exec(make_starting_kernel(definition, "python").text, namespace)
     (workload,) = generate_workloads(definition, (16,))
-    assert judge_in_process(namespace["run"], definition, workload, tmp_path) is None
+    assert judge_in_process(namespace["run"], definition, workload, tmp_path) == {}
 
 
 @pytest.mark.parametrize(
