@@ -16,6 +16,7 @@ MOST_HIDDEN = 1 << 20
 
 HIDDEN = Option("hidden", 4096, f"Hidden size: a multiple of 128, at most {MOST_HIDDEN}.")
 DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
+WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
 
 
 def check_hidden(hidden: int) -> int:
@@ -33,3 +34,17 @@ def read_dtype(dtype: str) -> str:
     if dtype not in DTYPES:
         raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
     return dtype
+
+
+def read_weight(weight: str, dtype: str) -> str:
+    """The full name of the weight's dtype beside activations of `dtype`: "same", or float32 by any of its names."""
+    if weight == "same":
+        return dtype
+    if SHORT_DTYPES.get(weight, weight) != "float32":
+        raise InputError(f"unknown weight {weight!r}: choose same or float32; without weight, it is rmsnorm_no_weight")
+    return "float32"
+
+
+def name_weight(weight: str, dtype: str) -> str:
+    """What a weight of another dtype than the activations adds to the Definition's name."""
+    return "" if weight == dtype else f"_weight{DTYPES[weight]}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.operators.operator import ExactOutput
-from fib_rmsnorm.operators.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.rounding import round_once
+from fib_rmsnorm.operators.norm_options import DTYPE, HIDDEN
+from fib_rmsnorm.operators.rmsnorm import RmsNorm, normalize_rows
+from fib_rmsnorm.operators.rounding import float32_statistic_error, round_once
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +18,7 @@ class RmsNormLlama(RmsNorm):
 
     name = "rmsnorm_llama"
     convention = "llama"
+    options = (HIDDEN, DTYPE)
     formula = (
         "out = weight * (x * rsqrt(mean(x^2) + eps)), where the product in brackets is computed in float32 and cast to "
         "the dtype of x before it is multiplied by the weight."
@@ -35,36 +35,31 @@ def run(x, weight, eps):
     return weight * (x_fp32 * rstd).to(x.dtype)
 '''
 
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
-        """Compute RMSNorm in float64; round to the dtype of x before the weight, and again after it."""
-        out = self._compute(inputs, lambda normalized, weight, dtype: _scale(_round(normalized, dtype), weight, dtype))
-        return {"out": ExactOutput(out)}
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Round to the dtype of x before the weight."""
+        weight: torch.Tensor = inputs["weight"]
+        return _round(normalized, dtype) * weight
 
     def compute_alternatives(
         self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
     ) -> Mapping[str, torch.Tensor]:
         """The other outputs that float32 may give: a normalized value near a tie can round to either side.
 
-        Near means within the error of a sum of squares in float32, whose rounding errors grow as the root of their
-        number.
+        Near means within the error of a statistic in float32.
         """
         import torch
 
-        error = torch.finfo(torch.float32).eps * (4 + math.sqrt(inputs["x"].shape[1]))
-
-        def finish(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-            exact, low, high = (_round(normalized * factor, dtype) for factor in (1, 1 - error, 1 + error))
-            return _scale(torch.where(low == exact, high, low), weight, dtype)
-
-        return {"out": self._compute(inputs, finish)}
+        x = inputs["x"]
+        error, out = float32_statistic_error(x.shape[1]), torch.empty_like(x)
+        for block, normalized in normalize_rows(inputs):
+            exact, low, high = (_round(normalized * factor, x.dtype) for factor in (1, 1 - error, 1 + error))
+            other = torch.where(low == exact, high, low) * block.inputs["weight"]
+            out[block.rows].copy_(round_once(other, x.dtype))
+        return {"out": out}
 
 
 def _round(normalized: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return round_once(normalized, dtype).to(normalized.dtype)
-
-
-def _scale(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return round_once(normalized * weight, dtype)
 
 
 class RmsNormGemma(RmsNorm):
@@ -72,6 +67,7 @@ class RmsNormGemma(RmsNorm):
 
     name = "rmsnorm_gemma"
     convention = "gemma"
+    options = (HIDDEN, DTYPE)
     formula = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight), computed in float32 and cast once at the end."
     reference = '''\
 import torch
@@ -85,10 +81,10 @@ def run(x, weight, eps):
     return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)
 '''
 
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
-        """Compute RMSNorm in float64 and round once to the dtype of x."""
-        out = self._compute(inputs, lambda normalized, weight, dtype: _scale(normalized, 1 + weight, dtype))
-        return {"out": ExactOutput(out)}
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Multiply by 1 + weight."""
+        weight: torch.Tensor = inputs["weight"]
+        return normalized * (1 + weight)
 
 
 OPERATORS = (RmsNormLlama(), RmsNormGemma())

@@ -80,9 +80,9 @@ WEIGHT = {"shape": ["hidden"], "dtype": "float16"}
 @pytest.mark.parametrize(
     "definition",
     [
-        changed(inputs={"x": ROWS}),
-        changed(inputs={"x": ROWS, "residual": ROWS, "weight": WEIGHT}),
-        changed(inputs={"x": ROWS, "weight": WEIGHT, "bias": WEIGHT}),
+        changed(inputs={"weight": WEIGHT}),
+        changed(inputs={"x": ROWS, "residual": ROWS, "third": ROWS, "weight": WEIGHT}),
+        changed(inputs={"x": ROWS, "weight": WEIGHT, "bias": WEIGHT, "third": WEIGHT}),
         changed(inputs={"x": ROWS, "weight": {**WEIGHT, "shape": ["batch"]}}),
         changed(inputs={"x": {**ROWS, "dtype": "int8"}, "weight": WEIGHT}),
         changed(inputs={"x": ROWS, "weight": WEIGHT}, outputs={"out": ROWS, "rstd": {**ROWS, "shape": ["batch"]}}),

@@ -95,13 +95,13 @@ def test_the_exact_answer_agrees_with_the_reference_to_an_ulp(dtype):
 
 
 def test_the_exact_answer_of_many_blocks_is_that_of_each_row():
-    from fib_rmsnorm.operators import rmsnorm
+    from fib_rmsnorm.operators import row_blocks
 
     x, weight = torch.randn(10, 128, dtype=torch.float16), torch.randn(128, dtype=torch.float16)
     whole = compute_exact(x, weight)
-    original, rmsnorm._CHUNK_ELEMENTS = rmsnorm._CHUNK_ELEMENTS, 300
+    original, row_blocks._BLOCK_ELEMENTS = row_blocks._BLOCK_ELEMENTS, 300
     try:
         blocks = compute_exact(x, weight)
     finally:
-        rmsnorm._CHUNK_ELEMENTS = original
+        row_blocks._BLOCK_ELEMENTS = original
     assert torch.equal(whole, blocks)

@@ -16,8 +16,8 @@ using tvm::ffi::TensorView;
 constexpr int THREADS = 256;  // for each row: whole warps
 constexpr int WARP = 32;
 
-template <typename Element>
-__global__ void normalize_row(const Element* x, const Element* weight, float eps, int64_t hidden, Element* out) {
+template <typename Element, typename Weight>
+__global__ void normalize_row(const Element* x, const Weight* weight, float eps, int64_t hidden, Element* out) {
   __shared__ float warp_sums[THREADS / WARP];
   x += blockIdx.x * hidden;
   out += blockIdx.x * hidden;
@@ -38,22 +38,30 @@ __global__ void normalize_row(const Element* x, const Element* weight, float eps
   }
 }
 
-template <typename Element>
+template <typename Element, typename Weight>
 void launch(TensorView x, TensorView weight, float eps, TensorView out) {
   const DLDevice device = x.device();
   const auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(device.device_type, device.device_id));
   normalize_row<<<x.size(0), THREADS, 0, stream>>>(static_cast<const Element*>(x.data_ptr()),
-                                                   static_cast<const Element*>(weight.data_ptr()), eps, x.size(1),
+                                                   static_cast<const Weight*>(weight.data_ptr()), eps, x.size(1),
                                                    static_cast<Element*>(out.data_ptr()));
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 
-// Shapes: x and out (batch, hidden), weight (hidden,). All are contiguous and of one dtype.
+template <typename Element>
+void choose_weight(TensorView x, TensorView weight, float eps, TensorView out) {
+  if (weight.dtype() == x.dtype()) return launch<Element, Element>(x, weight, eps, out);
+  if (weight.dtype() == DLDataType{kDLFloat, 32, 1}) return launch<Element, float>(x, weight, eps, out);
+  TVM_FFI_THROW(TypeError) << "weight: expected the dtype of x or float32, got " << weight.dtype();
+}
+
+// Shapes: x and out (batch, hidden); weight (hidden,). All are contiguous.
+// The weight has the dtype of x, or float32.
 void run(TensorView x, TensorView weight, double eps, TensorView out) {
   const DLDataType dtype = x.dtype();
-  if (dtype == DLDataType{kDLFloat, 16, 1}) return launch<__half>(x, weight, eps, out);
-  if (dtype == DLDataType{kDLBfloat, 16, 1}) return launch<__nv_bfloat16>(x, weight, eps, out);
-  if (dtype == DLDataType{kDLFloat, 32, 1}) return launch<float>(x, weight, eps, out);
+  if (dtype == DLDataType{kDLFloat, 16, 1}) return choose_weight<__half>(x, weight, eps, out);
+  if (dtype == DLDataType{kDLBfloat, 16, 1}) return choose_weight<__nv_bfloat16>(x, weight, eps, out);
+  if (dtype == DLDataType{kDLFloat, 32, 1}) return choose_weight<float>(x, weight, eps, out);
   TVM_FFI_THROW(TypeError) << "x: expected float16, bfloat16 or float32, got " << dtype;
 }
 

@@ -1,12 +1,13 @@
 """The usual wrong formulas of RMSNorm, so that a verdict can name the one that an output equals.
 
 A formula has two parts: a statistic, by which each row is multiplied (right: `rsqrt(mean(x^2) + eps)`), and an
-application, which makes the output of x, the statistic and the weight. A mistake is wrong in one part, or in both.
+application, which makes the output of x, the statistic, the weight and what else the operator has. A mistake is wrong
+in one part, or in both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 import torch
@@ -20,19 +21,24 @@ from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_statistics import wrong_statis
 from fib_rmsnorm.operators.rounding import round_once
 
 
-def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
+def usual_mistakes(
+    rows: Rows, convention: str, epilogues: Iterable[Wrong], *, has_conventions: bool
+) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
-    Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
+    `epilogues` are applications that are wrong after the weight. `has_conventions` says whether the operator has
+    sisters of other conventions. Several formulas may stand for one mistake, with the same sentence: orders of a sum
+    in float16, for example.
     """
     batch, hidden = rows.x.shape
     dtype = rows.x.dtype
     statistics = [
         (wrong, cache(partial(wrong.function, rows)))
-        for wrong in (*wrong_statistics(batch, hidden), *rounded_statistics(hidden, dtype))
+        for wrong in (*wrong_statistics(batch, hidden, has_weight=rows.has_weight), *rounded_statistics(hidden, dtype))
     ]
     right = find_application(convention, dtype)
-    others = list(other_conventions(convention, dtype))
+    others = list(other_conventions(convention, dtype, are_defined=has_conventions)) if rows.has_weight else []
+    applications = wrong_applications(hidden, dtype, right, has_weight=rows.has_weight)
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
@@ -45,11 +51,11 @@ def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
     rstd_of_all = cache(partial(right_rstd, rows))
     for wrong, rstd in statistics:
         yield mistake([wrong], rstd, right)
-    for wrong in (*others, *wrong_applications(hidden, dtype, right)):
+    for wrong in (*others, *epilogues, *applications):
         yield mistake([wrong], rstd_of_all, wrong.function)
     for wrong, rstd in statistics:
         for application in others:
             yield mistake([wrong, application], rstd, application.function)
 
 
-__all__ = ["Rows", "usual_mistakes"]
+__all__ = ["Rows", "Wrong", "usual_mistakes"]

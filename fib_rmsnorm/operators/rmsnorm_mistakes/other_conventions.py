@@ -18,21 +18,24 @@ def find_application(convention: str, dtype: torch.dtype) -> Application:
     """The application that is right in a convention, for x of this dtype."""
 
     def round_before_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
-        return round_to(dtype)(rows.part * rstd) * rows.part_weight
+        return rows.finish(round_to(dtype)(rows.part * rstd) * rows.part_weight)
 
     def add_one_to_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
-        return rows.part * rstd * (1 + rows.part_weight)
+        return rows.finish(rows.part * rstd * (1 + rows.part_weight))
 
     return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
 
 
-def other_conventions(convention: str, dtype: torch.dtype) -> Iterator[Wrong]:
-    """Yield the applications of the other conventions, and the one that leaves the weight out."""
+def other_conventions(convention: str, dtype: torch.dtype, *, are_defined: bool) -> Iterator[Wrong]:
+    """Yield the applications of the other conventions, and the one that leaves the weight out.
+
+    `are_defined` says whether the operator has a sister of each convention, which `define` makes.
+    """
     for other, (what, fix) in _describe_conventions(convention, dtype_name(dtype)).items():
         if other != convention:
-            definition = f"or choose the Definition of that convention: fib-rmsnorm define {_OPERATORS[other]}"
-            yield Wrong(what, f"{fix}, {definition}", find_application(other, dtype))
-    yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.part * rstd)
+            definition = f", or choose the Definition of that convention: fib-rmsnorm define {_OPERATORS[other]}"
+            yield Wrong(what, f"{fix}{definition if are_defined else ''}", find_application(other, dtype))
+    yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
 
 
 def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:

@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 
 from fib_rmsnorm.operators.rounding import round_once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a call's inputs, for outputs of some columns; all values are float64."""
+    """Some rows of a call's inputs, for outputs of some columns; computed values are float64."""
 
-    x: torch.Tensor
-    """The x of the whole call, [batch, hidden], in its dtype."""
-    weight: torch.Tensor
-    eps: float
+    inputs: Mapping[str, Any]
+    """The inputs of the whole call by their parts, in their dtypes: x, [batch, hidden], perhaps a weight, [hidden]."""
     rows: torch.Tensor
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
+    epilogue: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
+    """Makes the output of the scaled rows and the inputs, all in these rows and columns."""
+
+    @property
+    def x(self) -> torch.Tensor:
+        """The x of the whole call."""
+        x: torch.Tensor = self.inputs["x"]
+        return x
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether the operator has a weight."""
+        return "weight" in self.inputs
+
+    @cached_property
+    def weight(self) -> torch.Tensor:
+        """The weight in all columns; ones if the operator has none."""
+        weight: torch.Tensor | None = self.inputs.get("weight")
+        return torch.ones_like(self.x[0]) if weight is None else weight
+
+    @property
+    def eps(self) -> float:
+        """The eps of the call."""
+        return float(self.inputs["eps"])
+
+    @cached_property
+    def parts(self) -> Mapping[str, Any]:
+        """All inputs in these rows and columns, tensors in float64."""
+        return {part: self.part_of(part) for part in self.inputs}
+
+    def part_of(self, part: str) -> Any:
+        """An input in these rows and columns, in float64; a number as it is."""
+        value = self.inputs[part]
+        if not isinstance(value, torch.Tensor):
+            return value
+        chosen = value[self.rows][:, self.columns] if value.dim() == self.x.dim() else value[self.columns]
+        return chosen.to(torch.float64)
+
+    def finish(self, scaled: torch.Tensor) -> torch.Tensor:
+        """The right output of scaled rows."""
+        return self.epilogue(scaled, self.parts)
 
     @cached_property
     def whole(self) -> torch.Tensor:
@@ -52,6 +92,11 @@ class Rows:
     def weight_of(self, columns: torch.Tensor) -> torch.Tensor:
         """The weight in other columns, around the ends."""
         return self.weight[columns % len(self.weight)].to(torch.float64)
+
+    def beside(self, part: str, by: int) -> torch.Tensor:
+        """An input of one axis in the columns `by` further, around the ends."""
+        value: torch.Tensor = self.inputs[part]
+        return value[(self.columns + by) % len(value)].to(torch.float64)
 
     def further(self, by: int) -> torch.Tensor:
         """The x in all columns of the rows `by` rows further, around the ends of the call."""
@@ -85,7 +130,7 @@ def right_rstd(rows: Rows) -> torch.Tensor:
 
 def apply_rightly(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
     """The right application."""
-    return rows.part * rstd * rows.part_weight
+    return rows.finish(rows.part * rstd * rows.part_weight)
 
 
 def round_to(dtype: torch.dtype) -> Rounding:

@@ -22,10 +22,14 @@ from fib_rmsnorm.operators.rmsnorm_mistakes.rows import (
 )
 
 
-def wrong_applications(hidden: int, dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
+def wrong_applications(
+    hidden: int, dtype: torch.dtype, right: Application, *, has_weight: bool = True
+) -> Iterator[Wrong]:
     """Yield the wrong applications that no library has as its convention, for x of this dtype."""
-    yield Wrong("reduced to x itself", "multiply by rsqrt(mean(x^2) + eps) and the weight", lambda r, rstd: r.part)
-    yield from _wrong_weights()
+    factors = "rsqrt(mean(x^2) + eps) and the weight" if has_weight else "rsqrt(mean(x^2) + eps)"
+    yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
+    if has_weight:
+        yield from _wrong_weights()
     yield from _wrong_roundings(dtype, right)
     for what, center in {"": _subtract_mean, " from x, but not from its squares": lambda values: values}.items():
         yield Wrong(
@@ -47,7 +51,7 @@ def _subtract_mean(values: torch.Tensor) -> torch.Tensor:
 
 def _center(rows: Rows, _: torch.Tensor, center_for_squares: Rounding) -> torch.Tensor:
     rstd = torch.rsqrt(mean(center_for_squares(rows.whole) ** 2) + rows.eps)
-    return (rows.part - mean(rows.whole)) * rstd * rows.part_weight
+    return rows.finish((rows.part - mean(rows.whole)) * rstd * rows.part_weight)
 
 
 def _write_some_columns(rows: Rows, rstd: torch.Tensor, columns: int, right: Application) -> torch.Tensor:
@@ -74,31 +78,31 @@ def _wrong_roundings(dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
 def _compute_narrowly(
     rows: Rows, _: torch.Tensor, narrow: Rounding, statistic: Callable[[Rows], torch.Tensor]
 ) -> torch.Tensor:
-    return narrow(rows.part * statistic(rows)) * rows.part_weight
+    return rows.finish(narrow(rows.part * statistic(rows)) * rows.part_weight)
 
 
 def _wrong_weights() -> Iterator[Wrong]:
     yield Wrong(
         "with the weight added instead of multiplied",
         "multiply by the weight",
-        lambda r, rstd: r.part * rstd + r.part_weight,
+        lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
     )
     yield Wrong(
         "with the weight multiplied twice",
         "multiply by the weight once",
-        lambda r, rstd: apply_rightly(r, rstd) * r.part_weight,
+        lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
     )
     column = "multiply column c by weight[c]"
     for name, by in (("previous", -1), ("next", 1)):
         yield Wrong(
             f"with the weight of the {name} column",
             column,
-            partial(lambda r, rstd, by: r.part * rstd * r.weight_of(r.columns + by), by=by),
+            partial(lambda r, rstd, by: r.finish(r.part * rstd * r.weight_of(r.columns + by)), by=by),
         )
     yield Wrong(
         "with the weight of the row's number",
         column,
-        lambda r, rstd: r.part * rstd * r.weight_of(r.rows).unsqueeze(1),
+        lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.rows).unsqueeze(1)),
     )
     yield Wrong(
         "of x * weight",

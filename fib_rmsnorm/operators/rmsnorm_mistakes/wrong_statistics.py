@@ -14,9 +14,11 @@ _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch
 """Values of eps in models' configurations, and torch's default for float32."""
 
 
-def wrong_statistics(batch: int, hidden: int) -> Iterator[Wrong]:
+def wrong_statistics(batch: int, hidden: int, *, has_weight: bool = True) -> Iterator[Wrong]:
     """Yield the wrong statistics for inputs of these sizes."""
     yield from _wrong_eps(hidden)
+    if has_weight:
+        yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
     yield from _wrong_roots()
     yield from _wrong_means(hidden)
     if batch > 1:
@@ -47,7 +49,6 @@ def _wrong_eps(hidden: int) -> Iterator[Wrong]:
 def _wrong_roots() -> Iterator[Wrong]:
     yield Wrong("without the root", _RIGHT, lambda r: 1 / (r.mean_square + r.eps))
     yield Wrong("multiplied by the root instead of divided by it", _RIGHT, lambda r: (r.mean_square + r.eps).sqrt())
-    yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
     yield Wrong("with mean(|x|) instead of a root", _RIGHT, lambda r: 1 / (mean(r.whole.abs()) + r.eps))
     for steps in (0, 1):
         yield Wrong(

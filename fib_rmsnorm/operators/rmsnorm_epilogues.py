@@ -1,0 +1,98 @@
+"""RMSNorm without a weight, and RMSNorm with more after the weight, each with Definitions of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.operators.norm_options import DTYPE, HIDDEN
+from fib_rmsnorm.operators.norm_tensors import PER_COLUMN, NormTensor
+from fib_rmsnorm.operators.rmsnorm import EPS, OUT, SCALE, RmsNorm, X
+from fib_rmsnorm.operators.rounding import FLOAT32_EPS, float32_statistic_error
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.operators.rmsnorm_mistakes import Wrong
+
+
+class RmsNormNoWeight(RmsNorm):
+    """RMSNorm that only normalizes, as in `F.rms_norm(x, shape)`."""
+
+    name = "rmsnorm_no_weight"
+    formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
+    options = (HIDDEN, DTYPE)
+    tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
+    arguments = ("x", "eps")
+    reference = '''\
+import torch
+
+
+def run(x, eps):
+    """RMSNorm without a weight in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)
+'''
+    steps = ("square", "add", "times rstd")
+
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Leave the rows as they are."""
+        return normalized
+
+    def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Rows share nothing."""
+        return {}
+
+
+class RmsNormBias(RmsNorm):
+    """RMSNorm with a bias after the weight."""
+
+    name = "rmsnorm_bias"
+    formula = "out = x * rsqrt(mean(x^2) + eps) * weight + bias, computed in float32 and cast once at the end."
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "x": X,
+        "weight": SCALE,
+        "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element."),
+        "eps": EPS,
+        "out": OUT,
+    }
+    arguments = ("x", "weight", "bias", "eps")
+    reference = '''\
+import torch
+
+
+def run(x, weight, bias, eps):
+    """RMSNorm with a bias in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)
+'''
+    steps = (*RmsNorm.steps, "plus bias")
+
+    def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the weight hard, and a bias with large elements, and some that cancel a constant row's."""
+        weight, bias = super().make_hard_columns(inputs)["weight"], inputs["bias"].clone()
+        bias[0::7] *= 16
+        bias[3::7] = -weight[3::7]
+        return {"weight": weight, "bias": bias}
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """Add the bias."""
+        bias: torch.Tensor = inputs["bias"]
+        return scaled + bias
+
+    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+        """What float32 may be off by in either term, of which nothing may be left in the sum."""
+        bias: torch.Tensor = inputs["bias"]
+        return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
+
+    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes with a bias."""
+        from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_epilogues import wrong_biases
+
+        return wrong_biases(dtype)
+
+
+OPERATORS = (RmsNormNoWeight(), RmsNormBias())
