@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fib_rmsnorm.operators.hard_rows import HARD_ROWS, Kinds
 from fib_rmsnorm.operators.norm_options import DTYPE, HIDDEN
-from fib_rmsnorm.operators.norm_tensors import PER_COLUMN, NormTensor
+from fib_rmsnorm.operators.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.rmsnorm import EPS, OUT, SCALE, RmsNorm, X
 from fib_rmsnorm.operators.rounding import FLOAT32_EPS, float32_statistic_error
 
@@ -95,4 +96,97 @@ def run(x, weight, bias, eps):
         return wrong_biases(dtype)
 
 
-OPERATORS = (RmsNormNoWeight(), RmsNormBias())
+class RmsNormRelu(RmsNorm):
+    """RMSNorm, then ReLU."""
+
+    name = "rmsnorm_relu"
+    formula = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0), computed in float32 and cast once at the end."
+    reference = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm and ReLU in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
+'''
+    steps = (*RmsNorm.steps, "maximum with 0")
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """Set what is negative to 0."""
+        return scaled.clamp(min=0)
+
+    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes with ReLU."""
+        from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_epilogues import wrong_relus
+
+        return wrong_relus()
+
+
+class RmsNormSiluGate(RmsNorm):
+    """RMSNorm times the SiLU of a gate, in this order: as Qwen3-Next does, and Mamba-2 with `norm_before_gate`."""
+
+    name = "rmsnorm_silu_gate"
+    formula = (
+        "out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate), silu(g) = g / (1 + exp(-g)), computed in float32 and "
+        "cast once at the end."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "x": X,
+        "gate": NormTensor(PER_ELEMENT, "Gate of each element, contiguous by rows."),
+        "weight": SCALE,
+        "eps": EPS,
+        "out": OUT,
+    }
+    arguments = ("x", "gate", "weight", "eps")
+    reference = '''\
+import torch
+
+
+def run(x, gate, weight, eps):
+    """RMSNorm times silu(gate) in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    gated = torch.nn.functional.silu(gate.to(torch.float32))
+    return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)
+'''
+    row_kinds: ClassVar[Mapping[str, Kinds]] = {
+        "x": HARD_ROWS,
+        "gate": {
+            "gate scaled by 20 (silu is 0, or the gate)": lambda gate: gate * 20,
+            "gate of 0": lambda gate: gate * 0,
+            "gate of -100 (its exp overflows float32)": lambda gate: gate * 0 - 100,
+        },
+    }
+    steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """Multiply by silu(gate)."""
+        gate: torch.Tensor = inputs["gate"]
+        return scaled * gate * gate.sigmoid()
+
+    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+        """What float32's exp may be off by.
+
+        Fast ones multiply by log2(e) first, so that their relative error grows with the gate. Above 88.7 they overflow,
+        and silu is 0 instead of 2.6e-37 or less.
+        """
+        gate: torch.Tensor = inputs["gate"]
+        out = self.finish(scaled, inputs).abs()
+        return FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()
+
+    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes with a gate."""
+        from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_epilogues import wrong_gates
+
+        return wrong_gates(dtype)
+
+
+_SMALLEST_SILU = 3e-37
+"""More than the magnitude of silu where the exp of float32 overflows, at -88.73."""
+
+
+OPERATORS = (RmsNormNoWeight(), RmsNormBias(), RmsNormRelu(), RmsNormSiluGate())

@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
 from fib_rmsnorm.machine.devices import choose_devices
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.norms import UPSTREAM, define_norm, kernel_for, workload_of
 from support.registries import QUICK
@@ -27,15 +27,24 @@ def run(a, scale, e=1e-5):
 NO_EPS = PLAIN.replace(" + e)", ")").replace("a.float() /", "a.float().clamp(min=-1e30) /")
 OTHER_EPS = PLAIN.replace("1e-5", "1e-6")
 SQUARES_IN_FLOAT16 = PLAIN.replace("a.float().square()", "a.square().float()")
-RELU = PLAIN.replace("return (", "return torch.relu(")
+TANH = PLAIN.replace("return (", "return torch.tanh(")
 GEMMA = PLAIN.replace("(scale.float() *", "((1 + scale.float()) *")
 LLAMA = PLAIN.replace("(scale.float() * (a.float()", "scale * (a.float()").replace("+ e))).to", "+ e)).to")
+GATED = """\
+import torch
+
+
+def run(a, b, scale, e=1e-5):
+    mean_square = b.float().square().mean(dim=-1, keepdim=True)
+    return (scale.float() * b.float() / torch.sqrt(mean_square + e) * a.float() * torch.sigmoid(a.float())).to(a.dtype)
+"""
+GATED_WITHOUT_EPS = GATED.replace(" + e", "")
 ONLY_IN_SMALL = PLAIN.replace("return (", "return (a.shape[0] < 10) * (")
 
 CASES = {
-    "rmsnorm_relu_d128": (
-        RmsNorm().define(128).model_copy(update={"name": "rmsnorm_relu_d128", "reference": RELU}),
-        [RELU, PLAIN],
+    "rmsnorm_tanh_d128": (
+        RmsNorm().define(128).model_copy(update={"name": "rmsnorm_tanh_d128", "reference": TANH}),
+        [TANH, PLAIN],
     ),
     "my_norm": (define_norm("my_norm", PLAIN, NAMES, eps="e"), [PLAIN, NO_EPS, SQUARES_IN_FLOAT16]),
     "rmsnorm_h128": (
@@ -43,6 +52,10 @@ CASES = {
         [PLAIN, NO_EPS, OTHER_EPS],
     ),
     "gemma": (define_norm("gemma", GEMMA, NAMES), [GEMMA, PLAIN]),
+    "gated": (
+        find_operator("rmsnorm_silu_gate").define(128).model_copy(update={"name": "gated", "reference": GATED}),
+        [GATED, GATED_WITHOUT_EPS],
+    ),
     "llama": (define_norm("llama", LLAMA, NAMES), [LLAMA]),
     "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), [PLAIN, ONLY_IN_SMALL]),
 }
@@ -84,8 +97,8 @@ def judges(traces, definition: str, rows: int = 8) -> set[str | None]:
 
 
 def test_a_name_that_begins_like_ours_makes_no_rmsnorm(traces):
-    assert verdicts(traces, "rmsnorm_relu_d128") == {"relu": "PASSED", "plain": "INCORRECT_NUMERICAL"}
-    assert judges(traces, "rmsnorm_relu_d128") == {"reference"}
+    assert verdicts(traces, "rmsnorm_tanh_d128") == {"tanh": "PASSED", "plain": "INCORRECT_NUMERICAL"}
+    assert judges(traces, "rmsnorm_tanh_d128") == {"reference"}
 
 
 def test_an_rmsnorm_is_recognised_under_any_name(traces):
@@ -113,6 +126,13 @@ def test_one_plus_weight_is_gemmas_convention(traces):
     assert verdicts(traces, "gemma") == {"gemma": "PASSED", "plain": "INCORRECT_NUMERICAL"}
     assert judges(traces, "gemma") == {"rmsnorm_gemma"}
     assert "with the weight multiplied in float32 and one rounding, as in torch" in traces["gemma", "plain", 8].log
+
+
+def test_inputs_of_one_shape_may_be_in_another_order(traces):
+    """Here the gate comes first."""
+    assert verdicts(traces, "gated") == {"gated": "PASSED", "gated_without_eps": "INCORRECT_NUMERICAL"}
+    assert judges(traces, "gated") == {"rmsnorm_silu_gate"}
+    assert "without eps" in traces["gated", "gated_without_eps", 8].log
 
 
 def test_a_rounding_before_the_weight_is_llamas(traces):
