@@ -81,6 +81,9 @@ class ExactOutput:
     A sum whose terms cancel has none of the digits that its dtype could hold: k * eps * sum(|terms|), where eps is the
     machine epsilon of the precision that a correct kernel computes in. None if nothing cancels.
     """
+    is_strict: bool = False
+    """Whether `bound` is all of the error that an element may have: the tolerance of a dtype of few digits, such as
+    float8, is a whole step, which would hide what is 10% off."""
 
 
 class Operator(ABC):

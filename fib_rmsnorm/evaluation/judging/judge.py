@@ -23,7 +23,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
-from fib_rmsnorm.schema import UlpStatistics
+from fib_rmsnorm.schema import Settings, UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -35,12 +35,20 @@ class _Expected:
     outputs: list[torch.Tensor]
     bounds: list[torch.Tensor | None]
     """The error that each element of an output may have beyond its dtype's tolerance, where terms cancel."""
+    are_strict: list[bool]
+    """Whether an output may have no error beyond its bound."""
     alternatives: list[torch.Tensor | None]
     """Outputs whose elements are as right as those of `outputs`; None for one that has none."""
     reference: list[torch.Tensor] | None = None
     """The outputs of the Definition's reference, if `outputs` are more exact."""
     contradicted: bool = False
     """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
+
+    def tolerance(self, index: int, settings: Settings) -> tuple[float | None, float | None]:
+        """rtol and atol of the output of this number: the given ones, else None for those of its dtype."""
+        default = 0.0 if self.are_strict[index] else None
+        rtol, atol = settings.rtol, settings.atol
+        return default if rtol is None else rtol, default if atol is None else atol
 
     def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
         """The right output of this number whose elements are nearest to those of `actual`."""
@@ -103,18 +111,17 @@ class Judge:
 
     def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
-        recognition, settings = request.recognition, request.settings
+        recognition = request.recognition
+        tolerances = [expected.tolerance(index, request.settings) for index in range(len(actuals))]
         if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
         def is_right(outputs: list[torch.Tensor], bounds: list[torch.Tensor | None]) -> bool:
-            pairs = list(zip(actuals, outputs, bounds, strict=True))
+            pairs = list(zip(actuals, outputs, bounds, tolerances, strict=True))
             samples = [
-                (_sample(a), _sample(r), None if bound is None else _sample(bound)) for a, r, bound in pairs
+                (_sample(a), _sample(r), None if bound is None else _sample(bound), each) for a, r, bound, each in pairs
             ]  # usually enough to see that they differ
-            return not any(
-                compare(a, r, settings.rtol, settings.atol, bound=bound).mismatched for a, r, bound in samples + pairs
-            )
+            return not any(compare(a, r, *each, bound=bound).mismatched for a, r, bound, each in samples + pairs)
 
         def is_right_for(inputs: dict[str, Any]) -> bool:
             if recognition is None:
@@ -145,7 +152,7 @@ def _judge_output(request: Compare, expected: _Expected, index: int, actual: tor
     right, settings, case = expected.nearest(index, actual), request.settings, expected.case
     shape = list(request.definition.outputs.values())[index].shape or []
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
-    comparison = compare(actual, right, settings.rtol, settings.atol, kinds, dim, expected.bounds[index])
+    comparison = compare(actual, right, *expected.tolerance(index, settings), kinds, dim, expected.bounds[index])
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.mismatched
     return OutputVerdict(
@@ -184,18 +191,25 @@ def _make_expected(request: Compare, case: Case) -> _Expected:
             case,
             outputs=[each.values for each in exact],
             bounds=[each.bound for each in exact],
+            are_strict=[each.is_strict for each in exact],
             reference=reference,
             alternatives=request.recognition.compute_alternatives(case.inputs),
         )
         probed = [] if request.recognition.is_own or reference is None else reference
         expected.contradicted = any(
-            compare(output, expected.nearest(index, output), bound=expected.bounds[index]).mismatched
+            compare(
+                output,
+                expected.nearest(index, output),
+                *expected.tolerance(index, Settings()),
+                bound=expected.bounds[index],
+            ).mismatched
             for index, output in enumerate(probed)
         )
         return expected
     if reference is None:
         raise OutputTransferError("the outputs of the reference are missing")
-    return _Expected(case, reference, [None] * len(reference), alternatives=[None] * len(reference))
+    count = len(reference)
+    return _Expected(case, reference, [None] * count, [False] * count, alternatives=[None] * count)
 
 
 def _read_reference(request: Compare, case: Case) -> list[torch.Tensor] | None:

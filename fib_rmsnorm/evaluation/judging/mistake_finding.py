@@ -23,8 +23,10 @@ _CANCELLATION = 4 * 2.0**-23
 """What a difference of float32 numbers of the row's size may be off by, such as x less the mean."""
 _NEAR, _MAX_SHARE_FAR = 3.0, 0.001
 """Elements of a formula with a rounding inside can differ from the emulation's where that is near a tie."""
+_STEP_8_BIT = 8.0
+"""In 8 bits, the tolerance is a whole step, and float32's errors hardly ever change how an element rounds."""
 _MAX_MEAN_16_BIT = 0.05
-"""In 16 bits, nearly all elements of the same formula are equal: float32's errors rarely change how they round."""
+"""In 16 bits or 8, nearly all elements of the same formula are equal: float32's errors rarely change how they round."""
 _MAX_MEAN = 0.3
 _BETTER_THAN_RIGHT = 4.0
 """How much nearer than the right answer a mistake must be, in the mean over the wrong rows."""
@@ -91,7 +93,7 @@ def find_mistakes(
     glanced = actual[rows[0], glance[1]].unsqueeze(0)
     looked = actual[rows]
     right = _distance(looked, expected[rows])[:wrong]
-    limit = _MAX_MEAN_16_BIT if expected.dtype.itemsize == 2 else _MAX_MEAN
+    limit = _MAX_MEAN_16_BIT if expected.dtype.itemsize <= 2 else _MAX_MEAN
     means: list[tuple[float, Mistake]] = []
     for at_a_glance, mistake in zip(compute(*glance), compute(rows, columns), strict=True):
         if not _fits(_distance(glanced, at_a_glance.compute())):
@@ -155,5 +157,6 @@ def _distance(actual: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     a, e = actual.to(torch.float64), other.to(torch.float64)
     usual = e.abs().median(dim=1, keepdim=True).values.nan_to_num(nan=0.0, posinf=0.0)
     bound = rtol * e.abs() + atol + _CANCELLATION * usual
+    bound /= _STEP_8_BIT if other.dtype.itemsize == 1 else 1
     distance = ((a - e).abs() / bound).nan_to_num(nan=_LARGEST).clamp(max=_LARGEST)
     return torch.where((a == e) | (a.isnan() & e.isnan()), 0.0, distance)

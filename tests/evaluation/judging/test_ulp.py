@@ -1,0 +1,35 @@
+"""Distances in units in the last place."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
+
+FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
+"""The bits of the largest number of each format."""
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_the_numbers_of_float8_are_one_step_apart(dtype):
+    positive = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
+    found = measure_ulp(positive[1:], positive[:-1])
+    assert (found.maximum, found.mean) == (1, 1.0)
+    mirrored = measure_ulp((positive.float() * -1).to(dtype), positive)
+    assert mirrored.maximum == 2 * FLOAT8[dtype]
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_nan_is_far_from_a_number_and_equals_itself(dtype):
+    nan = torch.tensor([torch.nan, torch.nan]).to(dtype)
+    one = torch.tensor([torch.nan, 1.0]).to(dtype)
+    assert measure_ulp(nan, one).histogram == {"0": 1, "1": 0, "2": 0, "3-4": 0, "5-8": 0, "9-16": 0, "17+": 1}
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
+    numbers = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
+    assert compare(numbers[1:], numbers[:-1]).mismatched == 0
+    assert compare(numbers[2:], numbers[:-2]).mismatched >= 0.6 * numbers.numel()
