@@ -29,11 +29,9 @@ from fib_rmsnorm.operators.norm_options import (
     read_weight,
 )
 from fib_rmsnorm.operators.norm_tensors import (
-    NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
-    Shape,
     list_matches,
     make_definition,
 )
@@ -59,6 +57,10 @@ class NormOperator(Operator):
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     row_kinds: ClassVar[Mapping[str, Kinds]] = {"x": HARD_ROWS}
     """The kinds of hard rows of each input that has rows; a row's kind may concern several inputs."""
+    dtypes: ClassVar[Mapping[str, str]] = {}
+    """The dtypes of parts that have their own, whatever x has."""
+    kernels: ClassVar[str] = ""
+    """The operator whose kernels serve this one too, where it has none of its own; none by default."""
     steps: ClassVar[tuple[str, ...]]
     """The operations of an element."""
 
@@ -77,13 +79,13 @@ class NormOperator(Operator):
         hidden, dtype = check_hidden(hidden), read_dtype(dtype)
         weight = read_weight(weight, dtype)
         name = f"{self.name}_d{hidden}{DTYPES[dtype]}{name_weight(weight, dtype)}"
-        return self._define(name, hidden, {PER_ELEMENT: dtype, PER_COLUMN: weight, NUMBER: "float32"})
-
-    def _define(self, name: str, hidden: int, dtypes: Mapping[Shape, str], **other: str) -> Definition:
-        """Make a Definition with the dtypes of tensors by shape, and of others by part."""
-        by_part = {part: other.get(part) or dtypes[tensor.shape] for part, tensor in self.tensors.items()}
-        inputs = {part: by_part[part] for part in self.arguments}
-        outputs = {part: by_part[part] for part in self.outputs}
+        by_shape = {PER_ELEMENT: dtype, PER_COLUMN: weight}
+        chosen = {
+            part: self.dtypes.get(part) or by_shape.get(tensor.shape, "float32")
+            for part, tensor in self.tensors.items()
+        }
+        inputs = {part: chosen[part] for part in self.arguments}
+        outputs = {part: chosen[part] for part in self.outputs}
         return make_definition(name, self.formula, hidden, self.tensors, inputs, outputs, self.reference)
 
     def find_parts(self, definition: Definition) -> Parts | None:
@@ -103,7 +105,10 @@ class NormOperator(Operator):
 
     def _takes(self, dtypes: Mapping[str, str]) -> bool:
         """Whether the tensors that play the parts may have these dtypes."""
-        return {*dtypes.values()} <= DTYPES.keys() and dtypes["out"] == dtypes["x"]
+        others = {part: dtype for part, dtype in dtypes.items() if part not in self.dtypes}
+        own = {part: dtype for part, dtype in dtypes.items() if part in self.dtypes}
+        is_out_right = others.get("out", dtypes["x"]) == dtypes["x"]
+        return own.items() <= self.dtypes.items() and {*others.values()} <= DTYPES.keys() and is_out_right
 
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""
@@ -127,12 +132,15 @@ class NormOperator(Operator):
         Each takes any rows, of float16, bfloat16 or float32, and a weight and a bias of the same dtype; all but those
         in TileLang and CuTe DSL take them in float32 too.
         """
-        rows = {dtype for part, dtype in dtypes.items() if self.tensors[part].shape == PER_ELEMENT}
-        columns = {dtype for part, dtype in dtypes.items() if self.tensors[part].shape == PER_COLUMN}
+        chosen = [(self.tensors[part].shape, dtype) for part, dtype in dtypes.items() if part not in self.dtypes]
+        rows = {dtype for shape, dtype in chosen if shape == PER_ELEMENT}
+        columns = {dtype for shape, dtype in chosen if shape == PER_COLUMN}
         may_differ = columns == {"float32"} and language not in _OF_ONE_DTYPE
         if len(rows) != 1 or not (columns <= rows or may_differ):
             return None
-        return next((_HERE / f"{self.name}_kernels").glob(f"{self.name}_{language}.*"), None)
+        folder = _HERE / f"{self.kernels or self.name}_kernels"
+        names = dict.fromkeys((self.name, self.kernels or self.name))
+        return next((file for name in names for file in folder.glob(f"{name}_{language}.*")), None)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""

@@ -68,8 +68,10 @@ class Recognition:
         return [exact[part] for part in self._dtypes_by_part()]
 
     def find_kernel(self, definition: Definition, language: str) -> Path | None:
-        """Find a plain kernel for the Definition to start from; None if none takes its dtypes."""
+        """Find a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
         specs = {**definition.inputs, **definition.outputs}
+        if any(specs[name].shape for part, name in self.tensors.items() if part in self._operator.scalars):
+            return None
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.find_kernel(dtypes, language)
 

@@ -50,6 +50,8 @@ class RmsNorm(NormOperator):
     arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
     reference: ClassVar[str] = REFERENCE
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
+    is_strict: ClassVar[bool] = False
+    """Whether `bound_error` is all of the error that an element of `out` may have."""
 
     def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
         """Apply the weight to rows of x * rstd, all in float64; `dtype` is that of x."""
@@ -78,7 +80,7 @@ class RmsNorm(NormOperator):
             if error is not None:
                 bound = torch.empty_like(x, dtype=torch.float32) if bound is None else bound
                 bound[block.rows].copy_(error)
-        return {"out": ExactOutput(out, bound)}
+        return {"out": ExactOutput(out, bound, is_strict=self.is_strict)}
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor

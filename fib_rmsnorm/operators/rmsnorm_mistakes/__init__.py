@@ -22,13 +22,18 @@ from fib_rmsnorm.operators.rounding import round_once
 
 
 def usual_mistakes(
-    rows: Rows, convention: str, epilogues: Iterable[Wrong], *, has_conventions: bool
+    rows: Rows,
+    convention: str,
+    epilogues: Iterable[Wrong],
+    *,
+    has_conventions: bool,
+    output_dtype: torch.dtype | None = None,
 ) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
     `epilogues` are applications that are wrong after the weight. `has_conventions` says whether the operator has
-    sisters of other conventions. Several formulas may stand for one mistake, with the same sentence: orders of a sum
-    in float16, for example.
+    sisters of other conventions. `output_dtype` is that of x by default. Several formulas may stand for one mistake,
+    with the same sentence: orders of a sum in float16, for example.
     """
     batch, hidden = rows.x.shape
     dtype = rows.x.dtype
@@ -45,7 +50,7 @@ def usual_mistakes(
         return Mistake(
             f"the output equals RMSNorm {what}: {fix}",
             len(parts),
-            lambda: round_once(application(rows, statistic()), dtype),
+            lambda: round_once(application(rows, statistic()), output_dtype or dtype),
         )
 
     rstd_of_all = cache(partial(right_rstd, rows))

@@ -57,6 +57,8 @@ class Rows:
         value = self.inputs[part]
         if not isinstance(value, torch.Tensor):
             return value
+        if value.numel() == 1:
+            return value.to(torch.float64)
         chosen = value[self.rows][:, self.columns] if value.dim() == self.x.dim() else value[self.columns]
         return chosen.to(torch.float64)
 
