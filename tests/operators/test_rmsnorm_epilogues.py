@@ -55,8 +55,9 @@ def test_a_weight_that_cannot_be_is_refused():
     assert define_by_name("rmsnorm_llama_d256_weight_fp32") is None
 
 
-@pytest.mark.parametrize("hidden", [128, 1152, 16384])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "hidden"), [("float16", 16384), ("bfloat16", 1152), ("float32", 128), ("float32", 16384)]
+)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_its_own_reference_is_right(tmp_path, operator, dtype, hidden):
     definition = find_operator(operator).define(hidden, dtype)
@@ -179,7 +180,6 @@ WRONG = [
         "with the ReLU before the weight",
     ),
     ("rmsnorm_relu", RELU, "torch.relu(", "torch.nn.functional.gelu(", "with gelu instead of ReLU"),
-    ("rmsnorm_relu", RELU, " + eps", "", "without eps"),
     ("rmsnorm_silu_gate", GATE, " * silu(gate)", "", "without the gate"),
     ("rmsnorm_silu_gate", GATE, "silu(gate)", "gate", "with the gate itself instead of silu(gate)"),
     ("rmsnorm_silu_gate", GATE, "silu(gate)", "gate.sigmoid()", "with sigmoid(gate) instead of silu(gate)"),
@@ -229,7 +229,6 @@ WRONG = [
         "* (1 + weight.float())",
         "with 1 + weight instead of weight, as in Gemma",
     ),
-    ("rmsnorm_no_weight", NO_WEIGHT, " + eps", "", "without eps"),
     ("rmsnorm_no_weight", NO_WEIGHT, "wide.square()", "x.square().float()", "with squares in float16"),
     ("rmsnorm_no_weight", NO_WEIGHT, "(wide * torch", "(wide + 0 * torch", "reduced to x itself"),
 ]

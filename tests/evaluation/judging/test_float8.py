@@ -1,10 +1,11 @@
-"""Distances in units in the last place."""
+"""Float8 outputs: distances in units in the last place, the tolerance of each format, and poison."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 
@@ -33,3 +34,10 @@ def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
     numbers = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
     assert compare(numbers[1:], numbers[:-1]).mismatched == 0
     assert compare(numbers[2:], numbers[:-2]).mismatched >= 0.6 * numbers.numel()
+
+
+@pytest.mark.parametrize(("dtype", "said"), [(torch.float8_e5m2, "contents, or are NaN"), (torch.float16, "contents")])
+def test_what_was_never_written_may_be_a_computed_nan_in_8_bits_alone(dtype, said):
+    poison = torch.full((4 * dtype.itemsize,), 255, dtype=torch.uint8).view(dtype)
+    found = describe_unwritten([poison], [torch.zeros(4, dtype=dtype)])
+    assert found == f"4 elements were never written, or were computed from the buffer's old {said}"
