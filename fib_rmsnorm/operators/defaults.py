@@ -34,7 +34,7 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
     scalars = [name for name, spec in definition.inputs.items() if spec.shape is None]
     found: dict[str, Scalar] = {}
     for operator, parts in _list_fitting(definition):
-        if is_same_code(definition.reference, operator.reference):
+        if any(is_same_code(definition.reference, source) for _, source in operator.list_references()):
             found |= {parts.tensors[part]: s for part, s in operator.scalars.items() if part in parts.tensors}
     for operator in list_operators():
         for part, scalar in operator.scalars.items():

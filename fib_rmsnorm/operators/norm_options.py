@@ -17,6 +17,7 @@ MOST_HIDDEN = 1 << 20
 HIDDEN = Option("hidden", 4096, f"Hidden size: a multiple of 128, at most {MOST_HIDDEN}.")
 DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
 WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
+BIAS = Option("bias", False, "Whether a bias is added after the weight.")
 
 
 def check_hidden(hidden: int) -> int:

@@ -135,6 +135,10 @@ class Operator(ABC):
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
         return None
 
+    def list_references(self) -> list[tuple[tuple[str, ...], str]]:
+        """The parts of the inputs of each of its own references, in order, and the source: one, or one an option."""
+        return [(self.arguments, self.reference)]
+
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
         return [{}]

@@ -117,10 +117,13 @@ def recognise_source(definition: Definition) -> Recognition | None:
     """Recognise the operator whose own reference `definition` has; None if it has another, which must be probed."""
     for operator in list_operators():
         parts = operator.find_parts(definition)
-        if parts is None or [parts.tensors.get(part) for part in operator.arguments] != list(definition.inputs):
+        if parts is None:
             continue
-        if is_same_code(definition.reference, operator.reference):
-            return _recognise(operator, definition, parts, {}, is_own=True)
+        for arguments, reference in operator.list_references():
+            if [parts.tensors.get(part) for part in arguments] != list(definition.inputs):
+                continue
+            if is_same_code(definition.reference, reference):
+                return _recognise(operator, definition, parts, {}, is_own=True)
     return None
 
 

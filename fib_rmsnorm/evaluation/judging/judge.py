@@ -84,8 +84,8 @@ class Judge:
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
         comparisons = [output.comparison for output in outputs]
-        mistakes = explain_outputs(request, expected.case.inputs, actuals, expected.nearest, comparisons)
         case = expected.case
+        mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted)
 
     def _expect(self, request: Compare) -> _Expected:

@@ -39,12 +39,14 @@ def explain_outputs(
     inputs: dict[str, Any],
     actuals: Sequence[torch.Tensor],
     right_of: Callable[[int, torch.Tensor], torch.Tensor],
+    bounds: Sequence[torch.Tensor | None],
     comparisons: Sequence[Comparison],
 ) -> dict[str, list[PossibleMistake]]:
     """The usual mistakes that would give each output that is wrong or was, by its name.
 
     After a case in which an output was wrong, right ones too tell its mistakes from one another. `right_of` returns the
-    right output of a number that is nearest to an actual one.
+    right output of a number that is nearest to an actual one. `bounds` are the errors that the elements of each output
+    may have beyond its dtype's tolerance, if any.
     """
     found: dict[str, list[PossibleMistake]] = {}
     for index, (name, spec) in enumerate(request.definition.outputs.items()):
@@ -59,7 +61,9 @@ def explain_outputs(
         rows = right.shape[0] if row_axis in axes else 1
         wrong_rows = comparisons[index].wrong_rows if row_axis in axes else [0][:mismatched]
         compute = partial(_compute_mistakes, request.recognition, name, inputs, before)
-        found[name] = find_mistakes(compute, actual.reshape(rows, -1), right.reshape(rows, -1), wrong_rows)
+        bound = bounds[index]
+        by_row = None if bound is None else bound.reshape(rows, -1)
+        found[name] = find_mistakes(compute, actual.reshape(rows, -1), right.reshape(rows, -1), wrong_rows, by_row)
     return found
 
 
@@ -81,24 +85,27 @@ def find_mistakes(
     actual: torch.Tensor,
     expected: torch.Tensor,
     wrong_rows: Sequence[int],
+    bound: torch.Tensor | None = None,
 ) -> list[PossibleMistake]:
     """The mistakes that `actual` equals in some rows, wrong ones if there are any; several if equally well.
 
-    `actual` and `expected` are an output, [rows, columns]. `compute` makes its mistakes for rows and columns with given
-    numbers. Few rows are looked at, and most mistakes are seen to differ in a few elements of one.
+    `actual` and `expected` are an output, [rows, columns], and `bound` is the error that each element may have beyond
+    its dtype's tolerance. `compute` makes the mistakes for rows and columns with given numbers. Few rows are looked at,
+    and most mistakes are seen to differ in a few elements of one.
     """
     rows, wrong = _choose_rows(expected, wrong_rows)
     columns = torch.arange(expected.shape[1], device=rows.device)
     glance = rows[:1], _spread(columns)
     glanced = actual[rows[0], glance[1]].unsqueeze(0)
     looked = actual[rows]
-    right = _distance(looked, expected[rows])[:wrong]
+    bounds = torch.zeros_like(looked, dtype=torch.float64) if bound is None else _spread_in_rows(bound[rows])
+    right = _distance(looked, expected[rows], bounds)[:wrong]
     limit = _MAX_MEAN_16_BIT if expected.dtype.itemsize <= 2 else _MAX_MEAN
     means: list[tuple[float, Mistake]] = []
     for at_a_glance, mistake in zip(compute(*glance), compute(rows, columns), strict=True):
-        if not _fits(_distance(glanced, at_a_glance.compute())):
+        if not _fits(_distance(glanced, at_a_glance.compute(), bounds[:1, glance[1]])):
             continue
-        distances = _distance(looked, mistake.compute())
+        distances = _distance(looked, mistake.compute(), bounds)
         mean = distances.mean().item()
         if not _fits(distances) or mean > limit:
             continue
@@ -141,6 +148,12 @@ def _spread(columns: torch.Tensor) -> torch.Tensor:
     return torch.cat((columns[:: len(columns) // _GLANCED_COLUMNS | 1], columns[-1:]))
 
 
+def _spread_in_rows(bound: torch.Tensor) -> torch.Tensor:
+    """Raise bounds to their mean over the row: a mistake multiplies what cancels by other numbers than is right."""
+    wide = bound.to(torch.float64)
+    return torch.maximum(wide, wide.mean(dim=1, keepdim=True))
+
+
 def _choose_rows(output: torch.Tensor, wrong_rows: Sequence[int]) -> tuple[torch.Tensor, int]:
     """Choose rows to look at, and say how many of them are wrong; these come first."""
     count, columns = output.shape
@@ -151,12 +164,12 @@ def _choose_rows(output: torch.Tensor, wrong_rows: Sequence[int]) -> tuple[torch
     return torch.tensor(rows, device=output.device), len(wrong)
 
 
-def _distance(actual: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+def _distance(actual: torch.Tensor, other: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
     """The distances of the elements, in units of their tolerance and at most `_LARGEST`."""
     rtol, atol = tolerance(other.dtype, None, None)
     a, e = actual.to(torch.float64), other.to(torch.float64)
     usual = e.abs().median(dim=1, keepdim=True).values.nan_to_num(nan=0.0, posinf=0.0)
-    bound = rtol * e.abs() + atol + _CANCELLATION * usual
-    bound /= _STEP_8_BIT if other.dtype.itemsize == 1 else 1
-    distance = ((a - e).abs() / bound).nan_to_num(nan=_LARGEST).clamp(max=_LARGEST)
+    allowed = rtol * e.abs() + atol + _CANCELLATION * usual + bound
+    allowed /= _STEP_8_BIT if other.dtype.itemsize == 1 else 1
+    distance = ((a - e).abs() / allowed).nan_to_num(nan=_LARGEST).clamp(max=_LARGEST)
     return torch.where((a == e) | (a.isnan() & e.isnan()), 0.0, distance)
