@@ -32,7 +32,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Write a small kernel to start from: a right one for RMSNorm, else the reference or a skeleton."""
+    """Write a small kernel to start from: a right one for a known operator, else the reference or a skeleton."""
     import json as json_
 
     from fib_rmsnorm.registry import Registry

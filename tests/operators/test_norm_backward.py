@@ -1,0 +1,228 @@
+"""The gradients of norms: right float32 kernels pass all hard rows, wrong ones fail, and their mistakes are named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fib_rmsnorm.building.native import build_native, find_cuda_home
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.tensors.inputs import count_cases, generate_inputs, make_case
+from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.schema import Definition, EvaluationStatus
+from support.mistakes import judge_in_process, name_in_process
+from support.norms import workload_of
+from support.registries import QUICK, make_registry
+
+OPERATORS = ("rmsnorm_backward", "layernorm_backward")
+DTYPES = ("float16", "bfloat16", "float32")
+
+
+def define(operator, hidden, dtype="float16") -> Definition:
+    return find_operator(operator).define(hidden, dtype)
+
+
+def workload(definition, batch):
+    (made,) = generate_workloads(definition, [batch])
+    return made
+
+
+def in_float32(dx, dweight, dbias=()):
+    """Make a kernel of expressions of dy, x, w (the weight), s (the scaled dy), n (the normalized x), m and r."""
+
+    def kernel(dy, x, weight, rstd, mean=None):
+        out_dtype, r = x.dtype, rstd[:, None]
+        m = r * 0 if mean is None else mean[:, None]
+        names = {"dy": dy.float(), "x": x.float(), "w": weight.float(), "m": m, "r": r, "mean": mean_of, "torch": torch}
+        names |= {"s": names["dy"] * names["w"], "n": (names["x"] - m) * r, "dtype": out_dtype}
+        expressions = (dx, dweight) if mean is None else (dx, dweight, dbias or "dy.sum(0)")
+        return tuple(eval(each, names).to(out_dtype) for each in expressions)
+
+    return kernel
+
+
+def mean_of(values):
+    return values.mean(dim=-1, keepdim=True)
+
+
+DX = {"rmsnorm_backward": "(s - n * mean(s * n)) * r", "layernorm_backward": "(s - mean(s) - n * mean(s * n)) * r"}
+DWEIGHT = "(dy * n).sum(0)"
+IN_TURN = "torch.cumsum(dy * n, 0)[-1]"
+AUTOGRAD = {
+    "rmsnorm_backward": "(s * r - n * mean(s * r * n))",
+    "layernorm_backward": "torch.ops.aten.native_layer_norm_backward"
+    "(dy, x, [x.shape[1]], m, r, w, w, [True, True, True])[0]",
+}
+
+
+def reference(definition):
+    namespace = {}
+    exec(definition.reference, namespace)
+    return namespace["run"]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
+def test_has_definitions_of_its_own(operator, dtype, suffix):
+    definition = define(operator, 256, dtype)
+    assert definition.name == f"{operator}_d256{suffix}"
+    assert recognise_source(definition).operator == operator
+    assert define_by_name(definition.name) == definition
+    assert "stage:training" in definition.tags
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_statistics_belong_to_x(operator):
+    definition = define(operator, 128)
+    inputs = generate_inputs(definition, workload(definition, 4), "cpu")
+    x = inputs["x"].double()
+    mean = x.mean(-1) if "mean" in inputs else torch.zeros(4)
+    assert torch.allclose(inputs["rstd"], ((x - mean[:, None]).square().mean(-1) + 1e-6).rsqrt().float(), rtol=1e-6)
+    assert inputs["rstd"].dtype is torch.float32
+    if "mean" in inputs:
+        assert torch.allclose(inputs["mean"], mean.float(), atol=1e-7)
+
+
+@pytest.mark.parametrize(("hidden", "batch"), [(128, 13), (1152, 26), pytest.param(16384, 13, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_right_float32_kernels_pass(tmp_path, operator, dtype, hidden, batch):
+    definition = define(operator, hidden, dtype)
+    for kernel in (
+        reference(definition),
+        in_float32(DX[operator], IN_TURN),
+        in_float32(AUTOGRAD[operator], DWEIGHT, "torch.cumsum(dy, 0)[-1]"),
+    ):
+        assert judge_in_process(kernel, definition, workload(definition, batch), tmp_path) == {}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_sums_over_many_rows_need_their_bound(operator):
+    """By the tolerance of float32 alone, a right dweight of 512 rows is wrong in some elements."""
+    definition = define(operator, 512, "float32")
+    recognition, made = recognise_source(definition), workload(definition, 512)
+    beyond, within = [0, 0, 0], [0, 0, 0]
+    for case in range(count_cases(definition, recognition, made)):
+        inputs = make_case(definition, recognition, made, case, "cpu").inputs
+        exacts, outs = recognition.compute_exact(inputs), reference(definition)(**inputs)
+        for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
+            beyond[index] += compare(out, exact.values).mismatched
+            within[index] += compare(out, exact.values, bound=exact.bound).mismatched
+    assert beyond[0] and beyond[1] and within == [0, 0, 0]
+
+
+WRONG = {
+    "dx of a constant rstd, w * rstd alone": ("s * r", DWEIGHT),
+    "dx with the sum of w * n instead of its mean": ("(s - n * (s * n).sum(-1, keepdim=True)) * r", DWEIGHT),
+    "dx without the weight": ("(dy - n * mean(dy * n)) * r", DWEIGHT),
+    "dx with dy instead of dy * weight in the mean": ("(s - n * mean(dy * n)) * r", DWEIGHT),
+    "dx with x instead of the normalized x in the mean": ("(s - n * mean(s * x)) * r", DWEIGHT),
+    "dx without the last factor rstd": ("s - n * mean(s * n)", DWEIGHT),
+    "dx with w and the normalized x rounded to float16": (
+        "(s.half().float() - n.half().float() * mean(s.half().float() * n.half().float())) * r",
+        DWEIGHT,
+    ),
+    "dweight with x instead of the normalized x": (DX["rmsnorm_backward"], "(dy * x).sum(0)"),
+    "dweight of dy * weight": (DX["rmsnorm_backward"], "(s * n).sum(0)"),
+    "dweight with the mean over rows": (DX["rmsnorm_backward"], "(dy * n).mean(0)"),
+    "dweight of the first 16 rows alone": (DX["rmsnorm_backward"], "(dy * n)[:16].sum(0)"),
+    "dweight with the rows added in float16": (
+        DX["rmsnorm_backward"],
+        "__import__('functools').reduce(lambda total, row: total + row.half(), dy * n, 0)",
+    ),
+}
+WRONG_LAYERNORM = {
+    "dx without mean(w) subtracted, as RMSNorm's": (DX["rmsnorm_backward"], DWEIGHT),
+    "dweight of an x whose mean was not subtracted": (DX["layernorm_backward"], "(dy * x * r).sum(0)"),
+    "dbias of dy * weight": (DX["layernorm_backward"], DWEIGHT, "s.sum(0)"),
+    "dbias with the mean over rows": (DX["layernorm_backward"], DWEIGHT, "dy.mean(0)"),
+}
+
+
+@pytest.mark.parametrize(
+    ("operator", "mistake"),
+    [("rmsnorm_backward", each) for each in WRONG] + [("layernorm_backward", each) for each in WRONG_LAYERNORM],
+)
+def test_mistakes_are_named(tmp_path, operator, mistake):
+    definition = define(operator, 384)
+    kernel = in_float32(*{**WRONG, **WRONG_LAYERNORM}[mistake])
+    named = name_in_process(kernel, definition, workload(definition, 26), tmp_path)
+    assert f"{mistake.split()[0]}: the output equals {mistake}: " in (named or "")
+
+
+def foreign(order: tuple[str, ...]) -> Definition:
+    """The gradients of RMSNorm as Quack has them: other names, in this order."""
+    rows, columns = {"shape": ["m", "n"], "dtype": "bfloat16"}, {"shape": ["n"], "dtype": "bfloat16"}
+    inputs = {"x": rows, "weight": columns, "dout": rows, "rstd": {"shape": ["m"], "dtype": "float32"}}
+    source = f"""\
+import torch
+
+
+def run({", ".join(order)}):
+    wide, scale = x.double(), rstd.double().unsqueeze(1)
+    hat, wdy = wide * scale, dout.double() * weight
+    c1 = (hat * wdy).sum(-1, keepdim=True) / wide.shape[1]
+    return ((wdy - hat * c1) * scale).bfloat16(), (dout * hat).sum(0).bfloat16()
+"""
+    return Definition.model_validate(
+        {
+            "name": f"backward_of_{order[0]}",
+            "op_type": "norm",
+            "axes": {"m": {"type": "var"}, "n": {"type": "const", "value": 256}},
+            "inputs": {name: inputs[name] for name in order},
+            "outputs": {"dx": rows, "dw": columns},
+            "reference": source,
+        }
+    )
+
+
+def test_the_gradient_is_told_from_x_by_its_name():
+    for order in (("x", "weight", "dout", "rstd"), ("dout", "x", "rstd", "weight")):
+        first = list_candidates(foreign(order))[0][0]
+        assert (first.tensors["dy"], first.tensors["x"]) == ("dout", "x")
+
+
+def add_solution(registry, definition, name, source, suffix):
+    """Register a kernel's text, as `try` would read it."""
+    file = registry.root / f"{name}{suffix}"
+    file.write_text(source)
+    draft = draft_solution(registry, file, definition)
+    return registry.write_solution(draft.model_copy(update={"name": name}), definition.op_type)
+
+
+@pytest.mark.slow
+def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised(tmp_path):
+    registry = make_registry(tmp_path, 384, (1,))
+    own = [define("rmsnorm_backward", 384, "bfloat16"), define("layernorm_backward", 384, "float32")]
+    for definition in own:
+        registry.write_definition(definition)
+        registry.write_workloads(definition, generate_workloads(definition, (4,)))
+        for language, suffix in (("cpp", ".cpp"), ("triton", ".py"), ("python", ".py")):
+            kernel = make_starting_kernel(definition, language)
+            assert kernel.kind == "kernel"
+            add_solution(registry, definition, f"{definition.name}_{language}", kernel.text, suffix)
+    quack = foreign(("x", "weight", "dout", "rstd"))
+    registry.write_definition(quack)
+    registry.write_workloads(quack, [workload_of(quack, 4)])
+    add_solution(registry, quack, "quack", quack.reference, ".py")
+    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
+    found = {each.trace.solution: each.trace.evaluation for each in events if isinstance(each, Evaluated)}
+    assert len(found) == 3 * len(own) + 1
+    assert {name: each.log for name, each in found.items() if each.status is not EvaluationStatus.PASSED} == {}
+    assert {name: each.judged_by for name, each in found.items() if not name.startswith(each.judged_by)} == {
+        "quack": "rmsnorm_backward"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_its_cuda_kernel_compiles(operator, tmp_path):
+    registry, definition = make_registry(tmp_path), define(operator, 384)
+    add_solution(registry, definition, "kernel", make_starting_kernel(definition, "cuda").text, ".cu")
+    assert build_native(registry.solutions()["kernel"], tmp_path / "cache", "9.0").binary.exists()
