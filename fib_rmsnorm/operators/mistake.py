@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A usual wrong formula, for some rows and columns of a call."""
+    """A usual wrong formula of an output, for some rows and columns of a call."""
 
     sentence: str
     """The mistake and its fix; the same in every call."""
     parts: int
     """The number of mistakes that the formula combines."""
-    compute: Callable[[], Sequence[torch.Tensor]]
-    """Computes the elements of each output."""
+    compute: Callable[[], torch.Tensor]
+    """Computes the output's elements, [rows, columns]."""

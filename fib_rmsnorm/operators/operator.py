@@ -163,10 +163,13 @@ class Operator(ABC):
         """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end."""
         return {}
 
-    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
-        """The usual wrong formulas, always in the same order, to be compared with a wrong output.
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of one output, always in the same order, to be compared with a wrong one.
 
-        They compute the elements of the outputs in the rows and columns with these numbers; every output must have
-        the shape of the first, with two axes.
+        They compute its elements in the rows and columns with these numbers. Rows are counted along the axis `rows`,
+        which must be the output's first, and columns along all others, flattened. An output without the axis `rows`,
+        such as the gradient of a weight, is a single row; one that has no other axis has a single column.
         """
         return ()

@@ -78,9 +78,17 @@ class Recognition:
         found = self._operator.compute_alternatives(self._inputs_by_part(inputs), self._dtypes_by_part())
         return [found.get(part) for part in self._dtypes_by_part()]
 
-    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
-        """The operator's usual mistakes, for the elements of the outputs in these rows and columns."""
-        return self._operator.mistakes(self._inputs_by_part(inputs), rows, columns)
+    @property
+    def row_axis(self) -> str | None:
+        """The axis along which the rows of outputs are counted; None if the operator has none."""
+        return self.axes.get("rows")
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The operator's usual mistakes, for the elements of an output in these rows and columns."""
+        part = next(part for part, name in self.tensors.items() if name == output)
+        return self._operator.mistakes(part, self._inputs_by_part(inputs), rows, columns)
 
     def choose_probe(self, definition: Definition) -> tuple[dict[str, int], dict[str, float]]:
         """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""

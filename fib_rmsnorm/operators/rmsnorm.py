@@ -225,7 +225,9 @@ class RmsNorm(Operator):
             out_rows.copy_(finish(x_fp64 * rstd, weight, out.dtype))
         return out
 
-    def mistakes(self, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm."""
         from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistake
 from fib_rmsnorm.operators import define_by_name, find_operator, recognise_source
 from fib_rmsnorm.registry import generate_workloads
-from support.mistakes import judge_in_process
+from support.mistakes import judge_in_process, name_in_process
 
 CONVENTIONS = ("torch", "llama", "gemma")
 OPERATORS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
@@ -34,6 +33,11 @@ def judge(run, definition, folder, batch=16):
     return judge_in_process(run, definition, workload, folder)
 
 
+def name(run, definition, folder, batch=16):
+    (workload,) = generate_workloads(definition, [batch])
+    return name_in_process(run, definition, workload, folder)
+
+
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16")])
 def test_has_definitions_of_its_own(convention, dtype, suffix):
@@ -52,15 +56,14 @@ def test_an_unknown_convention_is_refused():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_its_own_reference_is_right(tmp_path, convention, dtype):
     definition = find_operator(OPERATORS[convention]).define(512, dtype)
-    assert judge(load(definition), definition, tmp_path) is None
+    assert not judge(load(definition), definition, tmp_path)
 
 
 @pytest.mark.parametrize(("convention", "other"), list(permutations(CONVENTIONS, 2)))
 def test_the_kernels_of_another_are_wrong_and_named(tmp_path, convention, other):
     definition = find_operator(OPERATORS[convention]).define(4096)
-    suspects = judge(load(find_operator(OPERATORS[other]).define(4096)), definition, tmp_path)
-    assert suspects is not None
-    assert CALLED[other] in (name_mistake(suspects) or "")
+    named = name(load(find_operator(OPERATORS[other]).define(4096)), definition, tmp_path)
+    assert CALLED[other] in (named or "")
 
 
 def llama_with(rstd_of):
@@ -100,15 +103,13 @@ RIGHT_IN_LLAMA = {
 @pytest.mark.parametrize("rstd", RIGHT_IN_LLAMA)
 def test_llama_accepts_what_float32_may_round_to_either_side(tmp_path, rstd):
     definition = find_operator("rmsnorm_llama").define(4096)
-    assert judge(llama_with(RIGHT_IN_LLAMA[rstd]), definition, tmp_path) is None
+    assert not judge(llama_with(RIGHT_IN_LLAMA[rstd]), definition, tmp_path)
 
 
 def test_llama_names_its_mistakes_too(tmp_path):
     definition = find_operator("rmsnorm_llama").define(512)
     no_eps = llama_with(lambda x, eps: torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True)))
-    assert name_mistake(judge(no_eps, definition, tmp_path)) == (
-        "the output equals RMSNorm without eps: use rsqrt(mean(x^2) + eps)"
-    )
+    assert name(no_eps, definition, tmp_path) == ("the output equals RMSNorm without eps: use rsqrt(mean(x^2) + eps)")
 
 
 def test_few_elements_of_llama_have_two_right_values():

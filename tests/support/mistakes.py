@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fib_rmsnorm.evaluation.judging.judge import Judge
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
-from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistake
+from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases, make_case
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
@@ -62,26 +64,26 @@ def load_run(kernel: Kernel) -> Callable[..., Any]:
 
 
 def name_in_process(run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path) -> str | None:
-    """What the judge calls the mistake of a kernel that is called here; None if it has a wrong output but no name.
+    """What the judge calls the mistakes of a kernel that is called here; None if it has a wrong output but no name.
 
     Fails if all outputs are right.
     """
     suspects = judge_in_process(run, definition, workload, folder)
-    assert suspects is not None, "all outputs are right"
-    return name_mistake(suspects)
+    assert suspects, "all outputs are right"
+    return "\n".join(name_mistakes(suspects, list(definition.outputs))) or None
 
 
 def judge_in_process(
     run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path
-) -> list[PossibleMistake] | None:
-    """The mistakes that give all outputs of a kernel since the first wrong ones; None if all are right."""
+) -> dict[str, list[PossibleMistake]]:
+    """For each wrong output of a kernel, the mistakes that give it since it was wrong first; empty if all are right."""
     recognition = recognise_source(definition)
     judge, outputs = Judge(), folder / "outputs"
-    suspects: list[PossibleMistake] | None = None
+    suspects: dict[str, list[PossibleMistake]] = {}
     for case in range(count_cases(definition, recognition, workload)):
-        out = run(**make_case(definition, recognition, workload, case, "cpu").inputs)
+        found = run(**make_case(definition, recognition, workload, case, "cpu").inputs)
         with outputs.open("wb") as file:
-            write_outputs(file.fileno(), [out])
+            write_outputs(file.fileno(), [found] if isinstance(found, torch.Tensor) else list(found))
         request = Compare(
             definition=definition,
             recognition=recognition,
@@ -91,9 +93,7 @@ def judge_in_process(
             dataset=None,
             settings=Settings(),
             outputs_path=str(outputs),
-            suspects=suspects,
+            suspects=suspects or None,
         )
-        verdict = judge.compare(request.model_dump(mode="json"))
-        if suspects is not None or verdict.outputs[0].comparison.mismatched:
-            suspects = verdict.mistakes
+        suspects = judge.compare(request.model_dump(mode="json")).mistakes
     return suspects

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.evaluation import JUDGE
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import WorkerClient
@@ -68,7 +68,8 @@ class Comparer:
 
         The tolerances are those of the dtypes, whatever the run's settings are.
         """
-        request = self._make_request(subject, worker, Settings(), case=case, suspects=[])
+        unexplained: dict[str, list[PossibleMistake]] = {name: [] for name in subject.definition.outputs}
+        request = self._make_request(subject, worker, Settings(), case=case, suspects=unexplained)
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
             return self._ask(self._require_judge(), request)

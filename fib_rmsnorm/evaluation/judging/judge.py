@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, PossibleMistake, Verdict
-from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
-from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, compare
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
+from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
+from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.operators import Mistake, Recognition
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
 from fib_rmsnorm.schema import UlpStatistics
@@ -68,14 +68,15 @@ class Judge:
                 transferred = read_outputs(file.fileno(), expected.outputs)
         except OutputTransferError as error:
             return Verdict(
-                expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None, mistakes=[]
+                expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None, mistakes={}
             )
         actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        mistakes = _find_mistakes(request, expected, actuals, [output.comparison for output in outputs])
+        comparisons = [output.comparison for output in outputs]
+        mistakes = explain_outputs(request, expected.case.inputs, actuals, expected.nearest, comparisons)
         case = expected.case
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted)
 
@@ -158,26 +159,6 @@ def _measure_reference(expected: _Expected, index: int) -> UlpStatistics | None:
     if expected.reference is None:
         return None
     return measure_ulp(expected.reference[index], expected.nearest(index, expected.reference[index]))
-
-
-def _find_mistakes(
-    request: Compare, expected: _Expected, actuals: list[torch.Tensor], comparisons: list[Comparison]
-) -> list[PossibleMistake]:
-    """Name the usual mistakes that give wrong outputs. After those, right ones too tell mistakes from one another."""
-    recognition = request.recognition
-    if any(output.dim() != 2 or output.shape != expected.outputs[0].shape for output in expected.outputs):
-        return []  # mistakes are formulas of rows and columns
-    wrong_rows = sorted({row for comparison in comparisons for row in comparison.wrong_rows})
-    if recognition is None or not (wrong_rows if request.suspects is None else request.suspects):
-        return []
-
-    def compute(rows: torch.Tensor, columns: torch.Tensor) -> list[Mistake]:
-        mistakes = recognition.mistakes(expected.case.inputs, rows, columns)
-        return [mistake for mistake in mistakes if suspected is None or mistake.sentence in suspected]
-
-    suspected = None if request.suspects is None else {mistake.sentence for mistake in request.suspects}
-    right = [expected.nearest(index, actual) for index, actual in enumerate(actuals)]
-    return find_mistakes(compute, actuals, right, wrong_rows)
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:

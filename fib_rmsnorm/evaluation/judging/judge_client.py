@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
-from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistake
+from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
@@ -67,7 +67,7 @@ class JudgeClient:
     def _judge(self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget) -> Correctness:
         verdicts: list[Verdict] = []
         faults: list[str] = []
-        suspects: list[PossibleMistake] | None = None
+        suspects: dict[str, list[PossibleMistake]] | None = None
         names = list(subject.definition.outputs)
         for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
             request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
@@ -81,7 +81,7 @@ class JudgeClient:
                 break  # work that this call has left running would disturb the next
         correctness = _sum_up(verdicts, names)
         if faults:
-            _refuse(faults, suspects or [], correctness)
+            _refuse(faults, name_mistakes(suspects or {}, names), correctness)
         return correctness
 
     def judge_timed_call(
@@ -93,7 +93,7 @@ class JudgeClient:
         verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier)
         names = list(definition.outputs)
         if faults := _describe_faults(verdict, revealed, names):
-            _refuse(faults, verdict.mistakes, _sum_up([verdict], names))
+            _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
 
     def _compare(self, subject: Subject, worker: WorkerClient, **which: Any) -> Verdict:
         verdict = self._comparer.compare(subject, worker, **which)
@@ -122,11 +122,9 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
     return faults
 
 
-def _refuse(faults: list[str], suspects: list[PossibleMistake], correctness: Correctness) -> NoReturn:
-    """Raise EvaluationFailedError, with the mistake first if there is one that explains all wrong outputs."""
-    mistake = name_mistake(suspects)
-    lines = [mistake, *faults] if mistake else faults
-    raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join(lines), correctness)
+def _refuse(faults: list[str], mistakes: list[str], correctness: Correctness) -> NoReturn:
+    """Raise EvaluationFailedError, with the mistakes first that explain wrong outputs."""
+    raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join([*mistakes, *faults]), correctness)
 
 
 def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:

@@ -16,7 +16,7 @@ from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Settings, UlpStatist
 
 @dataclass(frozen=True)
 class PossibleMistake:
-    """A usual mistake of kernels that would give the wrong outputs of a call."""
+    """A usual mistake of kernels that would give a wrong output of a call."""
 
     sentence: str
     parts: int
@@ -45,8 +45,8 @@ class Compare(Request):
     outputs_path: str
     expected_path: str | None = None
     """The outputs of the Definition's reference, which are the expected ones without a recognised operator."""
-    suspects: list[PossibleMistake] | None = None
-    """The mistakes that would give the outputs of all cases since the first wrong ones; None if all were right."""
+    suspects: dict[str, list[PossibleMistake]] | None = None
+    """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Verdict:
     outputs: list[OutputVerdict]
     hint: str | None
     """The cause of wrong outputs, if the judge found it."""
-    mistakes: list[PossibleMistake]
-    """The usual mistakes, of the suspected ones if there are any, that would give these outputs. Several can be equal
-    on one call's inputs. Empty if the outputs are right and nothing was suspected."""
+    mistakes: dict[str, list[PossibleMistake]]
+    """For each output that is wrong or was: the usual mistakes, of those suspected before, that would give it. Several
+    can be equal on one call's inputs."""
     contradicted: bool = False
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""

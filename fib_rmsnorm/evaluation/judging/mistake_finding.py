@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake
-from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
-from fib_rmsnorm.operators import Mistake
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
+from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, tolerance
+from fib_rmsnorm.operators import Mistake, Recognition
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
 _MAX_RIGHT_ROWS = 8
@@ -30,29 +32,71 @@ _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
 """A mistake is as good as the best one up to this factor, or if its mean distance is hardly more."""
 
 
+def explain_outputs(
+    request: Compare,
+    inputs: dict[str, Any],
+    actuals: Sequence[torch.Tensor],
+    right_of: Callable[[int, torch.Tensor], torch.Tensor],
+    comparisons: Sequence[Comparison],
+) -> dict[str, list[PossibleMistake]]:
+    """The usual mistakes that would give each output that is wrong or was, by its name.
+
+    After a case in which an output was wrong, right ones too tell its mistakes from one another. `right_of` returns the
+    right output of a number that is nearest to an actual one.
+    """
+    found: dict[str, list[PossibleMistake]] = {}
+    for index, (name, spec) in enumerate(request.definition.outputs.items()):
+        before, mismatched = (request.suspects or {}).get(name), comparisons[index].mismatched
+        if before is None and not mismatched:
+            continue
+        found[name] = before or []
+        axes, row_axis = spec.shape or [], request.recognition.row_axis if request.recognition else None
+        if request.recognition is None or before == [] or not actuals[index].numel() or row_axis in axes[1:]:
+            continue
+        actual, right = actuals[index], right_of(index, actuals[index])
+        rows = right.shape[0] if row_axis in axes else 1
+        wrong_rows = comparisons[index].wrong_rows if row_axis in axes else [0][:mismatched]
+        compute = partial(_compute_mistakes, request.recognition, name, inputs, before)
+        found[name] = find_mistakes(compute, actual.reshape(rows, -1), right.reshape(rows, -1), wrong_rows)
+    return found
+
+
+def _compute_mistakes(
+    recognition: Recognition,
+    output: str,
+    inputs: dict[str, Any],
+    suspected: Sequence[PossibleMistake] | None,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+) -> list[Mistake]:
+    sentences = None if suspected is None else {mistake.sentence for mistake in suspected}
+    mistakes = recognition.mistakes(output, inputs, rows, columns)
+    return [mistake for mistake in mistakes if sentences is None or mistake.sentence in sentences]
+
+
 def find_mistakes(
     compute: Callable[[torch.Tensor, torch.Tensor], Iterable[Mistake]],
-    actuals: Sequence[torch.Tensor],
-    expected: Sequence[torch.Tensor],
+    actual: torch.Tensor,
+    expected: torch.Tensor,
     wrong_rows: Sequence[int],
 ) -> list[PossibleMistake]:
-    """The mistakes whose outputs equal `actuals` in some rows, wrong ones if there are any; several if equally well.
+    """The mistakes that `actual` equals in some rows, wrong ones if there are any; several if equally well.
 
-    `compute` makes the mistakes for rows and columns with given numbers. Each output has these two axes. Few rows are
-    looked at, and most mistakes are seen to differ in a few elements of one.
+    `actual` and `expected` are an output, [rows, columns]. `compute` makes its mistakes for rows and columns with given
+    numbers. Few rows are looked at, and most mistakes are seen to differ in a few elements of one.
     """
-    rows, wrong = _choose_rows(expected[0], wrong_rows)
-    columns = torch.arange(expected[0].shape[1], device=rows.device)
+    rows, wrong = _choose_rows(expected, wrong_rows)
+    columns = torch.arange(expected.shape[1], device=rows.device)
     glance = rows[:1], _spread(columns)
-    glanced = [actual[rows[0], glance[1]].unsqueeze(0) for actual in actuals]
-    looked = [actual[rows] for actual in actuals]
-    right = _distances(looked, [output[rows] for output in expected])[:wrong]
-    limit = _MAX_MEAN_16_BIT if expected[0].dtype.itemsize == 2 else _MAX_MEAN
+    glanced = actual[rows[0], glance[1]].unsqueeze(0)
+    looked = actual[rows]
+    right = _distance(looked, expected[rows])[:wrong]
+    limit = _MAX_MEAN_16_BIT if expected.dtype.itemsize == 2 else _MAX_MEAN
     means: list[tuple[float, Mistake]] = []
     for at_a_glance, mistake in zip(compute(*glance), compute(rows, columns), strict=True):
-        if not _fits(_distances(glanced, at_a_glance.compute())):
+        if not _fits(_distance(glanced, at_a_glance.compute())):
             continue
-        distances = _distances(looked, mistake.compute())
+        distances = _distance(looked, mistake.compute())
         mean = distances.mean().item()
         if not _fits(distances) or mean > limit:
             continue
@@ -66,8 +110,17 @@ def find_mistakes(
     ]
 
 
+def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Sequence[str]) -> list[str]:
+    """A sentence on each wrong output that one mistake explains, with the output's name if there are several `outputs`.
+
+    `suspects` are the mistakes that would give each wrong output, by its name.
+    """
+    sentences = {name: name_mistake(each) for name, each in suspects.items()}
+    return [f"{name}: {said}" if len(outputs) > 1 else said for name, said in sentences.items() if said]
+
+
 def name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
-    """The sentence on the one mistake that explains all outputs, the simplest; None if several do equally well."""
+    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do."""
     sentences_by_parts: dict[int, set[str]] = {}
     for mistake in suspects:
         sentences_by_parts.setdefault(mistake.parts, set()).add(mistake.sentence)
@@ -96,12 +149,8 @@ def _choose_rows(output: torch.Tensor, wrong_rows: Sequence[int]) -> tuple[torch
     return torch.tensor(rows, device=output.device), len(wrong)
 
 
-def _distances(actuals: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The distances of the elements, in units of their tolerance and at most `_LARGEST`; [rows, elements of a row]."""
-    return torch.cat([_distance(a, e) for a, e in zip(actuals, others, strict=True)], dim=1)
-
-
 def _distance(actual: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The distances of the elements, in units of their tolerance and at most `_LARGEST`."""
     rtol, atol = tolerance(other.dtype, None, None)
     a, e = actual.to(torch.float64), other.to(torch.float64)
     usual = e.abs().median(dim=1, keepdim=True).values.nan_to_num(nan=0.0, posinf=0.0)

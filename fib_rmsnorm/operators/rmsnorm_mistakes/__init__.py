@@ -39,7 +39,7 @@ def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
         return Mistake(
             f"the output equals RMSNorm {what}: {fix}",
             len(parts),
-            lambda: [round_once(application(rows, statistic()), dtype)],
+            lambda: round_once(application(rows, statistic()), dtype),
         )
 
     rstd_of_all = cache(partial(right_rstd, rows))

@@ -133,7 +133,7 @@ def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
     if wrong_rows:
 
         def compute(rows, columns):
-            return operator.mistakes(case.inputs, rows, columns)
+            return operator.mistakes("out", case.inputs, rows, columns)
 
-        found = {mistake.sentence for mistake in find_mistakes(compute, [out], [right], wrong_rows)}
+        found = {mistake.sentence for mistake in find_mistakes(compute, out, right, wrong_rows)}
         assert not found
