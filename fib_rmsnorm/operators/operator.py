@@ -112,6 +112,11 @@ class Operator(ABC):
     def find_parts(self, definition: Definition) -> Parts | None:
         """Match `definition` by its shapes and dtypes alone; None if they do not fit this operator."""
 
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """All matches, where several tensors of one shape can play the same parts; that of `find_parts` first."""
+        parts = self.find_parts(definition)
+        return [] if parts is None else [parts]
+
     @abstractmethod
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of the formula as written, for a Workload of these sizes."""

@@ -123,11 +123,13 @@ def recognise_source(definition: Definition) -> Recognition | None:
 
 
 def list_candidates(definition: Definition) -> list[list[Recognition]]:
-    """For each operator whose shapes and dtypes `definition` has: Recognitions that differ in their constants."""
+    """Lists of Recognitions that differ in their constants alone.
+
+    There is one for each operator whose shapes and dtypes `definition` has, and each match of the tensors.
+    """
     found = []
     for operator in list_operators():
-        parts = operator.find_parts(definition)
-        if parts is not None:
+        for parts in operator.list_parts(definition):
             literals = list_literals(definition.reference)[:_MOST_LITERALS]
             found.append(
                 [

@@ -12,32 +12,38 @@ from functools import cache, partial
 import torch
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import find_application, other_conventions
+from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import (
+    find_application,
+    offer_definition,
+    other_conventions,
+)
 from fib_rmsnorm.operators.rmsnorm_mistakes.rounded_statistics import rounded_statistics
-from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wrong, right_rstd
+from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Subject, Wrong, right_rstd
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_applications import wrong_applications
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.rounding import round_once
 
+RMSNORM = Subject()
 
-def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
+
+def usual_mistakes(rows: Rows, convention: str, subject: Subject = RMSNORM) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
     Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
     """
     batch, hidden = rows.x.shape
-    dtype = rows.x.dtype
+    dtype = rows.dtype
     statistics = [
         (wrong, cache(partial(wrong.function, rows)))
         for wrong in (*wrong_statistics(batch, hidden), *rounded_statistics(hidden, dtype))
     ]
     right = find_application(convention, dtype)
-    others = list(other_conventions(convention, dtype))
+    others = list(other_conventions(convention, dtype, subject))
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
         return Mistake(
-            f"the output equals RMSNorm {what}: {fix}",
+            f"the output equals {subject.what} {subject.say(what)}: {subject.say(fix)}",
             len(parts),
             lambda: round_once(application(rows, statistic()), dtype),
         )
@@ -52,4 +58,4 @@ def usual_mistakes(rows: Rows, convention: str) -> Iterator[Mistake]:
             yield mistake([wrong, application], rstd, application.function)
 
 
-__all__ = ["Rows", "usual_mistakes"]
+__all__ = ["Rows", "Subject", "find_application", "offer_definition", "right_rstd", "usual_mistakes"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -23,6 +24,13 @@ class Rows:
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
+    output_dtype: torch.dtype | None = None
+    """The dtype of the output, if it is not that of x."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the output."""
+        return self.output_dtype or self.x.dtype
 
     @cached_property
     def whole(self) -> torch.Tensor:
@@ -61,6 +69,23 @@ class Rows:
 Application = Callable[[Rows, torch.Tensor], torch.Tensor]
 """Computes the output's rows from x, the statistic and the weight."""
 Rounding = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What sentences on mistakes call the formula."""
+
+    what: str = "RMSNorm"
+    symbol: str = "x"
+    """What is normalized."""
+    operators: Mapping[str, str] = field(
+        default_factory=lambda: {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+    )
+    """The operator of each convention of the weight, where there is one."""
+
+    def say(self, text: str) -> str:
+        """A sentence about x, said of what is normalized."""
+        return text if self.symbol == "x" else re.sub(r"\bx\b", self.symbol, text)
 
 
 @dataclass(frozen=True)

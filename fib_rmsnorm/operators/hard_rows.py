@@ -1,0 +1,77 @@
+"""Rows of activations that break wrong kernels, which the hard cases of operators over rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+Kinds = Mapping[str, Callable[["torch.Tensor"], "torch.Tensor"]]
+"""Kinds of rows: the name says what a kind breaks, and the function makes such rows of random ones."""
+
+# Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
+# batches, because each would add a full-size check.
+_AWKWARD_ROWS = (3, 31, 509, 4099)
+
+
+def _set_column(x: torch.Tensor, columns: torch.Tensor | int, value: float) -> torch.Tensor:
+    import torch
+
+    x[torch.arange(x.shape[0], device=x.device), columns] = value
+    return x
+
+
+def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    rows = torch.arange(x.shape[0], device=x.device)
+    return _set_column(x, (rows * 977 + 13) % x.shape[1], 60000.0)
+
+
+# 60000 is near float16's maximum of 65504.
+HARD_ROWS: Kinds = {
+    "x scaled by 300 (its squares overflow float16)": lambda x: x * 300,
+    "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
+    "zero row": lambda x: x * 0,
+    "one huge element": _huge_somewhere,
+    "huge last column": lambda x: _set_column(x, -1, 60000.0),
+    "constant row": lambda x: x * 0 + 3.0,
+    "x scaled by 1e-6 (subnormal in float16)": lambda x: x * 1e-6,
+}
+
+
+def count_rotations(kinds: int, rows: int) -> int:
+    """The number of cases in which every kind appears, even with one row for each."""
+    return -(-kinds // max(1, min(rows, kinds)))
+
+
+def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, ...]:
+    """The kinds of consecutive rows in a case: each rotation starts where the one before ended."""
+    names = list(kinds)
+    start = rotation * rows % len(names)
+    return tuple(names[start:] + names[:start])
+
+
+def fill_rows(values: torch.Tensor, order: Sequence[str], kinds: Kinds) -> torch.Tensor:
+    """A copy of random rows, [rows, hidden], whose row r is of kind `order[r % len(order)]` if that is in kinds."""
+    values = values.clone()
+    for offset, kind in enumerate(order[: values.shape[0]]):
+        if kind in kinds:
+            values[offset :: len(order)] = kinds[kind](values[offset :: len(order)].clone())
+    return values
+
+
+def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:
+    """A copy of a random weight, [hidden], with zero, negative and large elements."""
+    weight = weight.clone()
+    weight[0::5] = 0
+    weight[1::5] = -weight[1::5].abs()
+    weight[2::5] *= 16
+    return weight
+
+
+def choose_awkward_rows(rows: int) -> int:
+    """A prime number of rows, below `rows` if that is above three."""
+    return max((prime for prime in _AWKWARD_ROWS if prime < rows), default=_AWKWARD_ROWS[0])
