@@ -3,9 +3,7 @@
 import torch
 
 
-def run(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def run(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rows of x + residual, (batch, hidden), normalized and scaled by weight, (hidden,), and the sum."""
     total = x.float() + residual.float()
     mean_square = total.square().mean(dim=-1, keepdim=True)
