@@ -48,7 +48,7 @@ def test_has_definitions_of_its_own(convention, dtype, suffix):
 
 
 def test_an_unknown_convention_is_refused():
-    with pytest.raises(InputError, match="available: rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
+    with pytest.raises(InputError, match=r"available: .*rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
         find_operator("rmsnorm_t5")
 
 
