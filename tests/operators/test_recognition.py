@@ -81,7 +81,7 @@ WEIGHT = {"shape": ["hidden"], "dtype": "float16"}
     "definition",
     [
         changed(inputs={"x": ROWS}),
-        changed(inputs={"x": ROWS, "residual": ROWS, "weight": WEIGHT}),
+        changed(inputs={"x": ROWS, "residual": ROWS, "gate": ROWS, "weight": WEIGHT}),
         changed(inputs={"x": ROWS, "weight": WEIGHT, "bias": WEIGHT}),
         changed(inputs={"x": ROWS, "weight": {**WEIGHT, "shape": ["batch"]}}),
         changed(inputs={"x": {**ROWS, "dtype": "int8"}, "weight": WEIGHT}),

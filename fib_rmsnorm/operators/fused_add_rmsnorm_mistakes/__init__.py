@@ -11,7 +11,7 @@ import torch
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.rmsnorm_mistakes import (
     Rows,
-    Subject,
+    Wording,
     find_application,
     offer_definition,
     right_rstd,
@@ -103,25 +103,25 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
         "add the residual once",
         normalize(sums.rows_of(sums.x.float() + 2 * sums.residual.float())),
     )
-    yield from usual_mistakes(right, convention, _subject(sums, rounded=rounds_sum, is_right=True))
+    yield from usual_mistakes(right, convention, _wording(sums, rounded=rounds_sum, is_right=True))
     if sums.dtype is torch.float32:
         return  # float32's sum is the same, rounded or not
-    subject = _subject(sums, rounded=not rounds_sum, is_right=False)
+    wording = _wording(sums, rounded=not rounds_sum, is_right=False)
     fix = (
         f"round the sum to {sums.dtype_name} before it is squared"
         if rounds_sum
         else "square and normalize the sum in float32, before it is rounded"
     )
-    offer = offer_definition(subject.operators.get(convention))
-    yield mistake(subject.what, fix + offer, normalize(other))
-    for each in usual_mistakes(other, convention, subject):
+    offer = offer_definition(wording.operators.get(convention))
+    yield mistake(wording.what, fix + offer, normalize(other))
+    for each in usual_mistakes(other, convention, wording):
         if each.parts == 1:  # what combines three would explain too much
             yield replace(each, parts=each.parts + 1)
 
 
-def _subject(sums: Sums, *, rounded: bool, is_right: bool) -> Subject:
+def _wording(sums: Sums, *, rounded: bool, is_right: bool) -> Wording:
     how = f", {'rounded' if rounded else 'not rounded'} to {sums.dtype_name}"
-    return Subject(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", _OPERATORS[rounded])
+    return Wording(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", _OPERATORS[rounded])
 
 
 def wrong_residuals(sums: Sums) -> Iterator[Mistake]:

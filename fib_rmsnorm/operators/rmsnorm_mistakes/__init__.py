@@ -18,15 +18,15 @@ from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import (
     other_conventions,
 )
 from fib_rmsnorm.operators.rmsnorm_mistakes.rounded_statistics import rounded_statistics
-from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Subject, Wrong, right_rstd
+from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wording, Wrong, right_rstd
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_applications import wrong_applications
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.rounding import round_once
 
-RMSNORM = Subject()
+RMSNORM = Wording()
 
 
-def usual_mistakes(rows: Rows, convention: str, subject: Subject = RMSNORM) -> Iterator[Mistake]:
+def usual_mistakes(rows: Rows, convention: str, wording: Wording = RMSNORM) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
     Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
@@ -38,12 +38,12 @@ def usual_mistakes(rows: Rows, convention: str, subject: Subject = RMSNORM) -> I
         for wrong in (*wrong_statistics(batch, hidden), *rounded_statistics(hidden, dtype))
     ]
     right = find_application(convention, dtype)
-    others = list(other_conventions(convention, dtype, subject))
+    others = list(other_conventions(convention, dtype, wording))
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
         return Mistake(
-            f"the output equals {subject.what} {subject.say(what)}: {subject.say(fix)}",
+            f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}",
             len(parts),
             lambda: round_once(application(rows, statistic()), dtype),
         )
@@ -58,4 +58,4 @@ def usual_mistakes(rows: Rows, convention: str, subject: Subject = RMSNORM) -> I
             yield mistake([wrong, application], rstd, application.function)
 
 
-__all__ = ["Rows", "Subject", "find_application", "offer_definition", "right_rstd", "usual_mistakes"]
+__all__ = ["Rows", "Wording", "find_application", "offer_definition", "right_rstd", "usual_mistakes"]

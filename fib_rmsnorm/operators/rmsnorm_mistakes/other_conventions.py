@@ -12,7 +12,7 @@ import torch
 from fib_rmsnorm.operators.rmsnorm_mistakes.rows import (
     Application,
     Rows,
-    Subject,
+    Wording,
     Wrong,
     apply_rightly,
     dtype_name,
@@ -33,11 +33,11 @@ def find_application(convention: str, dtype: torch.dtype) -> Application:
     return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
 
 
-def other_conventions(convention: str, dtype: torch.dtype, subject: Subject) -> Iterator[Wrong]:
+def other_conventions(convention: str, dtype: torch.dtype, wording: Wording) -> Iterator[Wrong]:
     """Yield the applications of the other conventions, and the one that leaves the weight out."""
     for other, (what, fix) in _describe_conventions(convention, dtype_name(dtype)).items():
         if other != convention:
-            yield Wrong(what, fix + offer_definition(subject.operators.get(other)), find_application(other, dtype))
+            yield Wrong(what, fix + offer_definition(wording.operators.get(other)), find_application(other, dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.part * rstd)
 
 

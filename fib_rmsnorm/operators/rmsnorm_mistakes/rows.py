@@ -72,7 +72,7 @@ Rounding = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Subject:
+class Wording:
     """What sentences on mistakes call the formula."""
 
     what: str = "RMSNorm"
