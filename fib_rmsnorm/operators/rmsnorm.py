@@ -37,6 +37,9 @@ SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")
 EPS = NormTensor(NUMBER, "Added to the mean square before the reciprocal square root.")
 OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations.")
 
+_CONVENTIONS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+"""The operator of each convention."""
+
 
 class RmsNorm(NormOperator):
     """The operator RMSNorm over the last axis, in the convention of torch: computed in float32 and rounded once."""
@@ -86,12 +89,12 @@ class RmsNorm(NormOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm, and of the epilogue."""
-        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
+        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, Wording, usual_mistakes
 
         called = Rows(inputs, rows, columns, self.finish)
         epilogues = self.wrong_epilogues(called.x.dtype)
-        has_conventions = type(self).finish is RmsNorm.finish
-        return usual_mistakes(called, self.convention, epilogues, has_conventions=has_conventions)
+        wording = Wording(operators=_CONVENTIONS if type(self).finish is RmsNorm.finish else {})
+        return usual_mistakes(called, self.convention, wording, epilogues)
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in the epilogue, for x of this dtype."""

@@ -114,12 +114,12 @@ class RmsNormFp8(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the quantisation."""
         import torch
 
-        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
+        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, Wording, usual_mistakes
 
         called = Rows(inputs, rows, columns, self.finish)
         epilogues = self.wrong_epilogues(called.x.dtype)
         form = getattr(torch, self.form)
-        return usual_mistakes(called, self.convention, epilogues, has_conventions=False, output_dtype=form)
+        return usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form)
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in the quantisation."""
@@ -195,7 +195,7 @@ class RmsNormFp8PerRow(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the scale."""
         import torch
 
-        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, usual_mistakes
+        from fib_rmsnorm.operators.rmsnorm_mistakes import Rows, Wording, usual_mistakes
         from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_scales import wrong_row_scales
 
         is_scale = output == "out_scale"
@@ -203,7 +203,7 @@ class RmsNormFp8PerRow(RmsNorm):
         called = Rows(inputs, rows, all_columns, self.scale_rows if is_scale else self.finish)
         epilogues = wrong_row_scales(called.x.dtype, self.largest, self.scale_rows, is_scale=is_scale)
         form = torch.float32 if is_scale else getattr(torch, self.form)
-        for mistake in usual_mistakes(called, self.convention, epilogues, has_conventions=False, output_dtype=form):
+        for mistake in usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form):
             yield replace(mistake, compute=_Cut(mistake, columns))
 
 

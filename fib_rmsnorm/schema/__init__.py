@@ -10,6 +10,7 @@ from fib_rmsnorm.schema.check import Check
 from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.definition import AxisConst, AxisVar, Definition, TensorSpec
 from fib_rmsnorm.schema.digest import digest, trace_id
+from fib_rmsnorm.schema.in_place import check_in_place
 from fib_rmsnorm.schema.judged_case import CaseKind, JudgedCase, Tolerance, UlpStatistics, list_cases
 from fib_rmsnorm.schema.measurement import Ceiling, Clocks, KernelLaunch, Performance, Settings
 from fib_rmsnorm.schema.solution import Solution, SourceFile
@@ -47,6 +48,7 @@ __all__ = [
     "Trace",
     "UlpStatistics",
     "Workload",
+    "check_in_place",
     "digest",
     "list_cases",
     "trace_id",

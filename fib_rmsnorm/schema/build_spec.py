@@ -67,6 +67,11 @@ class BuildSpec(BaseModel):
     """None means tvm-ffi for C++ and CUDA; other languages need none."""
     flags: list[str] = Field(default_factory=list)
     """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
+    in_place: dict[str, str] = Field(default_factory=dict)
+    """For each output that a call writes to the memory of an input: that input. The call gets no other buffer for it.
+
+    Upstream passes a buffer for every output, so it cannot call such a Solution.
+    """
 
     @model_validator(mode="after")
     def _check_entry_point(self) -> BuildSpec:
@@ -93,8 +98,16 @@ class BuildSpec(BaseModel):
             raise ValueError(f"flags are those of the C++ compiler; this is {self.language.value}")
         return self
 
+    @model_validator(mode="after")
+    def _check_in_place(self) -> BuildSpec:
+        if self.in_place and not self.destination_passing_style:
+            raise ValueError("in_place needs destination_passing_style = true")
+        if len(set(self.in_place.values())) < len(self.in_place):
+            raise ValueError("in_place: two outputs have the same input")
+        return self
+
     @model_serializer(mode="wrap")
-    def _leave_out_no_flags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A Solution without flags has the JSON, and so the digest, that it has in upstream's model."""
+    def _leave_out_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Solution without the added fields has the JSON, and so the digest, that it has in upstream's model."""
         record: dict[str, Any] = handler(self)
-        return record if record.get("flags") else {key: value for key, value in record.items() if key != "flags"}
+        return {key: value for key, value in record.items() if value or key not in ("flags", "in_place")}

@@ -110,6 +110,13 @@ def test_the_failing_rows_of_each_output_are_named(traces):
 
 
 @pytest.mark.slow
+def test_a_mistake_is_named_in_an_output_of_another_shape(traces):
+    first = {name: traces[name]["log"].partition("\n")[0] for name in ("own_total", "no_shift")}
+    assert first["own_total"] == "total: the output equals the sum of products in float16: multiply in float32"
+    assert first["no_shift"] == "y: the output equals one with a shift of 1: use the shift of each call"
+
+
+@pytest.mark.slow
 def test_a_total_that_cancels_may_have_the_rounding_of_its_terms(traces):
     """By its dtype's tolerance alone, each total of 0 would be wrong."""
     hard = next(each for each in traces["right"]["correctness"]["extra"]["cases"] if each["case"] == "hard rows")

@@ -6,10 +6,11 @@ cancel, and options of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norm_options import HIDDEN
 from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option, Parts, Scalar
 from fib_rmsnorm.operators.rounding import round_once
@@ -105,6 +106,19 @@ class ScaledShift(Operator):
             "y": ExactOutput(round_once(y, dtypes["y"]), y_bound.float()),
             "total": ExactOutput(terms.sum(dim=-1).to(dtypes["total"]), bound.float()),
         }
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        x, scale = inputs["x"][rows], inputs["scale"]
+        if output == "y":
+            y = x[:, columns].double() * scale[columns].double() / inputs["largest"][rows].double()[:, None] + 1
+            yield Mistake(
+                "the output equals one with a shift of 1: use the shift of each call", 1, lambda: round_once(y, x.dtype)
+            )
+        else:  # of one column
+            total = (x * scale).sum(dim=-1, keepdim=True).float()
+            yield Mistake("the output equals the sum of products in float16: multiply in float32", 1, lambda: total)
 
 
 OPERATORS = (ScaledShift(),)

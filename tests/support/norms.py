@@ -24,6 +24,24 @@ def run(hidden_states, weight):
     return y.to(hidden_states.dtype)
 """
 
+# As they write fused_add_rmsnorm_h2048.
+UPSTREAM_FUSED_ADD = """\
+import torch
+
+@torch.no_grad()
+def run(hidden_states, residual, weight):
+    _, hidden_size = hidden_states.shape
+    # Check constants
+    assert hidden_size == 128
+
+    EPS = 1e-6
+
+    x = hidden_states.to(torch.float32) + residual.to(torch.float32)
+    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
+    y = (x * inv_rms) * weight.to(torch.float32)
+    return y.to(hidden_states.dtype)
+"""
+
 
 def define_norm(
     name: str, reference: str, tensors: tuple[str, str, str], *, eps: str | None = "eps", dtype: str = "float16"
@@ -42,6 +60,23 @@ def define_norm(
             "reference": reference,
         }
     )
+
+
+def define_sum_norm(
+    name: str,
+    reference: str,
+    inputs: tuple[str, str, str] = ("hidden_states", "residual", "weight"),
+    outputs: tuple[str, ...] = ("output",),
+    *,
+    eps: str | None = None,
+    dtype: str = "float16",
+) -> Definition:
+    """A norm of the sum of the first two `inputs`; the third is its weight."""
+    plain = define_norm(name, reference, (inputs[0], inputs[2], outputs[0]), eps=eps, dtype=dtype)
+    rows, weight = plain.inputs[inputs[0]], plain.inputs[inputs[2]]
+    scalar = {eps: plain.inputs[eps]} if eps else {}
+    taken = {inputs[0]: rows, inputs[1]: rows, inputs[2]: weight, **scalar}
+    return Definition.model_validate({**plain.model_dump(), "inputs": taken, "outputs": dict.fromkeys(outputs, rows)})
 
 
 def workload_of(definition: Definition, rows: int) -> Workload:

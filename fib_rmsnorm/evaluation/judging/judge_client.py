@@ -117,7 +117,8 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
                 f"{verdict.case}: {name}: {found.mismatched} of {found.elements} elements wrong{kinds};"
                 f" worst at {found.worst} (rtol {found.rtol:g}, atol {found.atol:.2g})"
             )
-    faults += [f"{call} changed its input {name!r}" for name in effects.changed_inputs]
+    in_place = "; an output may take its place if the Solution's [spec] says so: in_place = {OUTPUT = INPUT}"
+    faults += [f"{call} changed its input {name!r}{in_place}" for name in effects.changed_inputs]
     faults += [f"{call} wrote beyond its output {name!r}" for name in effects.overrun]
     return faults
 

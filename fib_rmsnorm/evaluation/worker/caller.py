@@ -21,7 +21,7 @@ _SPIN_CYCLES = 2_000_000  # about a millisecond
 
 _HANDLER = "__torch_function__"  # set on a mode itself, it overrides its class's
 
-_clone = torch.Tensor.clone
+_clone, _copy = torch.Tensor.clone, torch.Tensor.copy_
 
 
 class SolutionCaller:
@@ -33,15 +33,21 @@ class SolutionCaller:
         self._names = list(definition.outputs)
         self._device = device
         self.destination_passing = solution.spec.destination_passing_style
+        self._in_place = solution.spec.in_place
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
-        """Return a call without arguments. This is what is timed."""
-        outputs = buffers.tensors if self.destination_passing else []
-        return partial(self._entry, *inputs.values(), *outputs)
+        """Return a call without arguments. This is what is timed.
+
+        An input that the call overwrites with an output is copied to the buffer of that output now, and passed there.
+        """
+        outputs = dict(zip(self._names, buffers.tensors, strict=True)) if self.destination_passing else {}
+        taken = {source: _copy(outputs.pop(name), inputs[source]) for name, source in self._in_place.items()}
+        return partial(self._entry, *{**inputs, **taken}.values(), *outputs.values())
 
     def describe_style(self) -> str:
         """Say what the call passes and why, for an entry point that takes other arguments."""
-        passed = [*self._inputs, *(self._names if self.destination_passing else [])]
+        outputs = [name for name in self._names if name not in self._in_place]
+        passed = [*self._inputs, *(outputs if self.destination_passing else [])]
         other = (
             "one that takes the inputs alone needs destination_passing_style = false"
             if self.destination_passing

@@ -40,7 +40,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
-from fib_rmsnorm.schema import Definition, SupportedLanguages
+from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ class Worker:
         prepared = prepare_build(request.solution, request.cache)
         if request.device != "cpu":
             torch.cuda.set_device(request.device)
+        try:
+            check_in_place(request.solution.spec.in_place, request.definition)
+        except ValueError as error:
+            raise RefusalError("COMPILE_ERROR", str(error)) from None
         is_python = request.solution.spec.language is SupportedLanguages.PYTHON
         timer = choose_timer(request.device)
         self._target = _Target(request.definition, request.dataset, request.device, timer, is_python)

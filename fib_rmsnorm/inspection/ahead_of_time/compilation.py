@@ -145,7 +145,7 @@ def _compile_python(
 def _arguments(solution: Solution, definition: Definition, workload: Workload) -> list[object]:
     names = list(definition.inputs)
     if solution.spec.destination_passing_style:
-        names += list(definition.outputs)
+        names += [name for name in definition.outputs if name not in solution.spec.in_place]
     return [_placeholder(definition, workload, name) for name in names]
 
 

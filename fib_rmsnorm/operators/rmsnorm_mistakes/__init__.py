@@ -13,9 +13,13 @@ from functools import cache, partial
 import torch
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import find_application, other_conventions
+from fib_rmsnorm.operators.rmsnorm_mistakes.other_conventions import (
+    find_application,
+    offer_definition,
+    other_conventions,
+)
 from fib_rmsnorm.operators.rmsnorm_mistakes.rounded_statistics import rounded_statistics
-from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wrong, right_rstd
+from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wording, Wrong, right_rstd
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_applications import wrong_applications
 from fib_rmsnorm.operators.rmsnorm_mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.rounding import round_once
@@ -24,31 +28,30 @@ from fib_rmsnorm.operators.rounding import round_once
 def usual_mistakes(
     rows: Rows,
     convention: str,
-    epilogues: Iterable[Wrong],
+    wording: Wording,
+    epilogues: Iterable[Wrong] = (),
     *,
-    has_conventions: bool,
     output_dtype: torch.dtype | None = None,
 ) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
-    `epilogues` are applications that are wrong after the weight. `has_conventions` says whether the operator has
-    sisters of other conventions. `output_dtype` is that of x by default. Several formulas may stand for one mistake,
-    with the same sentence: orders of a sum in float16, for example.
+    `epilogues` are applications that are wrong after the weight. `output_dtype` is that of the rows by default. Several
+    formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
     """
     batch, hidden = rows.x.shape
-    dtype = rows.x.dtype
+    dtype = rows.dtype
     statistics = [
         (wrong, cache(partial(wrong.function, rows)))
         for wrong in (*wrong_statistics(batch, hidden, has_weight=rows.has_weight), *rounded_statistics(hidden, dtype))
     ]
     right = find_application(convention, dtype)
-    others = list(other_conventions(convention, dtype, are_defined=has_conventions)) if rows.has_weight else []
+    others = list(other_conventions(convention, dtype, wording.operators)) if rows.has_weight else []
     applications = wrong_applications(hidden, dtype, right, has_weight=rows.has_weight)
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
         return Mistake(
-            f"the output equals RMSNorm {what}: {fix}",
+            f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}",
             len(parts),
             lambda: round_once(application(rows, statistic()), output_dtype or dtype),
         )
@@ -63,4 +66,4 @@ def usual_mistakes(
             yield mistake([wrong, application], rstd, application.function)
 
 
-__all__ = ["Rows", "Wrong", "usual_mistakes"]
+__all__ = ["Rows", "Wording", "Wrong", "find_application", "offer_definition", "right_rstd", "usual_mistakes"]

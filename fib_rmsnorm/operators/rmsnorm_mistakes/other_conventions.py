@@ -5,20 +5,20 @@ Kernels often combine it with a wrong statistic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 
 from fib_rmsnorm.operators.rmsnorm_mistakes.rows import Application, Rows, Wrong, apply_rightly, dtype_name, round_to
-
-_OPERATORS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
 
 
 def find_application(convention: str, dtype: torch.dtype) -> Application:
     """The application that is right in a convention, for x of this dtype."""
 
     def round_before_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
-        return rows.finish(round_to(dtype)(rows.part * rstd) * rows.part_weight)
+        # By way of float32, as kernels do: there, a value that is next to a tie of 16 bits is one.
+        normalized = (rows.part * rstd).to(torch.float32).to(torch.float64)
+        return rows.finish(round_to(dtype)(normalized) * rows.part_weight)
 
     def add_one_to_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
         return rows.finish(rows.part * rstd * (1 + rows.part_weight))
@@ -26,16 +26,20 @@ def find_application(convention: str, dtype: torch.dtype) -> Application:
     return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
 
 
-def other_conventions(convention: str, dtype: torch.dtype, *, are_defined: bool) -> Iterator[Wrong]:
+def other_conventions(convention: str, dtype: torch.dtype, operators: Mapping[str, str]) -> Iterator[Wrong]:
     """Yield the applications of the other conventions, and the one that leaves the weight out.
 
-    `are_defined` says whether the operator has a sister of each convention, which `define` makes.
+    `operators` are those of the conventions for which `define` makes Definitions.
     """
     for other, (what, fix) in _describe_conventions(convention, dtype_name(dtype)).items():
         if other != convention:
-            definition = f", or choose the Definition of that convention: fib-rmsnorm define {_OPERATORS[other]}"
-            yield Wrong(what, f"{fix}{definition if are_defined else ''}", find_application(other, dtype))
+            yield Wrong(what, fix + offer_definition(operators.get(other)), find_application(other, dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
+
+
+def offer_definition(operator: str | None) -> str:
+    """The end of a fix, for a mistake that is right by another operator; nothing if it is by none."""
+    return f", or choose the Definition of that convention: fib-rmsnorm define {operator}" if operator else ""
 
 
 def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,13 @@ class Rows:
     """The numbers of the columns."""
     epilogue: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
     """Makes the output of the scaled rows and the inputs, all in these rows and columns."""
+    row_dtype: torch.dtype | None = None
+    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the rows that a kernel reads."""
+        return self.row_dtype or self.x.dtype
 
     @property
     def x(self) -> torch.Tensor:
@@ -108,6 +116,21 @@ class Rows:
 Application = Callable[[Rows, torch.Tensor], torch.Tensor]
 """Computes the output's rows from x, the statistic and the weight."""
 Rounding = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What sentences on mistakes call the formula."""
+
+    what: str = "RMSNorm"
+    symbol: str = "x"
+    """What is normalized."""
+    operators: Mapping[str, str] = field(default_factory=dict)
+    """The operator of each convention of the weight, where there is one."""
+
+    def say(self, text: str) -> str:
+        """A sentence about x, said of what is normalized."""
+        return text if self.symbol == "x" else re.sub(r"\bx\b", self.symbol, text)
 
 
 @dataclass(frozen=True)

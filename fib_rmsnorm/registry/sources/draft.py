@@ -25,6 +25,7 @@ from fib_rmsnorm.schema import (
     SourceFile,
     SupportedBindings,
     SupportedLanguages,
+    check_in_place,
 )
 
 AUTHOR = "draft"
@@ -93,9 +94,12 @@ def draft_solution(
 
 def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
     try:
+        check_in_place(spec.in_place, definition)
         return Solution(name=path.name, definition=definition.name, author=AUTHOR, spec=spec, sources=sources)
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:

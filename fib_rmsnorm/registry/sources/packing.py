@@ -16,7 +16,7 @@ from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe
-from fib_rmsnorm.schema import Definition, Solution, SourceFile
+from fib_rmsnorm.schema import Definition, Solution, SourceFile, check_in_place
 
 
 class NoDefinitionError(InputError):
@@ -75,10 +75,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     if not served:
         there = ", ".join(definitions) or "none"
         raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (available: {there})", wanted)
-    return [
-        _make_solution(manifest, folder, author, name, sources, suffix="" if name == home else definition_suffix(name))
-        for name in served
-    ]
+    return [_make_solution(manifest, folder, author, definitions[name], sources, home) for name in served]
 
 
 def definition_suffix(definition: str) -> str:
@@ -88,12 +85,14 @@ def definition_suffix(definition: str) -> str:
 
 
 def _make_solution(
-    manifest: Manifest, folder: Path, author: str, definition: str, sources: list[SourceFile], suffix: str
+    manifest: Manifest, folder: Path, author: str, definition: Definition, sources: list[SourceFile], home: str
 ) -> Solution:
+    suffix = "" if definition.name == home else definition_suffix(definition.name)
     try:
+        check_in_place(manifest.spec.in_place, definition)
         return Solution(
             name=check_name(manifest.name + suffix, "solution"),
-            definition=definition,
+            definition=definition.name,
             author=author,
             spec=manifest.spec,
             sources=sources,
@@ -101,3 +100,5 @@ def _make_solution(
         )
     except ValidationError as error:
         raise InputError(f"{folder / MANIFEST}: {describe(error)}") from None
+    except ValueError as error:
+        raise InputError(f"{folder / MANIFEST}: {error}") from None

@@ -95,6 +95,7 @@ def describe_solution(
             "Compiler flags": " ".join(spec.flags),
             "Entry point": spec.entry_point,
             "Called": "with its outputs (destination passing)" if spec.destination_passing_style else "for its outputs",
+            "In place": ", ".join(f"{output} in {source}" for output, source in spec.in_place.items()),
             "Made for": ", ".join(spec.target_hardware),
             "Needs": ", ".join(spec.dependencies),
             "On this machine": here_text(here),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fib_rmsnorm.evaluation.judging.mistake_finding import find_mistakes
+from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs, find_mistakes
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
-from fib_rmsnorm.operators import RmsNorm, recognise_source
+from fib_rmsnorm.operators import Mistake, Recognition, RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from support.mistakes import KERNELS, assert_named, load_run, name_in_process
 
@@ -137,3 +140,28 @@ def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
 
         found = {mistake.sentence for mistake in find_mistakes(compute, out, right, wrong_rows)}
         assert not found
+
+
+SHAPES = {"[rows, hidden]": (6, 128), "[rows]": (6,), "[hidden]": (128,), "[rows, heads, dim]": (6, 4, 32)}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
+    """Of the right values 0, 1, 2, ... a wrong output has all twice."""
+    size, axes = SHAPES[shape], shape.strip("[]").split(", ")
+    right = torch.arange(math.prod(size), dtype=torch.float32).reshape(size)
+    actual = right * 2
+
+    def mistakes(output, inputs, rows, columns):
+        assert output == "y" and inputs == {"a": right}
+        table = right.reshape(6, -1) if axes[0] == "rows" else right.reshape(1, -1)
+        for name, factor in (("thrice", 3), ("twice", 2)):
+            yield Mistake(name, 1, lambda factor=factor: table[rows][:, columns] * factor)
+
+    operator = SimpleNamespace(mistakes=mistakes)
+    monkeypatch.setattr("fib_rmsnorm.operators.recognition.find_operator", lambda _: operator)
+    recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
+    outputs = {"out": SimpleNamespace(shape=axes)}
+    request = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
+    found = explain_outputs(request, {"x": right}, [actual], lambda _, __: right, [None], [compare(actual, right)])
+    assert [mistake.sentence for mistake in found["out"]] == ["twice"]

@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from support.norms import UPSTREAM, define_norm, kernel_for, workload_of
+from support.norms import UPSTREAM, UPSTREAM_FUSED_ADD, define_norm, define_sum_norm, kernel_for, workload_of
 from support.registries import QUICK
 
 NAMES = ("a", "scale", "y")
@@ -40,6 +40,24 @@ def run(a, b, scale, e=1e-5):
 """
 GATED_WITHOUT_EPS = GATED.replace(" + e", "")
 ONLY_IN_SMALL = PLAIN.replace("return (", "return (a.shape[0] < 10) * (")
+ADDED = """\
+import torch
+
+
+def run(a, b, scale, e=1e-6):
+    s = a.float() + b.float()
+    return (s * torch.rsqrt(s.square().mean(-1, keepdim=True) + e) * scale.float()).to(a.dtype)
+"""
+ADDED_NO_EPS = ADDED.replace(" + e)", ")")
+ADDED_LLAMA = """\
+import torch
+
+
+def run(a, b, scale, e):
+    s = a + b
+    rstd = torch.rsqrt(s.float().square().mean(-1, keepdim=True) + e)
+    return s, scale * (s * rstd).to(s.dtype)
+"""
 
 CASES = {
     "rmsnorm_tanh_d128": (
@@ -50,6 +68,14 @@ CASES = {
     "rmsnorm_h128": (
         define_norm("rmsnorm_h128", UPSTREAM, ("hidden_states", "weight", "output"), eps=None, dtype="bfloat16"),
         [PLAIN, NO_EPS, OTHER_EPS],
+    ),
+    "fused_add_rmsnorm_h128": (
+        define_sum_norm("fused_add_rmsnorm_h128", UPSTREAM_FUSED_ADD, dtype="bfloat16"),
+        [ADDED, ADDED_NO_EPS],
+    ),
+    "llama_layer": (
+        define_sum_norm("llama_layer", ADDED_LLAMA, ("a", "b", "scale"), ("c", "d"), eps="e"),
+        [ADDED_LLAMA],
     ),
     "gemma": (define_norm("gemma", GEMMA, NAMES), [GEMMA, PLAIN]),
     "gated": (
@@ -120,6 +146,17 @@ def test_an_eps_that_is_no_input_is_found(traces):
     assert judges(traces, "rmsnorm_h128") == {"rmsnorm"}
     log = traces["rmsnorm_h128", "other_eps", 8].log
     assert "hard rows, eps=1e-05" in log and "eps dominates" in log
+
+
+def test_upstreams_add_and_norm_gets_hard_inputs(traces):
+    assert verdicts(traces, "fused_add_rmsnorm_h128") == {"added": "PASSED", "added_no_eps": "INCORRECT_NUMERICAL"}
+    assert judges(traces, "fused_add_rmsnorm_h128") == {"fused_add_rmsnorm"}
+    assert "RMSNorm of s = x + residual without eps" in traces["fused_add_rmsnorm_h128", "added_no_eps", 8].log
+
+
+def test_a_sum_may_be_the_first_output_under_any_name(traces):
+    assert verdicts(traces, "llama_layer") == {"added_llama": "PASSED"}
+    assert judges(traces, "llama_layer") == {"fused_add_rmsnorm_llama"}
 
 
 def test_one_plus_weight_is_gemmas_convention(traces):
