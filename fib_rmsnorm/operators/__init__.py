@@ -9,6 +9,7 @@ from __future__ import annotations
 from fib_rmsnorm.operators.defaults import default_scalars, default_sizes, derive_inputs, list_derived
 from fib_rmsnorm.operators.known_operators import find_operator, list_operators
 from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option
 from fib_rmsnorm.operators.recognition import (
     Recognition,
@@ -17,7 +18,6 @@ from fib_rmsnorm.operators.recognition import (
     list_candidates,
     recognise_source,
 )
-from fib_rmsnorm.operators.rmsnorm import RmsNorm
 
 __all__ = [
     "Cost",

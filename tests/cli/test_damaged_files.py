@@ -46,14 +46,11 @@ CATALOGUES = (
     ("show", f"{CUDA}@batch=8"),
     ("solve",),
 )
-# Not shrunk: each example runs commands, and the traceback tells enough. The same examples each time, so that a failure
-# is of what somebody has just broken.
+# Not shrunk: each example runs commands, and the traceback tells enough.
 ENOUGH = {
     "deadline": None,
     "suppress_health_check": list(HealthCheck),
-    "database": None,
     "phases": [Phase.generate],
-    "derandomize": True,
 }
 LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
 seeds = st.integers(0, 2**32)

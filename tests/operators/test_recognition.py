@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.operators import RmsNorm, list_candidates, recognise_source
-from fib_rmsnorm.operators.rmsnorm import REFERENCE
+from fib_rmsnorm.operators.norms.rmsnorm import REFERENCE
 from fib_rmsnorm.schema import Definition
 from support.norms import define_norm
 

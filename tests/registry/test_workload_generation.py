@@ -4,7 +4,7 @@ import pytest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.operators.rmsnorm import REFERENCE
+from fib_rmsnorm.operators.norms.rmsnorm import REFERENCE
 from fib_rmsnorm.registry import bytes_moved, choose_workloads, generate_workloads
 from fib_rmsnorm.registry.workload_generation import generating_command, list_undetermined
 from fib_rmsnorm.schema import AxisVar, Definition, ScalarInput, TensorSpec

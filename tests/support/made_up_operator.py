@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norm_options import HIDDEN
+from fib_rmsnorm.operators.norms.norm_options import HIDDEN
+from fib_rmsnorm.operators.norms.rounding import round_once
 from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option, Parts, Scalar
-from fib_rmsnorm.operators.rounding import round_once
 
 if TYPE_CHECKING:
     import torch

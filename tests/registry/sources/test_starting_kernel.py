@@ -15,7 +15,7 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.operators.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel

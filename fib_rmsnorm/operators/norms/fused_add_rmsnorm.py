@@ -1,0 +1,287 @@
+"""Add + RMSNorm: `new_residual = x + residual`, and RMSNorm of the sum, in the conventions of libraries.
+
+A Definition may have the normalized rows as its only output, as flashinfer-bench's `fused_add_rmsnorm_h*` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.hard_rows import count_rotations, make_hard_weight, rotate_kinds
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
+from fib_rmsnorm.operators.norms.norm_tensors import (
+    NUMBER,
+    PER_COLUMN,
+    PER_ELEMENT,
+    NormTensor,
+    list_matches,
+)
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.row_blocks import split_rows
+from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Parts
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+_TENSORS = {
+    "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
+    "residual": NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before."),
+    "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
+    "eps": NormTensor(NUMBER, "Added to the mean square before the reciprocal square root."),
+    "out": NormTensor(PER_ELEMENT, "The sum, normalized and scaled."),
+    "new_residual": NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual."),
+}
+_OUTPUTS = ("out", "new_residual")
+
+_Pair = tuple["torch.Tensor", "torch.Tensor"]
+_Transform = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
+
+
+def _nearly_cancel(x: torch.Tensor, residual: torch.Tensor) -> _Pair:
+    """Leave a few units in the last place of each x."""
+    import torch
+
+    steps = 4 * torch.finfo(x.dtype).eps * residual.float().sign()
+    return x, -(x.float() * (1 + steps)).to(x.dtype)
+
+
+def _huge_sum_somewhere(x: torch.Tensor, residual: torch.Tensor, value: float) -> _Pair:
+    import torch
+
+    rows = torch.arange(x.shape[0], device=x.device)
+    for tensor in (x, residual):
+        tensor[rows, (rows * 977 + 13) % x.shape[1]] = value
+    return x, residual
+
+
+def _huge_last_column(x: torch.Tensor, residual: torch.Tensor) -> _Pair:
+    x[:, -1] = 60000.0
+    return x, residual
+
+
+# The name of a kind of row says what it breaks. float16's maximum is 65504.
+_ROW_KINDS: dict[str, _Transform] = {
+    "residual scaled by 300 (the squares of the sum overflow float16)": lambda x, residual: (x, residual * 300),
+    "x and residual scaled by 1e-4 (eps dominates)": lambda x, residual: (x * 1e-4, residual * 1e-4),
+    "residual = -x (the sum is zero)": lambda x, residual: (x, -x),
+    "residual near -x (the sum cancels)": _nearly_cancel,
+    "huge last column": _huge_last_column,
+    "constant row": lambda x, residual: (x * 0 + 3.0, residual * 0 + 1.0),
+    "x and residual scaled by 1e-6 (subnormal in float16)": lambda x, residual: (x * 1e-6, residual * 1e-6),
+}
+_UNROUNDED_KINDS = {
+    **_ROW_KINDS,
+    "one sum of 80000 (the new residual overflows float16)": lambda x, r: _huge_sum_somewhere(x, r, 40000.0),
+}
+_ROUNDED_KINDS = {**_ROW_KINDS, "one sum of 60000": lambda x, r: _huge_sum_somewhere(x, r, 30000.0)}
+
+
+class FusedAddRmsNorm(NormOperator):
+    """Add and normalize in float32, as FlashInfer, Quack and flashinfer-bench do: the unrounded sum is normalized."""
+
+    name: ClassVar[str] = "fused_add_rmsnorm"
+    """The start of its Definitions' names."""
+    formula: ClassVar[str] = (
+        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before "
+        "it is rounded to new_residual."
+    )
+    norm: ClassVar[RmsNorm] = RmsNorm()
+    """What is computed of the sum."""
+    rounds_sum: ClassVar[bool] = False
+    """Whether the sum is rounded to the dtype of x before it is normalized."""
+    options = (HIDDEN, DTYPE)
+    tensors = _TENSORS
+    arguments = ("x", "residual", "weight", "eps")
+    reference: ClassVar[str] = '''\
+import torch
+
+
+def run(x, residual, weight, eps):
+    """Add and normalize in float32; round both outputs once at the end."""
+    total = x.to(torch.float32) + residual.to(torch.float32)
+    mean_square = total.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)
+'''
+    steps = ("add the residual", "square", "add", "times rstd", "times weight")
+
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """The outputs in both orders, those named for the residual first; x and the residual can be exchanged."""
+        shapes = {part: tensor.shape for part, tensor in _TENSORS.items()}
+        inputs = {part: shapes[part] for part in self.arguments}
+        outputs = {part: shapes[part] for part in _OUTPUTS[: len(definition.outputs)]}
+        specs = {**definition.inputs, **definition.outputs}
+        found: dict[str | None, Parts] = {}
+        for parts in sorted(list_matches(definition, inputs, outputs), key=_by_name):
+            dtypes = {part: specs[name].dtype.value for part, name in parts.tensors.items()}
+            if self._takes(dtypes) and _list_row_dtypes(dtypes) == {dtypes["x"]}:
+                found.setdefault(parts.tensors.get("new_residual"), parts)
+        return list(found.values())
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find the kernel in the operator's folder, which writes both outputs and takes one dtype throughout."""
+        is_one = dtypes.get("new_residual") == dtypes["weight"]
+        return super().find_kernel(dtypes, language) if is_one else None
+
+    @property
+    def _pair_kinds(self) -> dict[str, _Transform]:
+        return _ROUNDED_KINDS if self.rounds_sum else _UNROUNDED_KINDS
+
+    @property
+    def _kinds(self) -> list[str]:
+        return list(self._pair_kinds)
+
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
+        x, residual, eps = inputs["x"].clone(), inputs["residual"].clone(), inputs["eps"]
+        rotation, rows = index, x.shape[0]
+        rotations = count_rotations(len(self._kinds), rows)
+        if index >= rotations:
+            rotation, eps = index - rotations, 1e-2 if eps < 1e-3 else 1e-6
+        order = rotate_kinds(self._kinds, rows, rotation)
+        for offset, kind in enumerate(order[:rows]):
+            chosen = slice(offset, None, len(order))
+            x[chosen], residual[chosen] = self._pair_kinds[kind](x[chosen].clone(), residual[chosen].clone())
+        return HardCase(
+            name=f"hard rows, eps={eps:g}",
+            inputs={"x": x, "residual": residual, "weight": make_hard_weight(inputs["weight"]), "eps": eps},
+            row_kinds=order,
+        )
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Add in float64 and normalize the sum, rounded first if the convention says so.
+
+        There is no bound beyond the tolerance: one addition is exact to half a unit of its result, even where it
+        cancels.
+        """
+        import torch
+
+        x = inputs["x"]
+        found = {part: torch.empty_like(x, dtype=dtype) for part, dtype in dtypes.items()}
+        for block in split_rows(inputs):
+            total = block.inputs["x"] + block.inputs["residual"]
+            normed = self.norm.compute_exact(*self._normalize(inputs, total, x.dtype))["out"].values
+            values = {"out": normed.to(torch.float64), "new_residual": total}
+            for part, output in found.items():
+                output[block.rows] = round_once(values[part], output.dtype)
+        return {part: ExactOutput(output) for part, output in found.items()}
+
+    def compute_alternatives(
+        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
+    ) -> Mapping[str, torch.Tensor]:
+        """The other outputs that float32 may give, where the convention rounds between the root and the weight."""
+        import torch
+
+        x, found = inputs["x"], []
+        for block in split_rows(inputs):
+            total = block.inputs["x"] + block.inputs["residual"]
+            found.append(self.norm.compute_alternatives(*self._normalize(inputs, total, x.dtype)))
+        return {part: torch.cat([each[part] for each in found]) for part in (found[0] if found else {})}
+
+    def _normalize(
+        self, inputs: Mapping[str, Any], total: torch.Tensor, dtype: torch.dtype
+    ) -> tuple[dict[str, Any], dict[str, torch.dtype]]:
+        """The inputs of RMSNorm for a sum in float64, and the dtype of its output, which is not rounded if they are."""
+        summed = round_once(total, dtype) if self.rounds_sum else total
+        return {"x": summed, "weight": inputs["weight"], "eps": inputs["eps"]}, {"out": summed.dtype}
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of the sum, and of what is computed of it."""
+        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs, wrong_residuals
+
+        sums = Sums(inputs["x"], inputs["residual"], inputs["weight"], inputs["eps"], rows, columns)
+        if output == "new_residual":
+            return wrong_residuals(sums)
+        return wrong_outputs(sums, self.norm.convention, rounds_sum=self.rounds_sum)
+
+
+def _by_name(parts: Parts) -> int:
+    """How many of the parts of the residual are played by tensors that are not called so."""
+    names = [parts.tensors[part] for part in ("residual", "new_residual") if part in parts.tensors]
+    return sum("res" not in name.lower() for name in names)
+
+
+def _list_row_dtypes(dtypes: Mapping[str, str]) -> set[str]:
+    return {dtypes[part] for part in ("x", "residual", *_OUTPUTS) if part in dtypes}
+
+
+class FusedAddRmsNormRounded(FusedAddRmsNorm):
+    """Round the sum to the dtype of x before it is normalized, as torch does for `F.rms_norm(x + residual)`."""
+
+    name = "fused_add_rmsnorm_rounded"
+    formula = (
+        "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight, computed in "
+        "float32 from the rounded sum and cast once at the end."
+    )
+    rounds_sum = True
+    reference = '''\
+import torch
+
+
+def run(x, residual, weight, eps):
+    """Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end."""
+    total = x + residual
+    total_fp32 = total.to(torch.float32)
+    mean_square = total_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total
+'''
+
+
+class FusedAddRmsNormLlama(FusedAddRmsNorm):
+    """Round the sum, and the normalized rows before the weight, as Hugging Face's Llama, vLLM and Liger do."""
+
+    name = "fused_add_rmsnorm_llama"
+    formula = (
+        "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps)), where the "
+        "product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before the weight."
+    )
+    norm = RmsNormLlama()
+    rounds_sum = True
+    reference = '''\
+import torch
+
+
+def run(x, residual, weight, eps):
+    """Add in the dtype of x, then RMSNorm in float32, cast before the weight, as in Hugging Face's Llama."""
+    total = x + residual
+    total_fp32 = total.to(torch.float32)
+    mean_square = total_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return weight * (total_fp32 * rstd).to(x.dtype), total
+'''
+
+
+class FusedAddRmsNormGemma(FusedAddRmsNorm):
+    """Multiply by 1 + weight, as FlashInfer's `gemma_fused_add_rmsnorm` does."""
+
+    name = "fused_add_rmsnorm_gemma"
+    formula = (
+        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight), where s is the sum in float32 "
+        "before it is rounded to new_residual."
+    )
+    norm = RmsNormGemma()
+    reference = '''\
+import torch
+
+
+def run(x, residual, weight, eps):
+    """Add, normalize and multiply by 1 + weight in float32; round both outputs once at the end."""
+    total = x.to(torch.float32) + residual.to(torch.float32)
+    mean_square = total.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (total * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype), total.to(residual.dtype)
+'''
+
+
+OPERATORS = (FusedAddRmsNorm(), FusedAddRmsNormRounded(), FusedAddRmsNormLlama(), FusedAddRmsNormGemma())

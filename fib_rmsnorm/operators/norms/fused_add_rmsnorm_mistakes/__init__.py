@@ -1,0 +1,153 @@
+"""The usual wrong formulas of add + RMSNorm: of its sum, of what is normalized, and RMSNorm's own of the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.rmsnorm_mistakes import (
+    Rows,
+    Wording,
+    find_application,
+    offer_definition,
+    right_rstd,
+    usual_mistakes,
+)
+from fib_rmsnorm.operators.norms.rounding import round_once
+
+# By whether the sum is rounded, and the convention of the weight.
+_OPERATORS = {
+    False: {"torch": "fused_add_rmsnorm", "gemma": "fused_add_rmsnorm_gemma"},
+    True: {"torch": "fused_add_rmsnorm_rounded", "llama": "fused_add_rmsnorm_llama"},
+}
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Some rows of a call's inputs, for outputs of some columns."""
+
+    x: torch.Tensor
+    """The x of the whole call, [batch, hidden], in its dtype."""
+    residual: torch.Tensor
+    weight: torch.Tensor
+    eps: float
+    rows: torch.Tensor
+    """The numbers of the rows."""
+    columns: torch.Tensor
+    """The numbers of the columns."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the outputs."""
+        return self.x.dtype
+
+    @property
+    def dtype_name(self) -> str:
+        """Its name, such as `float16`."""
+        return str(self.dtype).removeprefix("torch.")
+
+    def rows_of(self, normalized: torch.Tensor) -> Rows:
+        """The rows of a tensor of the whole call, to be normalized."""
+        inputs = {"x": normalized, "weight": self.weight, "eps": self.eps}
+        return Rows(inputs, self.rows, self.columns, lambda scaled, _: scaled, self.dtype)
+
+    @cached_property
+    def unrounded(self) -> Rows:
+        """The sums in float32."""
+        return self.rows_of(self.x.to(torch.float32) + self.residual.to(torch.float32))
+
+    @cached_property
+    def rounded(self) -> Rows:
+        """The sums in the dtype of x."""
+        return self.rows_of(self.x + self.residual)
+
+    def part(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The chosen elements of a tensor, in float64."""
+        return tensor[self.rows][:, self.columns].to(torch.float64)
+
+
+def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in the normalized rows, always in the same order."""
+    right, other = (sums.rounded, sums.unrounded) if rounds_sum else (sums.unrounded, sums.rounded)
+    apply = find_application(convention, sums.dtype)
+
+    def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
+        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), sums.dtype))
+
+    def normalize(rows: Rows) -> Callable[[], torch.Tensor]:
+        return lambda: apply(rows, right_rstd(rows))
+
+    x, residual = (sums.rows_of(tensor) for tensor in (sums.x, sums.residual))
+    add = "add the residual before"
+    yield mistake("RMSNorm of x alone", f"{add} the squares", normalize(x))
+    yield mistake("RMSNorm of the residual alone", "add x before the squares", normalize(residual))
+    yield mistake("RMSNorm of x, plus the residual", f"{add} the squares", lambda: normalize(x)() + residual.part)
+    yield mistake(
+        "x + residual times the reciprocal root of x alone",
+        "add the squares of the sum, not those of x",
+        lambda: apply(right, right_rstd(x)),
+    )
+    yield mistake(
+        "x times the reciprocal root of x + residual",
+        "multiply the sum by it, not x",
+        lambda: apply(x, right_rstd(right)),
+    )
+    yield mistake(
+        "RMSNorm of x - residual", "add the residual", normalize(sums.rows_of(sums.x.float() - sums.residual.float()))
+    )
+    yield mistake(
+        "RMSNorm of x + 2 * residual",
+        "add the residual once",
+        normalize(sums.rows_of(sums.x.float() + 2 * sums.residual.float())),
+    )
+    yield from usual_mistakes(right, convention, _wording(sums, rounded=rounds_sum, is_right=True))
+    if sums.dtype is torch.float32:
+        return  # float32's sum is the same, rounded or not
+    wording = _wording(sums, rounded=not rounds_sum, is_right=False)
+    fix = (
+        f"round the sum to {sums.dtype_name} before it is squared"
+        if rounds_sum
+        else "square and normalize the sum in float32, before it is rounded"
+    )
+    offer = offer_definition(wording.operators.get(convention))
+    yield mistake(wording.what, fix + offer, normalize(other))
+    for each in usual_mistakes(other, convention, wording):
+        if each.parts == 1:  # what combines three would explain too much
+            yield replace(each, parts=each.parts + 1)
+
+
+def _wording(sums: Sums, *, rounded: bool, is_right: bool) -> Wording:
+    how = f", {'rounded' if rounded else 'not rounded'} to {sums.dtype_name}"
+    return Wording(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", _OPERATORS[rounded])
+
+
+def wrong_residuals(sums: Sums) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
+    x, residual = sums.part(sums.x), sums.part(sums.residual)
+
+    def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
+        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), sums.dtype))
+
+    yield mistake("x", "write x + residual", lambda: x)
+    yield mistake("the residual that was passed", "write x + residual", lambda: residual)
+    yield mistake("x - residual", "add the residual", lambda: x - residual)
+    yield mistake("residual - x", "add x", lambda: residual - x)
+    yield mistake("x + 2 * residual", "add the residual once", lambda: x + 2 * residual)
+    yield mistake("2 * x + residual", "add x once", lambda: 2 * x + residual)
+    rows = sums.unrounded
+    normalized = "the normalized rows"
+    write = "write the sum before it is normalized"
+    yield mistake(normalized, write, lambda: rows.part * right_rstd(rows) * rows.part_weight)
+    yield mistake(f"{normalized} without the weight", write, lambda: rows.part * right_rstd(rows))
+    for narrow in (torch.float16, torch.bfloat16):
+        if narrow is not sums.dtype:
+            name = str(narrow).removeprefix("torch.")
+            yield mistake(
+                f"x + residual rounded to {name} on its way",
+                f"convert from float32 to {sums.dtype_name} directly",
+                lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
+            )

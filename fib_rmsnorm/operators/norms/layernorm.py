@@ -1,0 +1,230 @@
+"""LayerNorm: `out = (x - mean(x)) * rsqrt(var(x) + eps) * weight + bias` (Ba et al. 2016, arXiv:1607.06450)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.hard_rows import (
+    HARD_ROWS,
+    Kinds,
+    choose_awkward_rows,
+    count_rotations,
+    fill_rows,
+    make_hard_weight,
+    rotate_kinds,
+)
+from fib_rmsnorm.operators.norms.norm_options import BIAS, DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
+from fib_rmsnorm.operators.norms.norm_tensors import (
+    NUMBER,
+    PER_COLUMN,
+    PER_ELEMENT,
+    NormTensor,
+    list_matches,
+    make_definition,
+)
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
+from fib_rmsnorm.operators.norms.row_blocks import split_rows
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts, Scalar
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+_REFERENCE = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """LayerNorm in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)
+    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)
+'''
+_REFERENCE_WITH_BIAS = _REFERENCE.replace("x, weight, eps", "x, weight, bias, eps").replace(
+    "weight.to(torch.float32))", "weight.to(torch.float32) + bias.to(torch.float32))"
+)
+
+_KERNELS = Path(__file__).parent / "layernorm_kernels"
+_TENSORS = {
+    "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
+    "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
+    "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last."),
+    "eps": NormTensor(NUMBER, "Added to the variance before the reciprocal square root."),
+    "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
+}
+_ARGUMENTS = ("x", "weight", "eps")
+_ARGUMENTS_WITH_BIAS = ("x", "weight", "bias", "eps")
+
+_CANCELLED = "half of the row cancels with the bias (what is rounded before the bias shows)"
+_KINDS: Kinds = {
+    **HARD_ROWS,
+    # In bfloat16, all but a few elements of the first are 1000.
+    "x + 1000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x + 1000,
+    "x - 3000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x - 3000,
+}
+_KINDS_WITH_BIAS: Kinds = {_CANCELLED: lambda x: x, **_KINDS}
+
+
+class LayerNorm(Operator):
+    """The operator LayerNorm over the last axis, with a weight and perhaps a bias: in float32 and rounded once."""
+
+    name = "layernorm"
+    formula = (
+        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight (+ bias), computed in float32 and cast once "
+        "at the end."
+    )
+    options = (HIDDEN, DTYPE, BIAS)
+    arguments = _ARGUMENTS
+    reference = _REFERENCE
+    scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
+    probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
+
+    def define(self, hidden: int = 4096, dtype: str = "float16", bias: bool = False) -> Definition:
+        """Make the Definition `layernorm_d{hidden}` or `layernorm_bias_d{hidden}`, with a suffix as RMSNorm's.
+
+        Raises InputError if the hidden size is not a positive multiple of 128 up to 2^20, or if the dtype is unknown.
+        """
+        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
+        arguments, reference = self.list_references()[bias]
+        formula = self.formula.replace(" (+ bias)", " + bias" if bias else "")
+        definition = make_definition(
+            f"{self.name}{'_bias' if bias else ''}_d{hidden}{DTYPES[dtype]}",
+            formula,
+            hidden,
+            _TENSORS,
+            {part: "float32" if part == "eps" else dtype for part in arguments},
+            {"out": dtype},
+            reference,
+        )
+        return definition.model_copy(update={"description": f"Layer normalization over the hidden axis: {formula}"})
+
+    def define_by_name(self, name: str) -> Definition | None:
+        """Make the Definition to which `define` gives this name; None if there is none."""
+        found = re.fullmatch(rf"{self.name}(_bias)?_d(\d+)(?:_(\w+))?", name)
+        if found is None:
+            return None
+        with suppress(InputError):
+            definition = self.define(int(found[2]), found[3] or "fp16", bias=found[1] is not None)
+            return definition if definition.name == name else None
+        return None
+
+    def list_references(self) -> list[tuple[tuple[str, ...], str]]:
+        """One without a bias, and one with it."""
+        return [(_ARGUMENTS, _REFERENCE), (_ARGUMENTS_WITH_BIAS, _REFERENCE_WITH_BIAS)]
+
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """The first match; of the weight and the bias, the one that the Definition has first is the weight."""
+        return next(iter(self.list_parts(definition)), None)
+
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """Match the tensors by shapes and dtypes, those of one shape in all orders; bias and eps may be missing."""
+        specs = {**definition.inputs, **definition.outputs}
+        if any(spec.dtype.value not in DTYPES for spec in specs.values()):
+            return []
+        shapes = {part: tensor.shape for part, tensor in _TENSORS.items()}
+        matches = [
+            parts
+            for arguments, _ in self.list_references()
+            for parts in list_matches(definition, {part: shapes[part] for part in arguments}, {"out": shapes["out"]})
+        ]
+        return [parts for parts in matches if specs[parts.tensors["out"]].dtype == specs[parts.tensors["x"]].dtype]
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values of an eps that the reference holds, as RMSNorm does."""
+        return RmsNorm().suggest_constants(parts, literals)
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find the kernel in `layernorm_kernels/`. Each takes any rows, of float16, bfloat16 or float32 throughout."""
+        if len({dtype for part, dtype in dtypes.items() if part != "eps"}) > 1:
+            return None
+        name = "layernorm_bias" if "bias" in dtypes else "layernorm"
+        return next(_KERNELS.glob(f"{name}_{language}.*"), None)
+
+    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
+        """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
+        return (1 if "eps" in constants else 2) * count_rotations(len(_KINDS_WITH_BIAS), sizes["rows"])
+
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make rows of every hard kind in turn, with hard weights and a bias that cancels; later cases change eps."""
+        rows, eps = inputs["x"].shape[0], inputs["eps"]
+        rotations = count_rotations(len(_KINDS_WITH_BIAS), rows)
+        if index >= rotations:
+            eps = 1e-2 if eps < 1e-3 else 1e-6
+        kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
+        order = rotate_kinds(kinds, rows, index % rotations)
+        changed = {"x": fill_rows(inputs["x"], order, kinds), "weight": make_hard_weight(inputs["weight"]), "eps": eps}
+        if "bias" in inputs:
+            changed["bias"] = make_hard_weight(inputs["bias"])
+            place = order.index(_CANCELLED)
+            if place < rows:
+                scaled = _normalize(changed["x"][place].double(), eps)[0] * changed["weight"].double()
+                changed["bias"][1::2] = -scaled[1::2].to(changed["bias"].dtype)
+        return HardCase(f"hard rows, eps={eps:g}", changed, order)
+
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Choose a prime number of rows, below the Workload's number if that is above three."""
+        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count six operations per element and four per row."""
+        return Cost(
+            flops=sizes["rows"] * (6 * sizes["hidden"] + 4),
+            how=(
+                "6 operations an element (add, subtract the mean, square, add, times rstd, times weight; not the bias)"
+                " and 4 a row (divide twice, add eps, reciprocal square root)"
+            ),
+        )
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute LayerNorm in float64 and round it once, with a bound per element for what cancels.
+
+        A float32 mean is off by `float32_statistic_error` of the mean |x|, and so is x - mean, before rstd and the
+        weight multiply it. The sum with the bias may cancel too. A wrong mean makes the variance larger by the square
+        of its error.
+        """
+        import torch
+
+        x = inputs["x"]
+        error = float32_statistic_error(x.shape[1])
+        out = torch.empty_like(x, dtype=dtypes["out"])
+        bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
+        for block in split_rows(inputs):
+            wide, weight = block.inputs["x"], block.inputs["weight"]
+            bias = block.inputs.get("bias", torch.zeros_like(weight))
+            normalized, rstd = _normalize(wide, inputs["eps"])
+            scaled = normalized * weight
+            out[block.rows] = round_once(scaled + bias, out.dtype)
+            mean_error = error * wide.abs().mean(dim=-1, keepdim=True) * rstd
+            terms = (error * wide.abs() * rstd + mean_error) * weight.abs() + error * bias.abs()
+            bound[block.rows] = (terms + mean_error.square() * scaled.abs()).to(bound.dtype)
+        return {"out": ExactOutput(out, bound)}
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of LayerNorm."""
+        from fib_rmsnorm.operators.norms.layernorm_mistakes import CenteredRows, usual_mistakes
+
+        return usual_mistakes(CenteredRows(inputs, rows, columns))
+
+
+def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Normalize rows of float64 without a weight; also returns the reciprocal root of each, [..., 1]."""
+    import torch
+
+    centered = x - x.mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
+    return centered * rstd, rstd
+
+
+OPERATORS = (LayerNorm(),)

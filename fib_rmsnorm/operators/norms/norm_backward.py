@@ -1,0 +1,257 @@
+"""The backward passes of RMSNorm and LayerNorm: the gradients of x, of the weight, and of the bias.
+
+The statistics of the rows are inputs, as in Quack, Liger and torch: the forward pass keeps them in float32. As there
+too, the gradients of the weight and the bias are sums over all rows in float32, rounded to the weight's dtype.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.hard_rows import (
+    HARD_ROWS,
+    choose_awkward_rows,
+    count_rotations,
+    make_hard_weight,
+    rotate_kinds,
+)
+from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients
+from fib_rmsnorm.operators.norms.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
+from fib_rmsnorm.operators.norms.norm_tensors import (
+    PER_COLUMN,
+    PER_ELEMENT,
+    PER_ROW,
+    NormTensor,
+    list_matches,
+    make_definition,
+)
+from fib_rmsnorm.operators.norms.row_blocks import split_rows
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+_HERE = Path(__file__).parent
+_TENSORS = {
+    "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
+    "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
+    "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
+    "mean": NormTensor(PER_ROW, "Mean of each row of x, kept by the forward pass."),
+    "rstd": NormTensor(PER_ROW, "What the forward pass multiplied each row by, and kept."),
+    "dx": NormTensor(PER_ELEMENT, "Gradient of x."),
+    "dweight": NormTensor(PER_COLUMN, "Gradient of the weight: a sum over all rows."),
+    "dbias": NormTensor(PER_COLUMN, "Gradient of the bias: a sum over all rows."),
+}
+_STATISTICS = ("mean", "rstd")
+_EPS = 1e-6
+"""The eps of the forward pass that kept rstd."""
+_CALLED = {"dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$", "mean": r"mean|^mu$", "dbias": r"bias|beta|^d?b$"}
+"""What a tensor may be called, of those that others of their shape may be taken for."""
+
+_Pair = tuple["torch.Tensor", "torch.Tensor"]
+_Kind = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
+
+
+def _with_small_dy(make: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:
+    """Rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
+    return lambda x, dy: (make(x), dy * 1e-2)
+
+
+_KINDS: Mapping[str, _Kind] = {
+    **{name: _with_small_dy(make) for name, make in HARD_ROWS.items()},
+    "dy scaled by 100 (the sum of dy * weight * x overflows float16)": lambda x, dy: (x, dy * 100),
+    "zero row of dy": lambda x, dy: (x, dy * 0),
+}
+
+
+class RmsNormBackward(Operator):
+    """The gradients of RMSNorm: computed in float32 and rounded once."""
+
+    name: ClassVar[str] = "rmsnorm_backward"
+    """The start of its Definitions' names."""
+    formula: ClassVar[str] = (
+        "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
+        "computed in float32 and cast once at the end."
+    )
+    options = (HIDDEN, DTYPE)
+    arguments: ClassVar[tuple[str, ...]] = ("dy", "x", "weight", "rstd")
+    outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
+    derived: ClassVar[tuple[str, ...]] = ("rstd",)
+    kinds: ClassVar[Mapping[str, _Kind]] = _KINDS
+    """The kinds of hard rows, each of x and dy."""
+    steps: ClassVar[tuple[int, int]] = (9, 1)
+    """The number of operations of an element, and of a row."""
+    reference: ClassVar[str] = '''\
+import torch
+
+
+def run(dy, x, weight, rstd):
+    """The gradients of RMSNorm in float32, each cast once at the end; rstd is the forward pass's."""
+    normalized = x.to(torch.float32) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+    return dx.to(x.dtype), dweight.to(weight.dtype)
+'''
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
+    probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 12, "hidden": 256}
+
+    def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
+        """Make the Definition `{name}_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
+
+        Raises InputError if the hidden size is not a positive multiple of 128 up to 2^20, or if the dtype is unknown.
+        """
+        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
+        dtypes = {part: "float32" if part in _STATISTICS else dtype for part in (*self.arguments, *self.outputs)}
+        definition = make_definition(
+            f"{self.name}_d{hidden}{DTYPES[dtype]}",
+            self.formula,
+            hidden,
+            _TENSORS,
+            {part: dtypes[part] for part in self.arguments},
+            {part: dtypes[part] for part in self.outputs},
+            self.reference,
+        )
+        tags = [tag.replace("inference", "training") for tag in definition.tags]
+        return definition.model_copy(update={"description": f"Gradients of a norm: {self.formula}", "tags": tags})
+
+    def define_by_name(self, name: str) -> Definition | None:
+        """Make the Definition to which `define` gives this name; None if there is none."""
+        found = re.fullmatch(rf"{self.name}_d(\d+)(?:_(\w+))?", name)
+        if found is None:
+            return None
+        with suppress(InputError):
+            definition = self.define(int(found[1]), found[2] or "fp16")
+            return definition if definition.name == name else None
+        return None
+
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """The first match."""
+        return next(iter(self.list_parts(definition)), None)
+
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
+        inputs, outputs = ({p: _TENSORS[p].shape for p in parts} for parts in (self.arguments, self.outputs))
+        specs = {**definition.inputs, **definition.outputs}
+        matches = [
+            parts
+            for parts in list_matches(definition, inputs, outputs)
+            if _takes({part: specs[name].dtype.value for part, name in parts.tensors.items()})
+        ]
+        return sorted(matches, key=_count_unnamed)
+
+    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+        """Compute the statistics of x that the forward pass keeps, with its usual eps: in float64, rounded once."""
+        import torch
+
+        x = inputs["x"]
+        made = {part: torch.empty(x.shape[0], dtype=torch.float32, device=x.device) for part in self.derived}
+        for block in split_rows({"x": x}):
+            wide = block.inputs["x"]
+            if "mean" in made:
+                mean = wide.mean(dim=-1, keepdim=True)
+                made["mean"][block.rows] = mean[:, 0].float()
+                wide = wide - mean
+            made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + _EPS).float()
+        return made
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find the kernel in the operator's folder; each takes float16, bfloat16 or float32, statistics apart."""
+        if len({dtype for part, dtype in dtypes.items() if part not in _STATISTICS}) > 1:
+            return None
+        return next((_HERE / "norm_backward_kernels").glob(f"{self.name}_{language}.*"), None)
+
+    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
+        """The number of cases in which every kind of row appears."""
+        return count_rotations(len(self.kinds), sizes["rows"])
+
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make rows of every hard kind in turn, with their statistics, and zero, negative and large weights."""
+        x, dy = inputs["x"].clone(), inputs["dy"].clone()
+        order = rotate_kinds(self.kinds, x.shape[0], index)
+        for offset, kind in enumerate(order[: x.shape[0]]):
+            rows = slice(offset, None, len(order))
+            x[rows], dy[rows] = self.kinds[kind](x[rows].clone(), dy[rows].clone())
+        changed = {"dy": dy, "x": x, "weight": make_hard_weight(inputs["weight"]), **self.derive_inputs({"x": x})}
+        return HardCase("hard rows", changed, order)
+
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Choose a prime number of rows, below the Workload's number if that is above three."""
+        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of each element and row."""
+        element, row = self.steps
+        return Cost(
+            flops=sizes["rows"] * (element * sizes["hidden"] + row),
+            how=f"{element} operations an element and {row} a row (one division for each mean)",
+        )
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the gradients in float64 and round them once, with a bound per element, as all of them are sums."""
+        return compute_gradients(inputs, dtypes)
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of the gradients."""
+        from fib_rmsnorm.operators.norms.norm_backward_mistakes import usual_mistakes
+
+        return usual_mistakes(output, inputs, rows, columns)
+
+
+class LayerNormBackward(RmsNormBackward):
+    """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
+
+    name = "layernorm_backward"
+    formula = (
+        "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows, where "
+        "n = (x - mean) * rstd and w = dy * weight, computed in float32 and cast once at the end."
+    )
+    arguments = ("dy", "x", "weight", "mean", "rstd")
+    outputs = ("dx", "dweight", "dbias")
+    derived = ("mean", "rstd")
+    kinds: ClassVar[Mapping[str, _Kind]] = {
+        **_KINDS,
+        "x + 1000 (a mean far above the deviations)": lambda x, dy: (x + 1000, dy),
+    }
+    steps = (13, 2)
+    reference = '''\
+import torch
+
+
+def run(dy, x, weight, mean, rstd):
+    """The gradients of LayerNorm in float32, each cast once at the end; mean and rstd are the forward pass's."""
+    normalized = (x.to(torch.float32) - mean[:, None]) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    centered = scaled - scaled.mean(dim=-1, keepdim=True)
+    dx = (centered - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+    dbias = dy.to(torch.float32).sum(dim=0)
+    return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)
+'''
+
+
+def _takes(dtypes: Mapping[str, str]) -> bool:
+    """Whether the tensors that play the parts may have these dtypes."""
+    statistics = {dtype for part, dtype in dtypes.items() if part in _STATISTICS}
+    sums = {dtypes[part] for part in ("dweight", "dbias") if part in dtypes}
+    is_one = dtypes["dy"] == dtypes["x"] == dtypes["dx"] and {*dtypes.values()} <= DTYPES.keys()
+    return is_one and statistics == {"float32"} and sums <= {dtypes["weight"], "float32"}
+
+
+def _count_unnamed(parts: Parts) -> int:
+    """The number of tensors that are not called as their parts usually are."""
+    names = {part: parts.tensors.get(part, "").lower() for part in _CALLED}
+    return sum(re.search(_CALLED[part], name) is None for part, name in names.items())
+
+
+OPERATORS = (RmsNormBackward(), LayerNormBackward())

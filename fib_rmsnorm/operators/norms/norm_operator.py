@@ -1,0 +1,180 @@
+"""What norms over rows share, whatever they compute: Definitions, how tensors play parts, hard rows, kernels, cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.norms.hard_rows import (
+    HARD_ROWS,
+    Kinds,
+    choose_awkward_rows,
+    count_rotations,
+    fill_rows,
+    make_hard_weight,
+    rotate_kinds,
+)
+from fib_rmsnorm.operators.norms.norm_options import (
+    DTYPE,
+    DTYPES,
+    HIDDEN,
+    WEIGHT,
+    check_hidden,
+    name_weight,
+    read_dtype,
+    read_weight,
+)
+from fib_rmsnorm.operators.norms.norm_tensors import (
+    PER_COLUMN,
+    PER_ELEMENT,
+    NormTensor,
+    list_matches,
+    make_definition,
+)
+from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition
+
+# The machine epsilons are those of float16, bfloat16 and float32, torch's default.
+_USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
+_HERE = Path(__file__).parent
+_OF_ONE_DTYPE = ("tilelang", "cutedsl")
+
+
+class NormOperator(Operator):
+    """A norm over the last axis of x, [rows, hidden], with an eps and perhaps a weight; its first output is `out`."""
+
+    options: ClassVar[tuple[Option, ...]] = (HIDDEN, DTYPE, WEIGHT)
+    tensors: ClassVar[Mapping[str, NormTensor]]
+    """The inputs and outputs of its own Definitions: the arguments, and the outputs."""
+    scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
+    probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
+    row_kinds: ClassVar[Mapping[str, Kinds]] = {"x": HARD_ROWS}
+    """The kinds of hard rows of each input that has rows; a row's kind may concern several inputs."""
+    dtypes: ClassVar[Mapping[str, str]] = {}
+    """The dtypes of parts that have their own, whatever x has."""
+    kernels: ClassVar[str] = ""
+    """The operator whose kernels serve this one too, where it has none of its own; none by default."""
+    steps: ClassVar[tuple[str, ...]]
+    """The operations of an element."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The parts of its outputs, in order."""
+        return tuple(part for part in self.tensors if part not in self.arguments)
+
+    def define(self, hidden: int = 4096, dtype: str = "float16", weight: str = "same") -> Definition:
+        """Make the Definition `{name}_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
+
+        `weight` is its dtype, and that of a bias: "same" as x, or "float32", which adds `_weight_fp32` to the name.
+        Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not a positive
+        multiple of 128 up to 2^20, or if a dtype is unknown.
+        """
+        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
+        weight = read_weight(weight, dtype)
+        name = f"{self.name}_d{hidden}{DTYPES[dtype]}{name_weight(weight, dtype)}"
+        by_shape = {PER_ELEMENT: dtype, PER_COLUMN: weight}
+        chosen = {
+            part: self.dtypes.get(part) or by_shape.get(tensor.shape, "float32")
+            for part, tensor in self.tensors.items()
+        }
+        inputs = {part: chosen[part] for part in self.arguments}
+        outputs = {part: chosen[part] for part in self.outputs}
+        return make_definition(name, self.formula, hidden, self.tensors, inputs, outputs, self.reference)
+
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """Match the tensors by shapes and dtypes, those of one shape in the Definition's order; eps may be missing."""
+        return next(iter(self.list_parts(definition)), None)
+
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """Match the tensors by shapes and dtypes, those of one shape in all orders; eps may be missing."""
+        inputs = {part: self.tensors[part].shape for part in self.arguments}
+        outputs = {part: self.tensors[part].shape for part in self.outputs}
+        specs = {**definition.inputs, **definition.outputs}
+        return [
+            parts
+            for parts in list_matches(definition, inputs, outputs)
+            if self._takes({part: specs[name].dtype.value for part, name in parts.tensors.items()})
+        ]
+
+    def _takes(self, dtypes: Mapping[str, str]) -> bool:
+        """Whether the tensors that play the parts may have these dtypes."""
+        others = {part: dtype for part, dtype in dtypes.items() if part not in self.dtypes}
+        own = {part: dtype for part, dtype in dtypes.items() if part in self.dtypes}
+        is_out_right = others.get("out", dtypes["x"]) == dtypes["x"]
+        return own.items() <= self.dtypes.items() and {*others.values()} <= DTYPES.keys() and is_out_right
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""
+        if "eps" in parts.tensors:
+            return [{}]
+        return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]
+
+    def define_by_name(self, name: str) -> Definition | None:
+        """Make the Definition to which `define` gives this name; None if there is none."""
+        found = re.fullmatch(rf"{self.name}_d(\d+)(?:_(bf16|fp32))?(?:_weight_(fp32))?", name)
+        if found is None or (found[3] and WEIGHT not in self.options):
+            return None
+        with suppress(InputError):
+            definition = self.define(int(found[1]), found[2] or "fp16", found[3] or "same")
+            return definition if definition.name == name else None
+        return None
+
+    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
+        """Find the kernel in the operator's folder.
+
+        Each takes any rows, of float16, bfloat16 or float32, and a weight and a bias of the same dtype; all but those
+        in TileLang and CuTe DSL take them in float32 too.
+        """
+        chosen = [(self.tensors[part].shape, dtype) for part, dtype in dtypes.items() if part not in self.dtypes]
+        rows = {dtype for shape, dtype in chosen if shape == PER_ELEMENT}
+        columns = {dtype for shape, dtype in chosen if shape == PER_COLUMN}
+        may_differ = columns == {"float32"} and language not in _OF_ONE_DTYPE
+        if len(rows) != 1 or not (columns <= rows or may_differ):
+            return None
+        folder = _HERE / f"{self.kernels or self.name}_kernels"
+        names = dict.fromkeys((self.name, self.kernels or self.name))
+        return next((file for name in names for file in folder.glob(f"{name}_{language}.*")), None)
+
+    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
+        """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
+        return (1 if "eps" in constants else 2) * count_rotations(len(self._kinds), sizes["rows"])
+
+    @property
+    def _kinds(self) -> list[str]:
+        return list(dict.fromkeys(kind for kinds in self.row_kinds.values() for kind in kinds))
+
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
+        rows, eps = inputs["x"].shape[0], inputs["eps"]
+        rotations = count_rotations(len(self._kinds), rows)
+        if index >= rotations:
+            eps = 1e-2 if eps < 1e-3 else 1e-6
+        order = rotate_kinds(self._kinds, rows, index % rotations)
+        made = {part: fill_rows(inputs[part], order, kinds) for part, kinds in self.row_kinds.items()}
+        changed = {**made, **self.make_hard_columns(inputs), "eps": eps}
+        return HardCase(name=f"hard rows, eps={eps:g}", inputs=changed, row_kinds=order)
+
+    def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the inputs that rows share hard."""
+        return {"weight": make_hard_weight(inputs["weight"])}
+
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Choose a prime number of rows, below the Workload's number if that is above three."""
+        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of each element and three for each row."""
+        return Cost(
+            flops=sizes["rows"] * (len(self.steps) * sizes["hidden"] + 3),
+            how=(
+                f"{len(self.steps)} operations an element ({', '.join(self.steps)})"
+                " and 3 a row (divide, add eps, reciprocal square root)"
+            ),
+        )

@@ -1,0 +1,113 @@
+"""RMSNorm: `out = x * rsqrt(mean(x^2) + eps) * weight` (Zhang and Sennrich 2019, arXiv:1910.07467).
+
+The class is the base of the operators that apply the weight otherwise, or do more with the scaled rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.norms.norm_tensors import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.row_blocks import RowBlock, split_rows
+from fib_rmsnorm.operators.operator import ExactOutput
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+
+REFERENCE = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm in float32, cast to the dtype of x once at the end."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
+'''
+
+X = NormTensor(PER_ELEMENT, "Activations, contiguous by rows.")
+SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")
+EPS = NormTensor(NUMBER, "Added to the mean square before the reciprocal square root.")
+OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations.")
+
+_CONVENTIONS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+"""The operator of each convention."""
+
+
+class RmsNorm(NormOperator):
+    """The operator RMSNorm over the last axis, in the convention of torch: computed in float32 and rounded once."""
+
+    name: ClassVar[str] = "rmsnorm"
+    """The start of its Definitions' names."""
+    convention: ClassVar[str] = "torch"
+    """The library in whose way the weight is applied."""
+    formula: ClassVar[str] = "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
+    tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "weight": SCALE, "eps": EPS, "out": OUT}
+    arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
+    reference: ClassVar[str] = REFERENCE
+    steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
+    is_strict: ClassVar[bool] = False
+    """Whether `bound_error` is all of the error that an element of `out` may have."""
+
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Apply the weight to rows of x * rstd, all in float64; `dtype` is that of x."""
+        weight: torch.Tensor = inputs["weight"]
+        return normalized * weight
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
+        return scaled
+
+    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+        """The error that the epilogue's outputs may have beyond their dtype's tolerance; None if nothing cancels."""
+        return None
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the outputs in float64 and round them once."""
+        import torch
+
+        x = inputs["x"]
+        out = torch.empty_like(x, dtype=dtypes["out"])
+        bound: torch.Tensor | None = None
+        for block, normalized in normalize_rows(inputs):
+            scaled = self.scale(normalized, block.inputs, x.dtype)
+            out[block.rows].copy_(round_once(self.finish(scaled, block.inputs), out.dtype))
+            error = self.bound_error(scaled, block.inputs)
+            if error is not None:
+                bound = torch.empty_like(x, dtype=torch.float32) if bound is None else bound
+                bound[block.rows].copy_(error)
+        return {"out": ExactOutput(out, bound, is_strict=self.is_strict)}
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of RMSNorm, and of the epilogue."""
+        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+
+        called = Rows(inputs, rows, columns, self.finish)
+        epilogues = self.wrong_epilogues(called.x.dtype)
+        wording = Wording(operators=_CONVENTIONS if type(self).finish is RmsNorm.finish else {})
+        return usual_mistakes(called, self.convention, wording, epilogues)
+
+    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes in the epilogue, for x of this dtype."""
+        return ()
+
+
+def normalize_rows(inputs: Mapping[str, Any]) -> Iterator[tuple[RowBlock, torch.Tensor]]:
+    """Blocks of rows, each with x * rstd, [rows, hidden], in float64."""
+    import torch
+
+    for block in split_rows(inputs):
+        x = block.inputs["x"]
+        yield block, x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + inputs["eps"])
+
+
+OPERATORS = (RmsNorm(),)

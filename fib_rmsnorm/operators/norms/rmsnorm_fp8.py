@@ -1,0 +1,247 @@
+"""RMSNorm, quantised to float8 with a scale: one for all, or one for each row, which is a second output.
+
+`out * out_scale` is the norm: it is divided by the scale, limited to the largest number of the format, and rounded to
+nearest, ties to even. Nothing is rounded before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.norm_tensors import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
+from fib_rmsnorm.operators.norms.rmsnorm import EPS, SCALE, RmsNorm, X, normalize_rows
+from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
+from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+
+_USUAL_SCALE = 0.05
+_LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+_SMALLEST_SCALE = 512.0
+"""A row's scale is at least 1 / (the largest number * this), so that a row of zeros has one: vLLM's convention."""
+
+_NORM = """\
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    scaled = x_fp32 * rstd * weight.to(torch.float32)
+"""
+_OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
+
+
+def _write_reference(form: str) -> str:
+    largest = _LARGEST[form]
+    return f'''\
+import torch
+
+
+def run(x, weight, out_scale, eps):
+    """RMSNorm in float32, divided by out_scale, limited and cast to {form} once at the end."""
+{_NORM}    return (scaled / out_scale).clamp(-{largest}, {largest}).to(torch.{form})
+'''
+
+
+def _write_reference_per_row(form: str) -> str:
+    largest = _LARGEST[form]
+    return f'''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm in float32; each row is divided by a scale, which is returned too, and cast to {form} once at the end."""
+{_NORM}    out_scale = (scaled.abs().amax(dim=-1) / {largest}).clamp(min=1 / ({largest} * {_SMALLEST_SCALE}))
+    return (scaled / out_scale[:, None]).clamp(-{largest}, {largest}).to(torch.{form}), out_scale
+'''
+
+
+class RmsNormFp8(RmsNorm):
+    """RMSNorm, divided by a scale that is an input, in float8_e4m3fn: as FlashInfer's `rmsnorm_quant`."""
+
+    name = "rmsnorm_fp8"
+    form: ClassVar[str] = "float8_e4m3fn"
+    formula = (
+        "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale, computed in float32, limited to 448 and cast to "
+        "float8_e4m3fn once at the end."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "x": X,
+        "weight": SCALE,
+        "out_scale": NormTensor(NUMBER_OR_ONE, "What a step of out stands for: the norm is out * out_scale."),
+        "eps": EPS,
+        "out": _OUT,
+    }
+    arguments = ("x", "weight", "out_scale", "eps")
+    dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
+    reference = _write_reference(form)
+    scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
+    derived = ("out_scale",)
+    steps = (*RmsNorm.steps, "divide by the scale", "two limits")
+    is_strict = True
+
+    @property
+    def largest(self) -> float:
+        """The largest number of the format."""
+        return _LARGEST[self.form]
+
+    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+        """Make a scale that is a tensor of one element, which at random could be negative."""
+        scale = inputs["out_scale"]
+        return {"out_scale": scale * 0 + _USUAL_SCALE} if hasattr(scale, "dim") else {}
+
+    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        """Make hard rows, with another scale than the Workload's."""
+        made = super().make_hard_case(inputs, constants, index)
+        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * 3})
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """Divide by the scale, and limit."""
+        scale: torch.Tensor | float = inputs["out_scale"]
+        return (scaled / scale).clamp(-self.largest, self.largest)
+
+    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+        """A step where float32's errors reach a tie, and nothing elsewhere."""
+        return bound_step(self.finish(scaled, inputs), 2 * float32_statistic_error(scaled.shape[1]), self.form)
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of RMSNorm, and of the quantisation."""
+        import torch
+
+        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+
+        called = Rows(inputs, rows, columns, self.finish)
+        epilogues = self.wrong_epilogues(called.x.dtype)
+        form = getattr(torch, self.form)
+        return usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form)
+
+    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes in the quantisation."""
+        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_quantisations
+
+        return wrong_quantisations(dtype, self.form, self.largest)
+
+
+class RmsNormFp8E5m2(RmsNormFp8):
+    """The same in float8_e5m2."""
+
+    name = "rmsnorm_fp8_e5m2"
+    kernels = "rmsnorm_fp8"
+    form = "float8_e5m2"
+    formula = RmsNormFp8.formula.replace("448", "57344").replace("float8_e4m3fn", form)
+    dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8.dtypes, "out": form}
+    reference = _write_reference(form)
+
+
+class RmsNormFp8PerRow(RmsNorm):
+    """RMSNorm, divided by a scale of each row, which is a second output, in float8_e4m3fn."""
+
+    name = "rmsnorm_fp8_per_row"
+    form: ClassVar[str] = "float8_e4m3fn"
+    formula = (
+        "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / 448, 1 / (448 * 512)) of each row, "
+        "out = y / out_scale, computed in float32 and cast to float8_e4m3fn once at the end."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "x": X,
+        "weight": SCALE,
+        "eps": EPS,
+        "out": _OUT,
+        "out_scale": NormTensor(PER_ROW, "What a step of each row stands for: the norm is out * out_scale."),
+    }
+    dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
+    reference = _write_reference_per_row(form)
+    steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
+
+    @property
+    def largest(self) -> float:
+        """The largest number of the format."""
+        return _LARGEST[self.form]
+
+    def scale_rows(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """The scale of each row, [rows, 1], of all its columns."""
+        limit = 1 / (self.largest * _SMALLEST_SCALE)
+        return (scaled.abs().amax(dim=-1, keepdim=True) / self.largest).clamp(min=limit)
+
+    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+        """Divide by the rows' scales, and limit."""
+        return (scaled / self.scale_rows(scaled, inputs)).clamp(-self.largest, self.largest)
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute both outputs in float64 and round them once."""
+        import torch
+
+        x = inputs["x"]
+        out, bound = torch.empty_like(x, dtype=dtypes["out"]), torch.empty_like(x, dtype=torch.float32)
+        scales = torch.empty_like(x[:, 0], dtype=torch.float32)
+        error = float32_statistic_error(x.shape[1])
+        for block, normalized in normalize_rows(inputs):
+            scaled = self.scale(normalized, block.inputs, x.dtype)
+            quantised = self.finish(scaled, block.inputs)
+            out[block.rows].copy_(round_once(quantised, out.dtype))
+            bound[block.rows].copy_(bound_step(quantised, 2 * error, self.form))
+            scales[block.rows].copy_(self.scale_rows(scaled, block.inputs).squeeze(1))
+        return {"out": ExactOutput(out, bound, is_strict=True), "out_scale": ExactOutput(scales, error * scales)}
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterator[Mistake]:
+        """The usual wrong formulas of RMSNorm, and of the scale."""
+        import torch
+
+        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_row_scales
+
+        is_scale = output == "out_scale"
+        all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
+        called = Rows(inputs, rows, all_columns, self.scale_rows if is_scale else self.finish)
+        epilogues = wrong_row_scales(called.x.dtype, self.largest, self.scale_rows, is_scale=is_scale)
+        form = torch.float32 if is_scale else getattr(torch, self.form)
+        for mistake in usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form):
+            yield replace(mistake, compute=_Cut(mistake, columns))
+
+
+class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
+    """The same in float8_e5m2."""
+
+    name = "rmsnorm_fp8_per_row_e5m2"
+    kernels = "rmsnorm_fp8_per_row"
+    form = "float8_e5m2"
+    formula = RmsNormFp8PerRow.formula.replace("448", "57344").replace("float8_e4m3fn", form)
+    dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8PerRow.dtypes, "out": form}
+    reference = _write_reference_per_row(form)
+
+
+class _Cut:
+    """Computes some columns of a mistake in whole rows."""
+
+    def __init__(self, mistake: Mistake, columns: torch.Tensor) -> None:
+        self._mistake, self._columns = mistake, columns
+
+    def __call__(self) -> torch.Tensor:
+        import torch
+
+        whole = self._mistake.compute()
+        cut = whole.view(torch.uint8) if whole.element_size() == 1 else whole
+        return cut[:, self._columns].view(whole.dtype)
+
+
+def bound_step(values: torch.Tensor, error: float, form: str) -> torch.Tensor:
+    """How far a relative error of float64 values, before they are rounded to a format, can move them after it."""
+    import torch
+
+    dtype = getattr(torch, form)
+    low, exact, high = (
+        round_once((values * factor).clamp(-_LARGEST[form], _LARGEST[form]), dtype).to(torch.float32)
+        for factor in (1 - error, 1, 1 + error)
+    )
+    return torch.maximum((exact - low).abs(), (high - exact).abs())
+
+
+OPERATORS = (RmsNormFp8(), RmsNormFp8E5m2(), RmsNormFp8PerRow(), RmsNormFp8PerRowE5m2())

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import RmsNorm, recognise_source
+from support.paths import REPOSITORY
+
+DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+def compute_exact(x, weight):
+    found = RmsNorm().compute_exact({"x": x, "weight": weight, "eps": 1e-6}, {"out": x.dtype})
+    return found["out"].values
+
+
+def reference(definition):
+    namespace = {}
+    exec(definition.reference, namespace)
+    return namespace["run"]
+
+
+def test_has_the_schema_asked_for():
+    definition = RmsNorm().define(4096)
+    assert definition.name == "rmsnorm_d4096"
+    assert definition.op_type == "norm"
+    assert (definition.axes["batch"].type, definition.axes["hidden"].value) == ("var", 4096)
+    tensors = {**definition.inputs, **definition.outputs}
+    assert {name: (spec.shape, spec.dtype.value) for name, spec in tensors.items()} == {
+        "x": (["batch", "hidden"], "float16"),
+        "weight": (["hidden"], "float16"),
+        "eps": (None, "float32"),
+        "out": (["batch", "hidden"], "float16"),
+    }
+    assert list(definition.inputs) == ["x", "weight", "eps"]
+    assert definition.tags == ["stage:inference", "op:norm", "status:verified"]
+    assert definition.constraints == ["hidden % 128 == 0"]
+    assert all(part.description for part in [*definition.axes.values(), *tensors.values(), definition])
+
+
+def test_what_is_committed_is_what_define_writes():
+    committed = (REPOSITORY / "definitions/norm/rmsnorm_d4096.json").read_text()
+    assert committed == RmsNorm().define(4096).model_dump_json(indent=2) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "dtype", "name"),
+    [
+        (8192, "float16", "rmsnorm_d8192"),
+        (4096, "bfloat16", "rmsnorm_d4096_bf16"),
+        (128, "float32", "rmsnorm_d128_fp32"),
+    ],
+)
+def test_sisters_are_named_for_what_differs(hidden, dtype, name):
+    definition = RmsNorm().define(hidden, dtype)
+    assert definition.name == name
+    assert definition.inputs["weight"].dtype.value == dtype
+    assert recognise_source(definition).operator == "rmsnorm"
+
+
+@pytest.mark.parametrize("hidden", [0, -128, 100, 4097])
+def test_a_hidden_size_that_breaks_the_constraint_is_refused(hidden):
+    with pytest.raises(InputError, match="multiple of 128"):
+        RmsNorm().define(hidden)
+    with pytest.raises(InputError, match="unknown dtype 'int8'"):
+        RmsNorm().define(128, "int8")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_reference_computes_in_float32_and_casts_once(dtype):
+    run = reference(RmsNorm().define(128, dtype))
+    x = torch.full((2, 128), 300.0, dtype=DTYPES[dtype])  # its square overflows float16
+    weight = torch.full((128,), -2.0, dtype=DTYPES[dtype])
+    out = run(x, weight, 1e-6)
+    assert out.dtype is DTYPES[dtype]
+    assert (out == -2).all()
+    assert (run(x * 0, weight, 1e-6) == 0).all()
+    tiny = torch.full((1, 128), 1e-3, dtype=DTYPES[dtype])
+    expected = tiny[0, 0].item() / math.sqrt(tiny[0, 0].item() ** 2 + 1e-2) * -2
+    assert run(tiny, weight, 1e-2)[0, 0].item() == pytest.approx(expected, rel=torch.finfo(DTYPES[dtype]).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_exact_answer_agrees_with_the_reference_to_an_ulp(dtype):
+    definition = RmsNorm().define(256, dtype)
+    x, weight = torch.randn(64, 256, dtype=DTYPES[dtype]), torch.randn(256, dtype=DTYPES[dtype])
+    exact = compute_exact(x, weight)
+    out = reference(definition)(x, weight, 1e-6)
+    ulp = torch.finfo(DTYPES[dtype]).eps
+    assert exact.dtype is DTYPES[dtype]
+    assert ((out.double() - exact.double()).abs() <= 4 * ulp * exact.double().abs()).all()
+
+
+def test_the_exact_answer_of_many_blocks_is_that_of_each_row():
+    from fib_rmsnorm.operators.norms import row_blocks
+
+    x, weight = torch.randn(10, 128, dtype=torch.float16), torch.randn(128, dtype=torch.float16)
+    whole = compute_exact(x, weight)
+    original, row_blocks._BLOCK_ELEMENTS = row_blocks._BLOCK_ELEMENTS, 300
+    try:
+        blocks = compute_exact(x, weight)
+    finally:
+        row_blocks._BLOCK_ELEMENTS = original
+    assert torch.equal(whole, blocks)
