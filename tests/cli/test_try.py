@@ -207,6 +207,14 @@ def test_the_wrong_style_is_named(try_, style, parameters, said):
 
 
 @pytest.mark.slow
+def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
+    for operator in ("rmsnorm_no_weight", "fused_add_rmsnorm"):
+        assert not fib("define", operator, "--hidden", "128", "--root", tmp_path / "registry").code
+    outcome = try_("kernel.py", "def run(x, residual, weight, eps):\n    return x, x\n")
+    assert outcome.code == 2
+    assert outcome.err.endswith("or 4 (x, weight, eps, out); its parameters fit --definition fused_add_rmsnorm_d128\n")
+
+
 def test_the_trace_says_the_compilers_flags(try_):
     source = THROWS.replace('"boo"', '"boo " << VALUE')
     outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")

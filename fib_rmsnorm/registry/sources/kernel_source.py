@@ -39,11 +39,29 @@ class KernelSource:
 def check_kernel(registry: Registry, path: Path, definition: str, entry: str | None, style: bool | None) -> None:
     """Check the Definition's name and a kernel's file, before anything is started for an evaluation.
 
-    Raises the InputError that `draft_solution` would raise. A folder is left to that.
+    Raises the InputError that `draft_solution` would raise, with the Definitions that the kernel's parameters fit. A
+    folder is left to that.
     """
     signature = make_signature(registry.definition(definition))
-    if not path.is_dir():
+    if path.is_dir():
+        return
+    try:
         read_kernel_source(path, signature, entry, style)
+    except InputError as error:
+        others = [make_signature(each) for name, each in registry.definitions().items() if name != definition]
+        fitting = [other.definition for other in others if _fits(path, other, entry, style)]
+        if not fitting:
+            raise
+        between = "\n" if "\n" in str(error) else "; "
+        raise InputError(f"{error}{between}its parameters fit --definition {' or '.join(fitting)}") from None
+
+
+def _fits(path: Path, signature: Signature, entry: str | None, style: bool | None) -> bool:
+    try:
+        read_kernel_source(path, signature, entry, style)
+    except InputError:
+        return False
+    return True
 
 
 def read_kernel_source(
