@@ -47,10 +47,9 @@ template <typename Element, typename Weight>
 void launch(TensorView x, TensorView gate, TensorView weight, float eps, TensorView out) {
   const DLDevice device = x.device();
   const auto stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(device.device_type, device.device_id));
-  normalize_row<<<x.size(0), THREADS, 0, stream>>>(static_cast<const Element*>(x.data_ptr()),
-                                                   static_cast<const Element*>(gate.data_ptr()),
-                                                   static_cast<const Weight*>(weight.data_ptr()), eps, x.size(1),
-                                                   static_cast<Element*>(out.data_ptr()));
+  normalize_row<<<x.size(0), THREADS, 0, stream>>>(
+      static_cast<const Element*>(x.data_ptr()), static_cast<const Element*>(gate.data_ptr()),
+      static_cast<const Weight*>(weight.data_ptr()), eps, x.size(1), static_cast<Element*>(out.data_ptr()));
   TVM_FFI_CHECK_CUDA_ERROR(cudaGetLastError());
 }
 
