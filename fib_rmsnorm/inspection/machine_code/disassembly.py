@@ -68,8 +68,9 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
     accesses: Counter[tuple[Direction, int, bool]] = Counter()
     for each in code:
         if each.access is not None:
+            does, width = each.access
             in_loop = any(first <= each.address <= last for first, last in loops)
-            accesses[(*each.access, in_loop)] += 1
+            accesses[does, width, in_loop] += 1
     return Code(
         instructions={kind: counts[kind] for kind in KINDS if counts[kind]},
         accesses=tuple(
