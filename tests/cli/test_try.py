@@ -206,15 +206,23 @@ def test_the_wrong_style_is_named(try_, style, parameters, said):
     assert f"the function was passed {said} destination_passing_style = " in " ".join(outcome.out.split())
 
 
-@pytest.mark.slow
 def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
     for operator in ("rmsnorm_no_weight", "fused_add_rmsnorm"):
         assert not fib("define", operator, "--hidden", "128", "--root", tmp_path / "registry").code
-    outcome = try_("kernel.py", "def run(x, residual, weight, eps):\n    return x, x\n")
+    kernel = (
+        f"fib-rmsnorm: {tmp_path / 'kernel.py'}: its parameters fit --definition fused_add_rmsnorm_d128; otherwise, "
+    )
+    outcome = try_("kernel.py", "def run(x, residual, weight, eps, out, new_residual): pass\n")
     assert outcome.code == 2
-    assert outcome.err.endswith("or 4 (x, weight, eps, out); its parameters fit --definition fused_add_rmsnorm_d128\n")
+    assert outcome.err.startswith(f"{kernel}run takes 6 parameters; rmsnorm_d128 needs 3 (x, weight, eps)")
+    outcome = try_("kernel.py", "def run(x, residual, weight, eps): return x, x\n")
+    assert outcome.err.startswith(
+        f"{kernel}run(x, residual, weight, eps) cannot be called as run(x, weight, eps, out); "
+    )
+    assert outcome.err.endswith("def run(x, weight, eps, out):\n    _run(x, out, weight, eps)\n\n")
 
 
+@pytest.mark.slow
 def test_the_trace_says_the_compilers_flags(try_):
     source = THROWS.replace('"boo"', '"boo " << VALUE')
     outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")

@@ -52,8 +52,9 @@ def check_kernel(registry: Registry, path: Path, definition: str, entry: str | N
         fitting = [other.definition for other in others if _fits(path, other, entry, style)]
         if not fitting:
             raise
-        between = "\n" if "\n" in str(error) else "; "
-        raise InputError(f"{error}{between}its parameters fit --definition {' or '.join(fitting)}") from None
+        reason = str(error).removeprefix(f"{path}: ")
+        message = f"{path}: its parameters fit --definition {' or '.join(fitting)}; otherwise, {reason}"
+        raise InputError(message, error.paste) from None
 
 
 def _fits(path: Path, signature: Signature, entry: str | None, style: bool | None) -> bool:
