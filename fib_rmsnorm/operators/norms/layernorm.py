@@ -13,7 +13,6 @@ from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
-    choose_awkward_rows,
     count_rotations,
     fill_rows,
     make_hard_weight,
@@ -28,10 +27,10 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
     list_matches,
     make_definition,
 )
-from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts, Scalar
+from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -74,7 +73,7 @@ _KINDS: Kinds = {
 _KINDS_WITH_BIAS: Kinds = {_CANCELLED: lambda x: x, **_KINDS}
 
 
-class LayerNorm(Operator):
+class LayerNorm(RowOperator):
     """The operator LayerNorm over the last axis, with a weight and perhaps a bias: in float32 and rounded once."""
 
     name = "layernorm"
@@ -86,7 +85,6 @@ class LayerNorm(Operator):
     arguments = _ARGUMENTS
     reference = _REFERENCE
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
 
     def define(self, hidden: int = 4096, dtype: str = "float16", bias: bool = False) -> Definition:
@@ -122,10 +120,6 @@ class LayerNorm(Operator):
         """One without a bias, and one with it."""
         return [(_ARGUMENTS, _REFERENCE), (_ARGUMENTS_WITH_BIAS, _REFERENCE_WITH_BIAS)]
 
-    def find_parts(self, definition: Definition) -> Parts | None:
-        """The first match; of the weight and the bias, the one that the Definition has first is the weight."""
-        return next(iter(self.list_parts(definition)), None)
-
     def list_parts(self, definition: Definition) -> list[Parts]:
         """Match the tensors by shapes and dtypes, those of one shape in all orders; bias and eps may be missing."""
         specs = {**definition.inputs, **definition.outputs}
@@ -138,10 +132,6 @@ class LayerNorm(Operator):
             for parts in list_matches(definition, {part: shapes[part] for part in arguments}, {"out": shapes["out"]})
         ]
         return [parts for parts in matches if specs[parts.tensors["out"]].dtype == specs[parts.tensors["x"]].dtype]
-
-    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
-        """Suggest values of an eps that the reference holds, as RMSNorm does."""
-        return RmsNorm().suggest_constants(parts, literals)
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
         """Find the kernel in `layernorm_kernels/`. Each takes any rows, of float16, bfloat16 or float32 throughout."""
@@ -170,10 +160,6 @@ class LayerNorm(Operator):
                 scaled = _normalize(changed["x"][place].double(), eps)[0] * changed["weight"].double()
                 changed["bias"][1::2] = -scaled[1::2].to(changed["bias"].dtype)
         return HardCase(f"hard rows, eps={eps:g}", changed, order)
-
-    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Choose a prime number of rows, below the Workload's number if that is above three."""
-        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count six operations per element and four per row."""

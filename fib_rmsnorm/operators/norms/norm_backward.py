@@ -16,7 +16,6 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
-    choose_awkward_rows,
     count_rotations,
     make_hard_weight,
     rotate_kinds,
@@ -32,7 +31,8 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
     make_definition,
 )
 from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Parts
+from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 
 
-class RmsNormBackward(Operator):
+class RmsNormBackward(RowOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
@@ -101,7 +101,6 @@ def run(dy, x, weight, rstd):
     dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
     return dx.to(x.dtype), dweight.to(weight.dtype)
 '''
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 12, "hidden": 256}
 
     def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
@@ -132,10 +131,6 @@ def run(dy, x, weight, rstd):
             definition = self.define(int(found[1]), found[2] or "fp16")
             return definition if definition.name == name else None
         return None
-
-    def find_parts(self, definition: Definition) -> Parts | None:
-        """The first match."""
-        return next(iter(self.list_parts(definition)), None)
 
     def list_parts(self, definition: Definition) -> list[Parts]:
         """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
@@ -182,10 +177,6 @@ def run(dy, x, weight, rstd):
             x[rows], dy[rows] = self.kinds[kind](x[rows].clone(), dy[rows].clone())
         changed = {"dy": dy, "x": x, "weight": make_hard_weight(inputs["weight"]), **self.derive_inputs({"x": x})}
         return HardCase("hard rows", changed, order)
-
-    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Choose a prime number of rows, below the Workload's number if that is above three."""
-        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of each element and row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,6 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
-    choose_awkward_rows,
     count_rotations,
     fill_rows,
     make_hard_weight,
@@ -35,25 +34,23 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
     list_matches,
     make_definition,
 )
-from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
+from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.operator import Cost, HardCase, Option, Parts, Scalar
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
-# The machine epsilons are those of float16, bfloat16 and float32, torch's default.
-_USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
 _HERE = Path(__file__).parent
 _OF_ONE_DTYPE = ("tilelang", "cutedsl")
 
 
-class NormOperator(Operator):
+class NormOperator(RowOperator):
     """A norm over the last axis of x, [rows, hidden], with an eps and perhaps a weight; its first output is `out`."""
 
     options: ClassVar[tuple[Option, ...]] = (HIDDEN, DTYPE, WEIGHT)
     tensors: ClassVar[Mapping[str, NormTensor]]
     """The inputs and outputs of its own Definitions: the arguments, and the outputs."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     row_kinds: ClassVar[Mapping[str, Kinds]] = {"x": HARD_ROWS}
     """The kinds of hard rows of each input that has rows; a row's kind may concern several inputs."""
@@ -88,10 +85,6 @@ class NormOperator(Operator):
         outputs = {part: chosen[part] for part in self.outputs}
         return make_definition(name, self.formula, hidden, self.tensors, inputs, outputs, self.reference)
 
-    def find_parts(self, definition: Definition) -> Parts | None:
-        """Match the tensors by shapes and dtypes, those of one shape in the Definition's order; eps may be missing."""
-        return next(iter(self.list_parts(definition)), None)
-
     def list_parts(self, definition: Definition) -> list[Parts]:
         """Match the tensors by shapes and dtypes, those of one shape in all orders; eps may be missing."""
         inputs = {part: self.tensors[part].shape for part in self.arguments}
@@ -109,12 +102,6 @@ class NormOperator(Operator):
         own = {part: dtype for part, dtype in dtypes.items() if part in self.dtypes}
         is_out_right = others.get("out", dtypes["x"]) == dtypes["x"]
         return own.items() <= self.dtypes.items() and {*others.values()} <= DTYPES.keys() and is_out_right
-
-    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
-        """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""
-        if "eps" in parts.tensors:
-            return [{}]
-        return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
@@ -164,10 +151,6 @@ class NormOperator(Operator):
     def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Make the inputs that rows share hard."""
         return {"weight": make_hard_weight(inputs["weight"])}
-
-    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Choose a prime number of rows, below the Workload's number if that is above three."""
-        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of each element and three for each row."""

@@ -1,0 +1,40 @@
+"""What operators over rows share, forward or backward: sizes, which match of the tensors to take, the usual eps."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from fib_rmsnorm.operators.norms.hard_rows import choose_awkward_rows
+from fib_rmsnorm.operators.operator import Operator, Parts
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition
+
+# The machine epsilons are those of float16, bfloat16 and float32, torch's default.
+_USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
+
+
+class RowOperator(Operator):
+    """An operator on x, [rows, hidden], which treats each row alike, with or without an eps."""
+
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
+
+    @abstractmethod
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """Match the tensors by shapes and dtypes, those of one shape in all orders, the likeliest first."""
+
+    def find_parts(self, definition: Definition) -> Parts | None:
+        """The first match: of tensors of one shape, that in the Definition's order."""
+        return next(iter(self.list_parts(definition)), None)
+
+    def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
+        """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""
+        if "eps" in parts.tensors or "eps" not in self.scalars:
+            return [{}]
+        return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]
+
+    def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Choose a prime number of rows, below the Workload's number if that is above three."""
+        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
