@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DEFINITIONS ?= rmsnorm_d4096
 BATCH_SIZES ?= 1,8,32,128,512
 CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
 .PHONY: bench test slow check fix setup clean
 
 bench: $(READY)
-	$(BIN)/fib-rmsnorm bench --batch-sizes $(BATCH_SIZES) --output traces.json
+	$(BIN)/fib-rmsnorm bench --definitions $(DEFINITIONS) --batch-sizes $(BATCH_SIZES) --output traces.json
 
 # A file's tests share what they set up, so one process runs them all. Three, because tests wait for processes of theirs.
 test: $(READY)
