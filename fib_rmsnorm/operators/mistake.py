@@ -20,3 +20,5 @@ class Mistake:
     """The number of mistakes that the formula combines."""
     compute: Callable[[], torch.Tensor]
     """Computes the output's elements, [rows, columns]."""
+    slack: float = 0.0
+    """What the elements of rows may be off by, as a share of them, because a compiler chooses the order of a sum."""

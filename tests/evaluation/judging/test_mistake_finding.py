@@ -71,6 +71,11 @@ def test_is_named_in_other_dtypes(tmp_path, name, dtype):
         check(name, RmsNorm().define(256, dtype), 16, tmp_path)
 
 
+def test_a_sum_in_float16_is_named_in_any_order(tmp_path):
+    """Over 4096 columns, a GPU's threads add to another rstd than any order that the mistakes emulate."""
+    check("squares_added_by_threads", RmsNorm().define(4096), 16, tmp_path)
+
+
 def compute_exact(x, weight, eps):
     return RmsNorm().compute_exact({"x": x, "weight": weight, "eps": eps}, {"out": x.dtype})["out"].values
 

@@ -54,6 +54,7 @@ def usual_mistakes(
             f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}",
             len(parts),
             lambda: round_once(application(rows, statistic()), output_dtype or dtype),
+            max(part.slack for part in parts),
         )
 
     rstd_of_all = cache(partial(right_rstd, rows))
@@ -62,7 +63,7 @@ def usual_mistakes(
     for wrong in (*others, *epilogues, *applications):
         yield mistake([wrong], rstd_of_all, wrong.function)
     for wrong, rstd in statistics:
-        for application in others:
+        for application in () if wrong.slack else others:
             yield mistake([wrong, application], rstd, application.function)
 
 

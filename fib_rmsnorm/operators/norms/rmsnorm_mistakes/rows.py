@@ -141,6 +141,8 @@ class Wrong:
     """What is wrong, to be put after "RMSNorm"."""
     fix: str
     function: Callable[..., torch.Tensor]
+    slack: float = 0.0
+    """The share of the output that the order of a sum may change."""
 
 
 def mean(values: torch.Tensor) -> torch.Tensor:
