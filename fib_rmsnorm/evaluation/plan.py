@@ -56,7 +56,7 @@ class Group:
 
 @dataclass
 class Plan:
-    """Groups in the order of their evaluation, and what is skipped."""
+    """Groups in the order of reports and of one device's work, and what is skipped."""
 
     groups: list[Group] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)

@@ -6,11 +6,13 @@ import queue
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
@@ -91,13 +93,11 @@ class Scheduler:
     def run(self, plan: Plan) -> Generator[Event]:
         """Yield events as they happen. Closing the generator, or an exception in its user, stops everything."""
         yield from plan.skips
-        groups: queue.SimpleQueue[Group] = queue.SimpleQueue()
-        for group in plan.groups:
-            groups.put(group)
         device_runners = self._device_runners[: max(1, len(plan.groups))]
+        work = WorkQueue(plan.groups, len(device_runners))
         threads = [
-            threading.Thread(target=self._run_device, args=(device_runner, groups), daemon=True)
-            for device_runner in device_runners
+            threading.Thread(target=self._run_device, args=(device_runner, partial(work.take, number)), daemon=True)
+            for number, device_runner in enumerate(device_runners)
         ]
         for thread in threads:
             thread.start()
@@ -117,13 +117,9 @@ class Scheduler:
             for thread in threads:
                 thread.join()
 
-    def _run_device(self, device_runner: DeviceRunner, groups: queue.SimpleQueue[Group]) -> None:
+    def _run_device(self, device_runner: DeviceRunner, take: Callable[[], Group | None]) -> None:
         try:
-            while True:
-                try:
-                    group = groups.get_nowait()
-                except queue.Empty:
-                    return
+            while group := take():
                 self._run_group(device_runner, group)
         except StoppedError:
             return
