@@ -1,1 +1,1 @@
-"""Normalizations over rows: RMSNorm and LayerNorm, what is fused with them, and their backward passes."""
+"""Normalizations over rows: RMSNorm and LayerNorm, and what is fused with them."""

@@ -5,7 +5,7 @@ A Definition may have the normalized rows as its only output, as flashinfer-benc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +23,7 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rounding import round_once
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
+from fib_rmsnorm.operators.norms.row_blocks import join_rows, split_rows
 from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Parts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fib_rmsnorm.schema import Definition
 
-_TENSORS = {
+TENSORS: Mapping[str, NormTensor] = {
     "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
     "residual": NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before."),
     "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
@@ -39,7 +39,7 @@ _TENSORS = {
     "out": NormTensor(PER_ELEMENT, "The sum, normalized and scaled."),
     "new_residual": NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual."),
 }
-_OUTPUTS = ("out", "new_residual")
+"""The inputs and outputs of its own Definitions, by their parts."""
 
 _Pair = tuple["torch.Tensor", "torch.Tensor"]
 _Transform = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
@@ -77,6 +77,7 @@ _ROW_KINDS: dict[str, _Transform] = {
     "constant row": lambda x, residual: (x * 0 + 3.0, residual * 0 + 1.0),
     "x and residual scaled by 1e-6 (subnormal in float16)": lambda x, residual: (x * 1e-6, residual * 1e-6),
 }
+_SUMMED = ("x", "residual")
 _UNROUNDED_KINDS = {
     **_ROW_KINDS,
     "one sum of 80000 (the new residual overflows float16)": lambda x, r: _huge_sum_somewhere(x, r, 40000.0),
@@ -98,8 +99,8 @@ class FusedAddRmsNorm(NormOperator):
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
     options = (HIDDEN, DTYPE)
-    tensors = _TENSORS
-    arguments = ("x", "residual", "weight", "eps")
+    tensors = TENSORS
+    arguments: ClassVar[tuple[str, ...]] = ("x", "residual", "weight", "eps")
     reference: ClassVar[str] = '''\
 import torch
 
@@ -111,20 +112,25 @@ def run(x, residual, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)
 '''
-    steps = ("add the residual", "square", "add", "times rstd", "times weight")
+    steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")
 
     def list_parts(self, definition: Definition) -> list[Parts]:
-        """The outputs in both orders, those named for the residual first; x and the residual can be exchanged."""
-        shapes = {part: tensor.shape for part, tensor in _TENSORS.items()}
+        """The outputs in all orders, those named for the residual first; x and the residual can be exchanged."""
+        shapes = {part: tensor.shape for part, tensor in self.tensors.items()}
         inputs = {part: shapes[part] for part in self.arguments}
-        outputs = {part: shapes[part] for part in _OUTPUTS[: len(definition.outputs)]}
+        outputs = {part: shapes[part] for part in self.outputs[: len(definition.outputs)]}
         specs = {**definition.inputs, **definition.outputs}
-        found: dict[str | None, Parts] = {}
+        found: dict[tuple[str, ...], Parts] = {}
         for parts in sorted(list_matches(definition, inputs, outputs), key=_by_name):
             dtypes = {part: specs[name].dtype.value for part, name in parts.tensors.items()}
-            if self._takes(dtypes) and _list_row_dtypes(dtypes) == {dtypes["x"]}:
-                found.setdefault(parts.tensors.get("new_residual"), parts)
+            if self._takes(dtypes) and self._list_row_dtypes(dtypes) == {dtypes["x"]}:
+                others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
+                found.setdefault(tuple(others), parts)
         return list(found.values())
+
+    def _list_row_dtypes(self, dtypes: Mapping[str, str]) -> set[str]:
+        shared = dtypes.keys() - self.dtypes.keys()
+        return {dtypes[part] for part in shared if self.tensors[part].shape == PER_ELEMENT}
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
         """Find the kernel in the operator's folder, which writes both outputs and takes one dtype throughout."""
@@ -162,17 +168,17 @@ def run(x, residual, weight, eps):
         There is no bound beyond the tolerance: one addition is exact to half a unit of its result, even where it
         cancels.
         """
-        import torch
+        return join_rows(self._compute_blocks(inputs, dtypes), inputs["x"].shape[0])
 
-        x = inputs["x"]
-        found = {part: torch.empty_like(x, dtype=dtype) for part, dtype in dtypes.items()}
+    def _compute_blocks(
+        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
+    ) -> Iterator[tuple[slice, dict[str, ExactOutput]]]:
         for block in split_rows(inputs):
             total = block.inputs["x"] + block.inputs["residual"]
-            normed = self.norm.compute_exact(*self._normalize(inputs, total, x.dtype))["out"].values
-            values = {"out": normed.to(torch.float64), "new_residual": total}
-            for part, output in found.items():
-                output[block.rows] = round_once(values[part], output.dtype)
-        return {part: ExactOutput(output) for part, output in found.items()}
+            exact = dict(self.norm.compute_exact(self._replace_x(inputs, total), dtypes))
+            if "new_residual" in dtypes:
+                exact["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]))
+            yield block.rows, exact
 
     def compute_alternatives(
         self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
@@ -180,18 +186,16 @@ def run(x, residual, weight, eps):
         """The other outputs that float32 may give, where the convention rounds between the root and the weight."""
         import torch
 
-        x, found = inputs["x"], []
+        found = []
         for block in split_rows(inputs):
             total = block.inputs["x"] + block.inputs["residual"]
-            found.append(self.norm.compute_alternatives(*self._normalize(inputs, total, x.dtype)))
-        return {part: torch.cat([each[part] for each in found]) for part in (found[0] if found else {})}
+            found.append(self.norm.compute_alternatives(self._replace_x(inputs, total), dtypes))
+        return {part: torch.cat([each[part] for each in found]) for part in found[0]}
 
-    def _normalize(
-        self, inputs: Mapping[str, Any], total: torch.Tensor, dtype: torch.dtype
-    ) -> tuple[dict[str, Any], dict[str, torch.dtype]]:
-        """The inputs of RMSNorm for a sum in float64, and the dtype of its output, which is not rounded if they are."""
-        summed = round_once(total, dtype) if self.rounds_sum else total
-        return {"x": summed, "weight": inputs["weight"], "eps": inputs["eps"]}, {"out": summed.dtype}
+    def _replace_x(self, inputs: Mapping[str, Any], total: torch.Tensor) -> dict[str, Any]:
+        """The norm's inputs: with a sum in float64, or rounded to the dtype of x, for x."""
+        summed = round_once(total, inputs["x"].dtype) if self.rounds_sum else total
+        return {**{part: value for part, value in inputs.items() if part != "residual"}, "x": summed}
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
@@ -199,7 +203,7 @@ def run(x, residual, weight, eps):
         """The usual wrong formulas of the sum, and of what is computed of it."""
         from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs, wrong_residuals
 
-        sums = Sums(inputs["x"], inputs["residual"], inputs["weight"], inputs["eps"], rows, columns)
+        sums = Sums(inputs, rows, columns)
         if output == "new_residual":
             return wrong_residuals(sums)
         return wrong_outputs(sums, self.norm.convention, rounds_sum=self.rounds_sum)
@@ -209,10 +213,6 @@ def _by_name(parts: Parts) -> int:
     """How many of the parts of the residual are played by tensors that are not called so."""
     names = [parts.tensors[part] for part in ("residual", "new_residual") if part in parts.tensors]
     return sum("res" not in name.lower() for name in names)
-
-
-def _list_row_dtypes(dtypes: Mapping[str, str]) -> set[str]:
-    return {dtypes[part] for part in ("x", "residual", *_OUTPUTS) if part in dtypes}
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):

@@ -19,7 +19,7 @@ from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Epilogue, Wrong
 
 _USUAL_SCALE = 0.05
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -196,15 +196,20 @@ class RmsNormFp8PerRow(RmsNorm):
         import torch
 
         from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+
+        epilogue, epilogues = self.describe_epilogue(output, inputs["x"].dtype)
+        all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
+        called, form = Rows(inputs, rows, all_columns, epilogue), getattr(torch, self.dtypes[output])
+        for mistake in usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form):
+            yield cut_columns(mistake, columns)
+
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, list[Wrong]]:
+        """What makes an output of whole scaled rows, and the usual mistakes in it, for x of this dtype."""
         from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_row_scales
 
         is_scale = output == "out_scale"
-        all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
-        called = Rows(inputs, rows, all_columns, self.scale_rows if is_scale else self.finish)
-        epilogues = wrong_row_scales(called.x.dtype, self.largest, self.scale_rows, is_scale=is_scale)
-        form = torch.float32 if is_scale else getattr(torch, self.form)
-        for mistake in usual_mistakes(called, self.convention, Wording(), epilogues, output_dtype=form):
-            yield replace(mistake, compute=_Cut(mistake, columns))
+        wrong = wrong_row_scales(dtype, self.largest, self.scale_rows, is_scale=is_scale)
+        return (self.scale_rows if is_scale else self.finish), list(wrong)
 
 
 class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
@@ -218,18 +223,17 @@ class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
     reference = _write_reference_per_row(form)
 
 
-class _Cut:
-    """Computes some columns of a mistake in whole rows."""
+def cut_columns(mistake: Mistake, columns: torch.Tensor) -> Mistake:
+    """A mistake in whole rows, for some of their columns."""
 
-    def __init__(self, mistake: Mistake, columns: torch.Tensor) -> None:
-        self._mistake, self._columns = mistake, columns
-
-    def __call__(self) -> torch.Tensor:
+    def compute() -> torch.Tensor:
         import torch
 
-        whole = self._mistake.compute()
+        whole = mistake.compute()
         cut = whole.view(torch.uint8) if whole.element_size() == 1 else whole
-        return cut[:, self._columns].view(whole.dtype)
+        return cut[:, columns].view(whole.dtype)
+
+    return replace(mistake, compute=compute)
 
 
 def bound_step(values: torch.Tensor, error: float, form: str) -> torch.Tensor:

@@ -1,13 +1,18 @@
-"""Go through the rows of a call's tensors in blocks, in float64.
+"""Go through the rows of a call's tensors in blocks, in float64, and join what is computed of each.
 
 A tensor of a large batch in float64, and what is computed of it, would take gigabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.operators.operator import ExactOutput
+
+if TYPE_CHECKING:
+    import torch
 
 _BLOCK_ELEMENTS = 1 << 24
 
@@ -22,17 +27,35 @@ class RowBlock:
 
 
 def split_rows(inputs: Mapping[str, Any]) -> Iterator[RowBlock]:
-    """Split all inputs that have as many axes as x, [rows, hidden], into blocks of rows."""
+    """Split all inputs that have as many axes as x, [rows, hidden], into blocks of rows; at least one."""
     import torch
 
     x = inputs["x"]
     wide = {part: value.to(torch.float64) for part, value in inputs.items() if _dim(value) == 1}
     others = {part: value for part, value in inputs.items() if _dim(value) != x.dim()}
     step = max(1, _BLOCK_ELEMENTS // max(1, x.shape[1]))
-    for start in range(0, x.shape[0], step):
+    for start in range(0, max(1, x.shape[0]), step):
         rows = slice(start, min(start + step, x.shape[0]))
         cut = {part: value[rows].to(torch.float64) for part, value in inputs.items() if _dim(value) == x.dim()}
         yield RowBlock(rows, {**others, **wide, **cut})
+
+
+def join_rows(blocks: Iterable[tuple[slice, Mapping[str, ExactOutput]]], rows: int) -> dict[str, ExactOutput]:
+    """Join the outputs of blocks that together have this number of rows, one block at a time."""
+    found: dict[str, ExactOutput] = {}
+    for place, outputs in blocks:
+        for part, each in outputs.items():
+            if part not in found:
+                bound = None if each.bound is None else _make_rows(each.bound, rows)
+                found[part] = ExactOutput(_make_rows(each.values, rows), bound, is_strict=each.is_strict)
+            found[part].values[place].copy_(each.values)
+            if each.bound is not None and (bound := found[part].bound) is not None:
+                bound[place].copy_(each.bound)
+    return found
+
+
+def _make_rows(like: torch.Tensor, rows: int) -> torch.Tensor:
+    return like.new_empty((rows, *like.shape[1:]))
 
 
 def _dim(value: Any) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes import (
+    Epilogue,
     Rows,
     Wording,
+    Wrong,
     find_application,
     offer_definition,
     right_rstd,
@@ -30,19 +33,33 @@ _OPERATORS = {
 class Sums:
     """Some rows of a call's inputs, for outputs of some columns."""
 
-    x: torch.Tensor
-    """The x of the whole call, [batch, hidden], in its dtype."""
-    residual: torch.Tensor
-    weight: torch.Tensor
-    eps: float
+    inputs: Mapping[str, Any]
+    """The inputs of the whole call by their parts, in their dtypes: x and residual, [batch, hidden], and others."""
     rows: torch.Tensor
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
+    epilogue: Epilogue = lambda scaled, _: scaled
+    epilogues: Sequence[Wrong] = ()
+    """The usual mistakes in the epilogue."""
+    form: torch.dtype | None = None
+    """The dtype that the epilogue's output is rounded to, if it is not that of x."""
+
+    @property
+    def x(self) -> torch.Tensor:
+        """The x of the whole call."""
+        x: torch.Tensor = self.inputs["x"]
+        return x
+
+    @property
+    def residual(self) -> torch.Tensor:
+        """The residual of the whole call."""
+        residual: torch.Tensor = self.inputs["residual"]
+        return residual
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the outputs."""
+        """The dtype of the sum."""
         return self.x.dtype
 
     @property
@@ -52,8 +69,8 @@ class Sums:
 
     def rows_of(self, normalized: torch.Tensor) -> Rows:
         """The rows of a tensor of the whole call, to be normalized."""
-        inputs = {"x": normalized, "weight": self.weight, "eps": self.eps}
-        return Rows(inputs, self.rows, self.columns, lambda scaled, _: scaled, self.dtype)
+        others = {part: value for part, value in self.inputs.items() if part != "residual"}
+        return Rows({**others, "x": normalized}, self.rows, self.columns, self.epilogue, self.dtype)
 
     @cached_property
     def unrounded(self) -> Rows:
@@ -73,10 +90,10 @@ class Sums:
 def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in the normalized rows, always in the same order."""
     right, other = (sums.rounded, sums.unrounded) if rounds_sum else (sums.unrounded, sums.rounded)
-    apply = find_application(convention, sums.dtype)
+    apply, form = find_application(convention, sums.dtype), sums.form or sums.dtype
 
     def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
-        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), sums.dtype))
+        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), form))
 
     def normalize(rows: Rows) -> Callable[[], torch.Tensor]:
         return lambda: apply(rows, right_rstd(rows))
@@ -104,7 +121,8 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
         "add the residual once",
         normalize(sums.rows_of(sums.x.float() + 2 * sums.residual.float())),
     )
-    yield from usual_mistakes(right, convention, _wording(sums, rounded=rounds_sum, is_right=True))
+    wording = _wording(sums, rounded=rounds_sum, is_right=True)
+    yield from usual_mistakes(right, convention, wording, sums.epilogues, output_dtype=form)
     if sums.dtype is torch.float32:
         return  # float32's sum is the same, rounded or not
     wording = _wording(sums, rounded=not rounds_sum, is_right=False)
@@ -115,14 +133,15 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
     )
     offer = offer_definition(wording.operators.get(convention))
     yield mistake(wording.what, fix + offer, normalize(other))
-    for each in usual_mistakes(other, convention, wording):
+    for each in usual_mistakes(other, convention, wording, output_dtype=form):
         if each.parts == 1:  # what combines three would explain too much
             yield replace(each, parts=each.parts + 1)
 
 
 def _wording(sums: Sums, *, rounded: bool, is_right: bool) -> Wording:
     how = f", {'rounded' if rounded else 'not rounded'} to {sums.dtype_name}"
-    return Wording(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", _OPERATORS[rounded])
+    operators = _OPERATORS[rounded] if sums.form is None else {}
+    return Wording(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", operators)
 
 
 def wrong_residuals(sums: Sums) -> Iterator[Mistake]:

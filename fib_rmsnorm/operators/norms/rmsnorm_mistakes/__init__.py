@@ -19,7 +19,7 @@ from fib_rmsnorm.operators.norms.rmsnorm_mistakes.other_conventions import (
     other_conventions,
 )
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rounded_statistics import rounded_statistics
-from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rows import Application, Rows, Wording, Wrong, right_rstd
+from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rows import Application, Epilogue, Rows, Wording, Wrong, right_rstd
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_applications import wrong_applications
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.norms.rounding import round_once
@@ -67,4 +67,13 @@ def usual_mistakes(
             yield mistake([wrong, application], rstd, application.function)
 
 
-__all__ = ["Rows", "Wording", "Wrong", "find_application", "offer_definition", "right_rstd", "usual_mistakes"]
+__all__ = [
+    "Epilogue",
+    "Rows",
+    "Wording",
+    "Wrong",
+    "find_application",
+    "offer_definition",
+    "right_rstd",
+    "usual_mistakes",
+]

@@ -12,6 +12,9 @@ import torch
 
 from fib_rmsnorm.operators.norms.rounding import round_once
 
+Epilogue = Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
+"""Makes the output of scaled rows and the inputs, all in the same rows and columns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -23,8 +26,7 @@ class Rows:
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
-    epilogue: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
-    """Makes the output of the scaled rows and the inputs, all in these rows and columns."""
+    epilogue: Epilogue
     row_dtype: torch.dtype | None = None
     """The dtype of the rows that a kernel reads, if x is what it makes of them."""
 

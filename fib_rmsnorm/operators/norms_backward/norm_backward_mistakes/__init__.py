@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.norm_backward_mistakes.gradient_parts import GradientRows, GradientSums
-from fib_rmsnorm.operators.norms.norm_backward_mistakes.wrong_row_gradients import wrong_row_gradients
-from fib_rmsnorm.operators.norms.norm_backward_mistakes.wrong_sums import wrong_sums
 from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes.gradient_parts import GradientRows, GradientSums
+from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes.wrong_row_gradients import wrong_row_gradients
+from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes.wrong_sums import wrong_sums
 
 
 def usual_mistakes(

@@ -7,8 +7,8 @@ from functools import partial
 
 import torch
 
-from fib_rmsnorm.operators.norms.norm_backward_mistakes.gradient_parts import GradientSums, normalize
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rows import Rounding, Wrong, dtype_name, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes.gradient_parts import GradientSums, normalize
 
 _Terms = Callable[[dict[str, torch.Tensor]], torch.Tensor]
 

@@ -25,7 +25,7 @@ class GradientRows:
     """The numbers of the columns."""
 
     def of(self, part: str) -> torch.Tensor:
-        """An input in these rows: dy and x, [rows, hidden], or a statistic, [rows, 1]."""
+        """An input in these rows: dy, x and dnew_residual, [rows, hidden], or a statistic, [rows, 1]."""
         value: torch.Tensor = self.inputs[part][self.rows].to(torch.float64)
         return value if value.dim() > 1 else value.unsqueeze(1)
 
@@ -33,6 +33,11 @@ class GradientRows:
     def is_centered(self) -> bool:
         """Whether it is LayerNorm, which subtracts the mean."""
         return "mean" in self.inputs
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether a residual was added to x before the norm."""
+        return "dnew_residual" in self.inputs
 
     @cached_property
     def rstd(self) -> torch.Tensor:
@@ -52,8 +57,17 @@ class GradientRows:
 
     def combine(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
         """The dx in the chosen columns, of dy * weight and the normalized x in all of them."""
+        return self.of_norm(scaled, normalized, correction) + self.added
+
+    def of_norm(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
+        """The same without what is added to it."""
         centered = scaled - mean(scaled) if self.is_centered else scaled
         return ((centered - normalized * correction) * self.rstd)[:, self.columns]
+
+    @cached_property
+    def added(self) -> torch.Tensor:
+        """What is added to the norm's dx in the chosen columns: the gradient of the new residual, or zeros."""
+        return self.of("dnew_residual")[:, self.columns] if self.has_residual else self.rstd * 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,10 @@ class RowGradient:
     """The gradients of some rows, all in float64."""
 
     def __init__(self, inputs: Mapping[str, Any], rows: slice) -> None:
-        """`inputs` are these rows of dy and x, and all of the weight, of rstd and, for LayerNorm, of the mean."""
+        """`inputs` are these rows of dy and x, and all of the weight and rstd.
+
+        LayerNorm has all of the mean too, and add + RMSNorm these rows of dnew_residual.
+        """
         self.dy: torch.Tensor = inputs["dy"]
         self.rstd: torch.Tensor = inputs["rstd"][rows, None]
         mean = inputs["mean"][rows, None] if "mean" in inputs else self.rstd * 0
@@ -26,7 +29,8 @@ class RowGradient:
         self.scaled = self.dy * inputs["weight"]
         self.correction = _mean(self.scaled * self.normalized)
         centered = self.scaled - _mean(self.scaled) if "mean" in inputs else self.scaled
-        self.dx = (centered - self.normalized * self.correction) * self.rstd
+        of_norm = (centered - self.normalized * self.correction) * self.rstd
+        self.dx: torch.Tensor = of_norm + inputs.get("dnew_residual", 0)
 
     def bound_dx(self) -> torch.Tensor:
         """The error of dx in float32."""

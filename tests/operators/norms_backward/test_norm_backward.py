@@ -19,7 +19,7 @@ from support.mistakes import judge_in_process, name_in_process
 from support.norms import workload_of
 from support.registries import QUICK, make_registry
 
-OPERATORS = ("rmsnorm_backward", "layernorm_backward")
+OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 DTYPES = ("float16", "bfloat16", "float32")
 
 
@@ -33,12 +33,16 @@ def workload(definition, batch):
 
 
 def in_float32(dx, dweight, dbias=()):
-    """Make a kernel of expressions of dy, x, w (the weight), s (the scaled dy), n (the normalized x), m and r."""
+    """Make a kernel of expressions of dy, x, w (the weight), s (the scaled dy), n (the normalized x), m, r and d.
 
-    def kernel(dy, x, weight, rstd, mean=None):
+    d is dnew_residual.
+    """
+
+    def kernel(dy, x, weight, rstd, mean=None, dnew_residual=None):
         out_dtype, r = x.dtype, rstd[:, None]
         m = r * 0 if mean is None else mean[:, None]
         names = {"dy": dy.float(), "x": x.float(), "w": weight.float(), "m": m, "r": r, "mean": mean_of, "torch": torch}
+        names["d"] = 0 if dnew_residual is None else dnew_residual.float()
         names |= {"s": names["dy"] * names["w"], "n": (names["x"] - m) * r, "dtype": out_dtype}
         expressions = (dx, dweight) if mean is None else (dx, dweight, dbias or "dy.sum(0)")
         return tuple(eval(each, names).to(out_dtype) for each in expressions)
@@ -50,11 +54,16 @@ def mean_of(values):
     return values.mean(dim=-1, keepdim=True)
 
 
-DX = {"rmsnorm_backward": "(s - n * mean(s * n)) * r", "layernorm_backward": "(s - mean(s) - n * mean(s * n)) * r"}
+DX = {
+    "rmsnorm_backward": "(s - n * mean(s * n)) * r",
+    "layernorm_backward": "(s - mean(s) - n * mean(s * n)) * r",
+    "fused_add_rmsnorm_backward": "(s - n * mean(s * n)) * r + d",
+}
 DWEIGHT = "(dy * n).sum(0)"
 IN_TURN = "torch.cumsum(dy * n, 0)[-1]"
 AUTOGRAD = {
     "rmsnorm_backward": "(s * r - n * mean(s * r * n))",
+    "fused_add_rmsnorm_backward": "d + (s * r - n * mean(s * r * n))",
     "layernorm_backward": "torch.ops.aten.native_layer_norm_backward"
     "(dy, x, [x.shape[1]], m, r, w, w, [True, True, True])[0]",
 }
@@ -143,14 +152,30 @@ WRONG_LAYERNORM = {
     "dbias with the mean over rows": (DX["layernorm_backward"], DWEIGHT, "dy.mean(0)"),
 }
 
+OF_NORM = DX["rmsnorm_backward"]
+WRONG_FUSED_ADD = {
+    "dx without dnew_residual": (OF_NORM, DWEIGHT),
+    "dx with dnew_residual subtracted": (f"{OF_NORM} - d", DWEIGHT),
+    "dx with dnew_residual times rstd": ("(s - n * mean(s * n) + d) * r", DWEIGHT),
+    "dx with dnew_residual added to dy, before the norm's backward pass": (
+        "((dy + d) * w - n * mean((dy + d) * w * n)) * r",
+        DWEIGHT,
+    ),
+    "dx with the norm's part rounded to float16 before dnew_residual is added": (f"({OF_NORM}).half() + d", DWEIGHT),
+    "dx of a constant rstd, w * rstd alone": ("s * r + d", DWEIGHT),
+    "dweight of the first 16 rows alone": (DX["fused_add_rmsnorm_backward"], "(dy * n)[:16].sum(0)"),
+}
+
 
 @pytest.mark.parametrize(
     ("operator", "mistake"),
-    [("rmsnorm_backward", each) for each in WRONG] + [("layernorm_backward", each) for each in WRONG_LAYERNORM],
+    [("rmsnorm_backward", each) for each in WRONG]
+    + [("layernorm_backward", each) for each in WRONG_LAYERNORM]
+    + [("fused_add_rmsnorm_backward", each) for each in WRONG_FUSED_ADD],
 )
 def test_mistakes_are_named(tmp_path, operator, mistake):
     definition = define(operator, 384)
-    kernel = in_float32(*{**WRONG, **WRONG_LAYERNORM}[mistake])
+    kernel = in_float32(*(WRONG_FUSED_ADD if operator.startswith("fused") else {**WRONG, **WRONG_LAYERNORM})[mistake])
     named = name_in_process(kernel, definition, workload(definition, 26), tmp_path)
     assert f"{mistake.split()[0]}: the output equals {mistake}: " in (named or "")
 
@@ -187,6 +212,14 @@ def test_the_gradient_is_told_from_x_by_its_name():
         assert (first.tensors["dy"], first.tensors["x"]) == ("dout", "x")
 
 
+def test_the_gradient_of_the_residual_is_told_from_the_others_by_its_name():
+    record = define("fused_add_rmsnorm_backward", 256).model_dump()
+    quack = {"x": "x", "weight": "weight", "dout": "dy", "rstd": "rstd", "dresidual_out": "dnew_residual"}
+    record["inputs"] = {name: record["inputs"][part] for name, part in quack.items()}
+    found = list_candidates(Definition.model_validate(record))[0][0].tensors
+    assert {name: part for part, name in found.items() if name in quack} == quack
+
+
 def add_solution(registry, definition, name, source, suffix):
     """Register a kernel's text, as `try` would read it."""
     file = registry.root / f"{name}{suffix}"
@@ -198,7 +231,11 @@ def add_solution(registry, definition, name, source, suffix):
 @pytest.mark.slow
 def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised(tmp_path):
     registry = make_registry(tmp_path, 384, (1,))
-    own = [define("rmsnorm_backward", 384, "bfloat16"), define("layernorm_backward", 384, "float32")]
+    own = [
+        define("rmsnorm_backward", 384, "bfloat16"),
+        define("layernorm_backward", 384, "float32"),
+        define("fused_add_rmsnorm_backward", 384, "float16"),
+    ]
     for definition in own:
         registry.write_definition(definition)
         registry.write_workloads(definition, generate_workloads(definition, (4,)))

@@ -20,7 +20,6 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     make_hard_weight,
     rotate_kinds,
 )
-from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
 from fib_rmsnorm.operators.norms.norm_tensors import (
     PER_COLUMN,
@@ -32,6 +31,7 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
 )
 from fib_rmsnorm.operators.norms.row_blocks import split_rows
 from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
 from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts
 
 if TYPE_CHECKING:
@@ -40,32 +40,41 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
 _HERE = Path(__file__).parent
-_TENSORS = {
+TENSORS: Mapping[str, NormTensor] = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
     "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
     "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
+    "dnew_residual": NormTensor(PER_ELEMENT, "Gradient of the new residual, the forward pass's second output."),
     "mean": NormTensor(PER_ROW, "Mean of each row of x, kept by the forward pass."),
     "rstd": NormTensor(PER_ROW, "What the forward pass multiplied each row by, and kept."),
     "dx": NormTensor(PER_ELEMENT, "Gradient of x."),
     "dweight": NormTensor(PER_COLUMN, "Gradient of the weight: a sum over all rows."),
     "dbias": NormTensor(PER_COLUMN, "Gradient of the bias: a sum over all rows."),
 }
+"""The inputs and outputs of the Definitions of backward passes, by their parts."""
+
 _STATISTICS = ("mean", "rstd")
 _EPS = 1e-6
 """The eps of the forward pass that kept rstd."""
-_CALLED = {"dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$", "mean": r"mean|^mu$", "dbias": r"bias|beta|^d?b$"}
+_CALLED = {
+    "dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$",
+    "dnew_residual": r"^(d|g).*res|res.*grad",
+    "mean": r"mean|^mu$",
+    "dbias": r"bias|beta|^d?b$",
+}
 """What a tensor may be called, of those that others of their shape may be taken for."""
 
 _Pair = tuple["torch.Tensor", "torch.Tensor"]
-_Kind = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
+Kind = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
+"""Makes hard rows of x and dy of random ones."""
 
 
-def _with_small_dy(make: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:
+def _with_small_dy(make: Callable[[torch.Tensor], torch.Tensor]) -> Kind:
     """Rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
     return lambda x, dy: (make(x), dy * 1e-2)
 
 
-_KINDS: Mapping[str, _Kind] = {
+KINDS: Mapping[str, Kind] = {
     **{name: _with_small_dy(make) for name, make in HARD_ROWS.items()},
     "dy scaled by 100 (the sum of dy * weight * x overflows float16)": lambda x, dy: (x, dy * 100),
     "zero row of dy": lambda x, dy: (x, dy * 0),
@@ -82,10 +91,12 @@ class RmsNormBackward(RowOperator):
         "computed in float32 and cast once at the end."
     )
     options = (HIDDEN, DTYPE)
+    tensors: ClassVar[Mapping[str, NormTensor]] = TENSORS
+    """What a Definition says of each tensor."""
     arguments: ClassVar[tuple[str, ...]] = ("dy", "x", "weight", "rstd")
     outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
     derived: ClassVar[tuple[str, ...]] = ("rstd",)
-    kinds: ClassVar[Mapping[str, _Kind]] = _KINDS
+    kinds: ClassVar[Mapping[str, Kind]] = KINDS
     """The kinds of hard rows, each of x and dy."""
     steps: ClassVar[tuple[int, int]] = (9, 1)
     """The number of operations of an element, and of a row."""
@@ -114,7 +125,7 @@ def run(dy, x, weight, rstd):
             f"{self.name}_d{hidden}{DTYPES[dtype]}",
             self.formula,
             hidden,
-            _TENSORS,
+            self.tensors,
             {part: dtypes[part] for part in self.arguments},
             {part: dtypes[part] for part in self.outputs},
             self.reference,
@@ -134,7 +145,7 @@ def run(dy, x, weight, rstd):
 
     def list_parts(self, definition: Definition) -> list[Parts]:
         """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
-        inputs, outputs = ({p: _TENSORS[p].shape for p in parts} for parts in (self.arguments, self.outputs))
+        inputs, outputs = ({p: self.tensors[p].shape for p in parts} for parts in (self.arguments, self.outputs))
         specs = {**definition.inputs, **definition.outputs}
         matches = [
             parts
@@ -194,7 +205,7 @@ def run(dy, x, weight, rstd):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the gradients."""
-        from fib_rmsnorm.operators.norms.norm_backward_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes import usual_mistakes
 
         return usual_mistakes(output, inputs, rows, columns)
 
@@ -210,8 +221,8 @@ class LayerNormBackward(RmsNormBackward):
     arguments = ("dy", "x", "weight", "mean", "rstd")
     outputs = ("dx", "dweight", "dbias")
     derived = ("mean", "rstd")
-    kinds: ClassVar[Mapping[str, _Kind]] = {
-        **_KINDS,
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        **KINDS,
         "x + 1000 (a mean far above the deviations)": lambda x, dy: (x + 1000, dy),
     }
     steps = (13, 2)
@@ -235,7 +246,8 @@ def _takes(dtypes: Mapping[str, str]) -> bool:
     """Whether the tensors that play the parts may have these dtypes."""
     statistics = {dtype for part, dtype in dtypes.items() if part in _STATISTICS}
     sums = {dtypes[part] for part in ("dweight", "dbias") if part in dtypes}
-    is_one = dtypes["dy"] == dtypes["x"] == dtypes["dx"] and {*dtypes.values()} <= DTYPES.keys()
+    rows = {dtype for part, dtype in dtypes.items() if TENSORS[part].shape == PER_ELEMENT}
+    is_one = len(rows) == 1 and {*dtypes.values()} <= DTYPES.keys()
     return is_one and statistics == {"float32"} and sums <= {dtypes["weight"], "float32"}
 
 

@@ -1,0 +1,1 @@
+"""Backward passes of normalizations over rows."""
