@@ -112,13 +112,13 @@ def find_results(
 
 
 def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str | None:
-    """The plainest Python Solution by the author `baseline`: the one with the least source code."""
+    """The plainest Python Solution by the author `baseline`: it runs on CPUs too, and has the least source code."""
     names = {
         record.solution
         for record in section.records
         if record.author == BASELINE_AUTHOR and record.language == "python" and record.is_native
     }
-    return min(names, key=lambda name: (solutions[name].size, name), default=None)
+    return min(names, key=lambda name: (not solutions[name].is_for_cpus, solutions[name].size, name), default=None)
 
 
 def _section_results(section: Section, baseline: str | None) -> SectionResults:

@@ -20,8 +20,11 @@ class SourceText:
 
 
 @dataclass(frozen=True)
-class _Spec:
+class SpecFacts:
+    """What is built of a Solution, and for which devices."""
+
     language: str = ""
+    target_hardware: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,18 @@ class SolutionFacts:
     name: str
     author: str = ""
     description: str | None = ""
-    spec: _Spec = field(default_factory=_Spec)
+    spec: SpecFacts = field(default_factory=SpecFacts)
     sources: tuple[SourceText, ...] = ()
 
     @property
     def language(self) -> str:
         """`triton`, `cuda`, ..."""
         return self.spec.language
+
+    @property
+    def is_for_cpus(self) -> bool:
+        """Whether it runs on a CPU too, so that no GPU library is behind it."""
+        return "cpu" in self.spec.target_hardware
 
     @property
     def size(self) -> int:

@@ -84,7 +84,7 @@ def _choose_workloads(
 
 
 def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
-    """The shortest Python baseline, and the Solution that is the fastest by the Traces of this device.
+    """The plainest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
     Without such Traces, the second is the first registered Solution that the device runs natively.
     """
@@ -109,8 +109,12 @@ def _choose_rivals(registry: Registry, definition: Definition, device: Device) -
         and trace.evaluation.environment.hardware == device.hardware
     )
     best = [others[ranked[-1][1]]] if ranked else list(others.values())[:1]
-    plainest = sorted(baselines, key=lambda solution: sum(len(source.content) for source in solution.sources))
-    return tuple(plainest[:1] + best)
+    return tuple(sorted(baselines, key=_plainness)[:1] + best)
+
+
+def _plainness(solution: Solution) -> tuple[bool, int]:
+    """Those that run on CPUs too are of torch alone; of them, the least source code."""
+    return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 
 def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText, SpecFacts
 from fib_rmsnorm.errors import InputError
 from support.trace_json import records, trace, upstream_trace
 
@@ -115,12 +115,17 @@ def test_a_suspect_baseline_is_no_measure():
 
 
 def test_the_baseline_is_the_plainest_in_python():
-    traces = records(trace("long"), trace("short"), trace("mine"))
-    facts = {}
-    for record, author in zip(traces, ("baseline", "baseline", "ann"), strict=True):
+    """A library for GPUs alone may be called in one line, and is not what everybody has."""
+    traces = records(trace("long"), trace("short"), trace("library"), trace("mine"))
+    for record, author in zip(traces, ("baseline", "baseline", "baseline", "ann"), strict=True):
         record.author, record.language = author, "python"
-        facts[record.solution] = SolutionFacts(record.solution)
-    facts["long"] = SolutionFacts("long", sources=(SourceText("k.py", "x" * 9),))
+    everywhere = SpecFacts(target_hardware=("cpu", "cuda"))
+    facts = {
+        "long": SolutionFacts("long", spec=everywhere, sources=(SourceText("k.py", "x" * 9),)),
+        "short": SolutionFacts("short", spec=everywhere, sources=(SourceText("k.py", "x" * 5),)),
+        "library": SolutionFacts("library", spec=SpecFacts(target_hardware=("cuda",))),
+        "mine": SolutionFacts("mine", spec=everywhere),
+    }
     assert find_results(split(traces), facts)[0].baseline == "short"
 
 

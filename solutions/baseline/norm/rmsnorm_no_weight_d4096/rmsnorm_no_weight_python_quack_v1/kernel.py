@@ -1,0 +1,5 @@
+from quack import rmsnorm
+
+
+def run(x, eps):
+    return rmsnorm(x, eps=eps)
