@@ -174,6 +174,7 @@ class FreshInputs:
         made = derive_inputs(self._definition, self._values) if self._derived else {}
         changed = [name for name in self._derived if not same_bits(self._values[name], made[name])]
         self._restore()
+        self._derive()  # they fitted the inputs before: on a GPU, each trial asks again
         return changed + [
             name
             for name, value in self._values.items()

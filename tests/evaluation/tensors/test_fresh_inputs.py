@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, Workload
 
@@ -53,6 +53,17 @@ def test_only_inputs_that_calls_changed_are_found():
     assert inputs.changed() == []
     inputs.set(2)["weight"][7] += 1
     assert inputs.changed() == ["weight"]
+
+
+def test_inputs_made_from_others_still_fit_them_when_asked_again():
+    """As on a GPU, where each trial asks before it moves the inputs."""
+    definition = find_operator("layernorm_backward").define(128)
+    (workload,) = generate_workloads(definition, [3])
+    inputs = FreshInputs(definition, workload, "cpu", None)
+    inputs.set(1)
+    assert [inputs.changed(), inputs.changed()] == [[], []]
+    inputs.set(2)["rstd"][1] += 1
+    assert inputs.changed() == ["rstd"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
