@@ -40,23 +40,31 @@ def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
     totals: dict[str, Counter[str]] = {}
     reference: Counter[str] = Counter()
     for path, solutions in names.items():
-        for number, case in _cases(Path(path), solutions):
+        for number, case in _cases(path, solutions):
             totals.setdefault(solutions[number], Counter()).update(_add_up(case.get("ulp")))
             reference.update(_add_up(case.get("reference_ulp")))
     found = [UlpHistogram(name, dict(counts)) for name, counts in sorted(totals.items()) if counts]
     return [*found, UlpHistogram("the reference", dict(reference))] if reference and found else found
 
 
-def _cases(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The judged cases of each Trace; missing files, and what other tools write there, are skipped."""
+def read_extras(path: str, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What `Correctness.extra` of each of these Traces holds; missing files, and Traces without it, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
-        for number, data in read_items(path, numbers):
+        for number, data in read_items(Path(path), numbers):
             try:
-                cases = json.loads(data)["evaluation"]["correctness"]["extra"]["cases"]
+                extra = json.loads(data)["evaluation"]["correctness"]["extra"]
             except (ValueError, LookupError, TypeError):
                 continue
-            if isinstance(cases, list):
-                yield from ((number, case) for case in cases if isinstance(case, dict))
+            if isinstance(extra, dict):
+                yield number, extra
+
+
+def _cases(path: str, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The judged cases of each Trace; what other tools write there is skipped."""
+    for number, extra in read_extras(path, numbers):
+        cases = extra.get("cases")
+        if isinstance(cases, list):
+            yield from ((number, case) for case in cases if isinstance(case, dict))
 
 
 def _add_up(outputs: Any) -> Counter[str]:

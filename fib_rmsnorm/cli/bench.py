@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import hinting, importing
 from fib_rmsnorm.cli.options import (
     L2,
@@ -22,6 +23,7 @@ from fib_rmsnorm.cli.options import (
     SolutionNames,
     check_output,
     make_settings,
+    refuse_empty,
     split_batch_sizes,
     split_names,
 )
@@ -65,6 +67,16 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip evaluations that already passed; retry failures.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=refuse_empty,
+            autocompletion=completion.solution,
+            help="Also compare all outputs with those of this Solution, or of the one of each Definition that a glob"
+            " names; shown by report --against.",
+        ),
+    ] = None,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
@@ -90,6 +102,7 @@ def command(
                 languages=tuple(check_languages(split_names(languages))),
                 authors=split_names(authors),
                 batch_sizes=split_batch_sizes(batch_sizes),
+                against=against or "",
             ),
             settings=make_settings(
                 rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value

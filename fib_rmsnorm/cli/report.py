@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output, refuse_empty
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
 from fib_rmsnorm.errors import InputError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.analysis.results import SectionResults
     from fib_rmsnorm.reports.page import PageSection
+    from fib_rmsnorm.reports.text.document import Part
 
 
 class Format(str, Enum):
@@ -58,6 +59,15 @@ def command(
             help="Solution to compare with; default: the Python baseline.",
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=refuse_empty,
+            autocompletion=completion.solution,
+            help="Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
+        ),
+    ] = None,
     definitions: DefinitionNames = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
@@ -66,11 +76,16 @@ def command(
 ) -> None:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
     chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
+    if against is not None and (plots or baseline or chosen is Format.HTML):
+        raise InputError("--against reports no speed: leave out --plots, --baseline and HTML")
 
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes)
+    if against is not None:
+        _report_differences(found, against, chosen, output)
+        return
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
     charted = _chart(found, results) if plots or chosen is Format.HTML else []
@@ -108,21 +123,41 @@ def _write(chosen: Format, output: Path | None, results: list[SectionResults], s
     from fib_rmsnorm.analysis.side_by_side import find_side_by_side
     from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
     from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
+
+    devices = find_side_by_side(results)
+    if chosen is Format.CSV:
+        write_or_print(as_csv(results), output)
+    elif chosen is Format.JSON:
+        write_or_print(as_json(results, superseded, side_by_side_records(devices)), output)
+    else:
+        _write_parts([*describe_side_by_side(devices), *describe_results(results, superseded)], chosen, output)
+
+
+def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
+    from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
+    from fib_rmsnorm.analysis.traffic import read_definitions
+    from fib_rmsnorm.reports.records.differences import describe_differences, differences_json, flat_differences
+    from fib_rmsnorm.reports.text.csv_text import csv_text
+
+    differences = find_output_differences(found.records, against)
+    definitions = read_definitions({each.record.definition for each in differences}, found.roots)
+    if chosen is Format.CSV:
+        write_or_print(csv_text(flat_differences(differences, definitions)), output)
+    elif chosen is Format.JSON:
+        write_or_print(differences_json(differences, definitions), output)
+    else:
+        _write_parts(list(describe_differences(differences, definitions)), chosen, output)
+
+
+def _write_parts(parts: list[Part], chosen: Format, output: Path | None) -> None:
+    """Write text or Markdown; print a table in the terminal's width."""
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    devices = find_side_by_side(results)
-    parts = [*describe_side_by_side(devices), *describe_results(results, superseded)]
     if chosen is Format.TABLE and output is None:
         print_parts(parts, stdout())
-        return
-    if chosen is Format.CSV:
-        text = as_csv(results)
-    elif chosen is Format.JSON:
-        text = as_json(results, superseded, side_by_side_records(devices))
     else:
-        text = (as_markdown if chosen is Format.MARKDOWN else as_text)(parts)
-    write_or_print(text, output)
+        write_or_print((as_markdown if chosen is Format.MARKDOWN else as_text)(parts), output)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
@@ -60,6 +61,8 @@ def bench(
     Closing the iterator ends every process of the run. A `fork_server` that was started earlier saves the time to
     import torch. Raises InputError before anything is written or evaluated.
     """
+    if options.resume and options.selection.against:
+        raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         fork_server or ForkServer(ROLES) as source,

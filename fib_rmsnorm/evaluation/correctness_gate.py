@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.schema import Correctness, Definition, Solution, Workload
+from fib_rmsnorm.schema import Correctness, Definition, Peer, Solution, Workload, digest
 
 # Solutions that are called at once have their inputs and outputs on the device, and outputs stay in memory until they
 # are judged.
@@ -43,17 +43,22 @@ class CorrectnessGate:
         workload: Workload,
         solutions: Sequence[Solution],
         meanwhile: Sequence[Callable[[], object]] = (),
+        peer: Solution | None = None,
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
         """Judge each Solution on a Workload. Yields each verdict as soon as it is known.
 
         Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
-        called and judged in parallel, and the tasks of `meanwhile` run beside them.
+        called and judged in parallel, and the tasks of `meanwhile` run beside them. A `peer` among them comes first and
+        alone: the outputs of all others are compared with its own.
         """
+        others = [solution for solution in solutions if peer is None or solution.name != peer.name]
         at_once = max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
         with ThreadPoolExecutor(at_once + len(meanwhile)) as pool:
             aside = [pool.submit(task) for task in meanwhile]
-            for start in range(0, len(solutions), at_once):
-                some = solutions[start : start + at_once]
+            if peer is not None and len(others) < len(solutions):
+                yield peer, self.examine(definition, workload, peer, Peer(peer.name, digest(peer)))
+            for start in range(0, len(others), at_once):
+                some = others[start : start + at_once]
                 verdicts = {pool.submit(self.examine, definition, workload, solution): solution for solution in some}
                 for future in as_completed(verdicts):
                     yield verdicts[future], future.result()
@@ -61,9 +66,12 @@ class CorrectnessGate:
                 task.result()
 
     def examine(
-        self, definition: Definition, workload: Workload, solution: Solution
+        self, definition: Definition, workload: Workload, solution: Solution, keep_as: Peer | None = None
     ) -> Admitted | EvaluationFailedError:
-        """Build, call and judge one Solution. Raises ReferenceFailedError if the expected outputs are unknown."""
+        """Build, call and judge one Solution; with `keep_as`, the judge keeps its outputs.
+
+        Raises ReferenceFailedError if the expected outputs are unknown.
+        """
         try:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
@@ -71,7 +79,7 @@ class CorrectnessGate:
         budget = TimeBudget(self._timeout_s)
         try:
             first = self._judge_client.call(workload, worker, budget)
-            correctness = self._judge_client.judge(definition, workload, worker, first, budget)
+            correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
         except EvaluationFailedError as failure:
             return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, budget, first.call_ms, correctness)

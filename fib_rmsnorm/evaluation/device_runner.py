@@ -72,8 +72,12 @@ class DeviceRunner:
         """The number of Solutions that have to be built before they are evaluated."""
         return sum(not self._workers.holds(solution) for solution in solutions)
 
-    def evaluate(self, definition: Definition, workload: Workload, solutions: Sequence[Solution]) -> Iterator[Trace]:
+    def evaluate(
+        self, definition: Definition, workload: Workload, solutions: Sequence[Solution], peer: Solution | None = None
+    ) -> Iterator[Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
+
+        A `peer` is the first of them, and the outputs of all others are compared with its own.
 
         Raises ReferenceFailedError if the Definition's reference fails.
         """
@@ -83,7 +87,7 @@ class DeviceRunner:
             # The reference and the copy are needed for timing, and take as long to build as a solution.
             meanwhile = (partial(self._find_reference, definition), self._ceiling_client.build)
             some = solutions[start : start + size]
-            for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile):
+            for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile, peer):
                 if isinstance(verdict, Admitted):
                     admitted[solution.name] = verdict
                 else:

@@ -11,7 +11,7 @@ from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_solutions, row_axis
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -31,6 +31,8 @@ class Selection:
     languages: tuple[str, ...] = ()
     authors: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
+    against: str = ""
+    """The name, or a glob, of the one Solution of each Definition with whose outputs the others' are compared."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Group:
     definition: Definition
     workload: Workload
     solutions: tuple[Solution, ...]
+    peer: Solution | None = None
+    """The first of the Solutions, if the outputs of the others are compared with its own."""
 
 
 @dataclass
@@ -89,12 +93,13 @@ def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Pl
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
     asked = [d for d in definitions if d.name in served or d.name in named]
     plan.definitions = {definition.name for definition in asked}
+    peers = _choose_peers(plan, candidates, sorted(served), selection.against, device) if selection.against else {}
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine:
             sound = _leave_out_faulty(plan, records, definition, workloads[definition.name])
-            _plan_definition(plan, definition, sound, mine, device)
+            _plan_definition(plan, definition, sound, mine, device, peers.get(definition.name))
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
@@ -111,6 +116,25 @@ def _choose_runnable(plan: Plan, solutions: list[Solution], device: Device) -> l
         else:
             runnable.append(solution)
     return runnable
+
+
+def _choose_peers(
+    plan: Plan, candidates: list[Solution], served: list[str], glob: str, device: Device
+) -> dict[str, Solution]:
+    """The Solution of each Definition to compare with; note in the plan which Definitions have none that runs here."""
+    peers = choose_peers(candidates, served, glob)
+    for name in served:
+        peer = peers.get(name)
+        if peer is None:
+            plan.skips.append(Skip(name, None, f"the comparison with {glob}: it has no such Solution"))
+        elif reason := reason_to_skip(peer, device):
+            plan.skips.append(Skip(name, None, f"the comparison with {peer.name}: {reason}"))
+            del peers[name]
+        else:
+            plan.solutions.add(peer.name)
+    if not peers:
+        raise InputError(f"nothing to compare with on {device.name}: {_describe(plan.skips)}")
+    return peers
 
 
 def _describe(skips: list[Skip]) -> str:
@@ -135,8 +159,15 @@ def _leave_out_faulty(
 
 
 def _plan_definition(
-    plan: Plan, definition: Definition, workloads: list[Workload], solutions: list[Solution], device: Device
+    plan: Plan,
+    definition: Definition,
+    workloads: list[Workload],
+    solutions: list[Solution],
+    device: Device,
+    peer: Solution | None,
 ) -> None:
+    if peer is not None:
+        solutions = [peer, *(solution for solution in solutions if solution.name != peer.name)]
     for workload in workloads:
         moved = bytes_moved(definition, workload)
         if reason := reason_not_to_fit(definition, workload, device):
@@ -150,7 +181,7 @@ def _plan_definition(
                 plan.skips.append(Skip(definition.name, solution.name, reason, workload))
             else:
                 fitting.append(solution)
-        plan.groups.append(Group(definition, workload, tuple(fitting)))
+        plan.groups.append(Group(definition, workload, tuple(fitting), peer if peer in fitting else None))
 
 
 def fits(definition: Definition, workload: Workload, device: Device) -> bool:

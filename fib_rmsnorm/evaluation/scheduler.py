@@ -141,7 +141,7 @@ class Scheduler:
         if unbuilt := device_runner.count_unbuilt(missing):
             self._events.put(Building(device_runner.device, unbuilt))
         try:
-            for trace in device_runner.evaluate(group.definition, group.workload, missing):
+            for trace in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
                 self._emit(Evaluated(trace))
         except ReferenceFailedError as error:
             self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))

@@ -38,6 +38,24 @@ def choose_solutions(
     return choose("author", chosen, lambda s: s.author, authors)
 
 
+def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], glob: str) -> dict[str, Solution]:
+    """The one Solution of each Definition that matches a glob, by the Definition's name; some may have none.
+
+    Raises InputError if no Definition has one, or if one has several.
+    """
+    found: dict[str, list[Solution]] = {}
+    for solution in solutions:
+        if solution.definition in definitions and fnmatch(solution.name, glob):
+            found.setdefault(solution.definition, []).append(solution)
+    for definition, mine in found.items():
+        if len(mine) > 1:
+            names = ", ".join(solution.name for solution in mine)
+            raise InputError(f"--against {glob}: {definition} has several: {names}; choose one")
+    if not found:
+        raise InputError(f"--against {glob}: no Solution of {', '.join(definitions)} matches")
+    return {definition: mine[0] for definition, mine in found.items()}
+
+
 def row_axis(definition: Definition) -> str | None:
     """The axis whose sizes `--batch-sizes` chooses: the first variable one; None if all axes are constant."""
     return next(iter(definition.var_axes), None)

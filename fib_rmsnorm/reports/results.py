@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +10,7 @@ from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup,
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.legend import POINTER
+from fib_rmsnorm.reports.text.csv_text import csv_text
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import (
@@ -37,8 +36,6 @@ _COLUMNS = (
     ">host",
     "",
 )
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
@@ -159,17 +156,7 @@ def as_csv(sections: Sequence[SectionResults]) -> str:
         {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
         for row in result_rows(sections)
     )
-    rows = [{name: _no_formula(value) for name, value in row.items()} for row in texts]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-def _no_formula(value: Any) -> Any:
-    """A value that a spreadsheet takes for text, whoever wrote it; numbers stay numbers."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return csv_text(list(texts))
 
 
 def as_json(sections: Sequence[SectionResults], superseded: int, side_by_side: list[dict[str, Any]]) -> str:

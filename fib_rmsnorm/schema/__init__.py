@@ -11,13 +11,23 @@ from fib_rmsnorm.schema.checked import CheckedDefinition
 from fib_rmsnorm.schema.definition import AxisConst, AxisVar, Definition, TensorSpec
 from fib_rmsnorm.schema.digest import digest, trace_id
 from fib_rmsnorm.schema.in_place import check_in_place
-from fib_rmsnorm.schema.judged_case import CaseKind, JudgedCase, Tolerance, UlpStatistics, list_cases
+from fib_rmsnorm.schema.judged_case import (
+    AGAINST,
+    CaseKind,
+    Difference,
+    JudgedCase,
+    Peer,
+    Tolerance,
+    UlpStatistics,
+    list_cases,
+)
 from fib_rmsnorm.schema.measurement import Ceiling, Clocks, KernelLaunch, Performance, Settings
 from fib_rmsnorm.schema.solution import Solution, SourceFile
 from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Trace
 from fib_rmsnorm.schema.workload import RandomInput, SafetensorsInput, ScalarInput, Workload
 
 __all__ = [
+    "AGAINST",
     "REFERENCE",
     "AxisConst",
     "AxisVar",
@@ -29,11 +39,13 @@ __all__ = [
     "Clocks",
     "Correctness",
     "Definition",
+    "Difference",
     "Environment",
     "Evaluation",
     "EvaluationStatus",
     "JudgedCase",
     "KernelLaunch",
+    "Peer",
     "Performance",
     "RandomInput",
     "SafetensorsInput",

@@ -15,6 +15,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -65,6 +66,7 @@ class Judge:
     def __init__(self) -> None:
         self._current: tuple[str, str, Recognition | None] | None = None
         self._cases: dict[int, _Expected] = {}
+        self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
 
     def compare(self, message: Message) -> Verdict:
@@ -80,13 +82,14 @@ class Judge:
             )
         actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
+        outputs, peer = self._peer_outputs.compare(request, actuals, outputs)
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
         comparisons = [output.comparison for output in outputs]
         case = expected.case
         mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
-        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted)
+        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
 
     def _expect(self, request: Compare) -> _Expected:
         definition, workload = request.definition, request.workload
@@ -94,6 +97,7 @@ class Judge:
         if self._current != current:
             self._current = current
             self._cases.clear()
+            self._peer_outputs.clear()
             self._fresh_inputs = None
         if request.number is not None:
             inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
@@ -15,7 +16,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects,
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, JudgedCase, Tolerance, Workload
+from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, JudgedCase, Peer, Tolerance, Workload
 
 
 class _ContradictedError(Exception):
@@ -49,22 +50,33 @@ class JudgeClient:
         return worker.ask(Call(workload=workload, case=0, recognition=None), Called, budget)
 
     def judge(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, first: Called, budget: TimeBudget
+        self,
+        definition: Definition,
+        workload: Workload,
+        worker: WorkerClient,
+        first: Called,
+        budget: TimeBudget,
+        keep_as: Peer | None = None,
     ) -> Correctness:
         """Judge the outputs of the first case, which was called already; then call and judge all other cases.
+
+        With `keep_as`, the judge keeps all outputs, and compares with them those of every Solution that it judges on
+        this Workload from then on.
 
         Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
         cannot be computed.
         """
         recognition = self._recogniser.recognise(definition, workload)
         try:
-            return self._judge(Subject(definition, workload, recognition), worker, first, budget)
+            return self._judge(Subject(definition, workload, recognition), worker, first, budget, keep_as)
         except _ContradictedError:
             self._recogniser.withdraw(definition, workload)
             again = self.call(workload, worker, budget)
-            return self._judge(Subject(definition, workload, None), worker, again, budget)
+            return self._judge(Subject(definition, workload, None), worker, again, budget, keep_as)
 
-    def _judge(self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget) -> Correctness:
+    def _judge(
+        self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget, keep_as: Peer | None
+    ) -> Correctness:
         verdicts: list[Verdict] = []
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
@@ -72,7 +84,7 @@ class JudgeClient:
         for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
             request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
             called = worker.ask(request, Called, budget) if case else first
-            verdicts.append(self._compare(subject, worker, case=case, suspects=suspects))
+            verdicts.append(self._compare(subject, worker, case=case, suspects=suspects, keep_as=keep_as))
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
@@ -132,12 +144,14 @@ def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:
     """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
     own = [output.comparison for output in verdicts[0].outputs]
     tolerances = {name: Tolerance(rtol=found.rtol, atol=found.atol) for name, found in zip(names, own, strict=True)}
+    peer = next((verdict.peer for verdict in verdicts if verdict.peer), None)
     return Correctness(
         max_absolute_error=max((found.max_absolute_error for found in own), default=0.0),
         max_relative_error=max((found.max_relative_error for found in own), default=0.0),
         extra={
             "tolerance": {name: tolerance.model_dump() for name, tolerance in tolerances.items()},
             "cases": [_describe_case(verdict, names).model_dump(exclude_defaults=True) for verdict in verdicts],
+            **({AGAINST: asdict(peer)} if peer else {}),
         },
     )
 
@@ -151,4 +165,5 @@ def _describe_case(verdict: Verdict, names: list[str]) -> JudgedCase:
         mismatched=sum(output.comparison.mismatched for output in verdict.outputs),
         ulp={name: output.ulp for name, output in outputs.items()},
         reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
+        against={name: output.against for name, output in outputs.items() if output.against},
     )

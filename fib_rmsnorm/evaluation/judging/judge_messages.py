@@ -11,7 +11,7 @@ from pydantic import Field
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Settings, UlpStatistics, Workload
+from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Compare(Request):
     """The outputs of the Definition's reference, which are the expected ones without a recognised operator."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
+    keep_as: Peer | None = None
+    """Whose outputs these are, if those of other Solutions on the same case are to be compared with them."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class OutputVerdict:
     """Distances of the output; None for right outputs of timed calls, of which there are hundreds."""
     reference_ulp: UlpStatistics | None
     """Distances of the reference's output, if the expected one is more exact; only for the Workload's own inputs."""
+    against: Difference | None = None
+    """How the output differs from that of the Verdict's peer."""
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,5 @@ class Verdict:
     can be equal on one call's inputs."""
     contradicted: bool = False
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""
+    peer: Peer | None = None
+    """The Solution with whose outputs these were compared too."""

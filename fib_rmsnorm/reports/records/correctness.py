@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -11,15 +10,18 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import RenderableType
 from rich.table import Table
 
+from fib_rmsnorm.analysis.comparing.outputs import add_up, add_up_ulps
+from fib_rmsnorm.reports.records.differences import difference_cells, difference_columns, largest_text, list_buckets
 from fib_rmsnorm.reports.records.record import fields
 from fib_rmsnorm.reports.text.tables import plain_table
-from fib_rmsnorm.schema import Correctness, JudgedCase, Tolerance, UlpStatistics
+from fib_rmsnorm.schema import AGAINST, Correctness, Difference, JudgedCase, Peer, Tolerance, UlpStatistics
 
 Taken = TypeVar("Taken")
 
 
 _CASES = TypeAdapter(list[JudgedCase])
 _TOLERANCES = TypeAdapter(dict[str, Tolerance])
+_PEER = TypeAdapter(Peer)
 
 
 def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
@@ -27,6 +29,7 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     extra: dict[str, Any] = dict(correctness.extra or {})
     tolerances = (_take(extra, "tolerance", _TOLERANCES) if is_ours else None) or {}
     cases = (_take(extra, "cases", _CASES) if is_ours else None) or []
+    peer = _take(extra, AGAINST, _PEER) if is_ours else None
     yield from fields(
         {
             "Largest errors": (
@@ -47,6 +50,9 @@ def describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator
     for output in _measured_outputs(cases):
         yield ""
         yield _ulp_table(groups, output)
+    if peer is not None and any(case.against for case in cases):
+        yield ""
+        yield _peer_table(groups, peer)
 
 
 def _take(extra: dict[str, Any], name: str, kind: TypeAdapter[Taken]) -> Taken | None:
@@ -74,12 +80,17 @@ def _cases_table(groups: dict[str, list[JudgedCase]]) -> Table:
             (
                 name,
                 str(len(cases)),
-                f"{max(case.max_absolute_error for case in cases):.3g}",
+                _largest_error(cases),
                 str(sum(case.mismatched for case in cases)),
             )
             for name, cases in groups.items()
         ),
     )
+
+
+def _largest_error(cases: list[JudgedCase]) -> str:
+    errors = [case.max_absolute_error for case in cases]
+    return largest_text(None if None in errors else max(error for error in errors if error is not None))
 
 
 def _measured_outputs(cases: list[JudgedCase]) -> list[str]:
@@ -93,34 +104,29 @@ def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Table:
     for name, cases in groups.items():
         rows[name] = [ulp for case in cases if (ulp := case.ulp.get(output))]
         rows[f"{name}, by the reference"] = [ulp for case in cases if (ulp := case.reference_ulp.get(output))]
-    rows = {name: found for name, found in rows.items() if found}
-    histograms = {name: _add_up(found) for name, found in rows.items()}
-    buckets = list(dict.fromkeys(bucket for histogram in histograms.values() for bucket in histogram))
-    while len(buckets) > 1 and not any(histogram[buckets[-1]] for histogram in histograms.values()):
+    totals = {name: add_up_ulps(found) for name, found in rows.items() if found}
+    buckets = list(dict.fromkeys(bucket for total in totals.values() for bucket in total.histogram))
+    while len(buckets) > 1 and not any(total.histogram.get(buckets[-1]) for total in totals.values()):
         buckets.pop()
     return plain_table(
         (f"ULP of {output}", ">maximum", ">mean", *(f">{bucket} ULP" for bucket in buckets)),
         (
-            (
-                name,
-                str(max(ulp.maximum for ulp in found)),
-                f"{_mean(found):.3g}",
-                *(str(histograms[name][bucket]) for bucket in buckets),
-            )
-            for name, found in rows.items()
+            (name, str(ulp.maximum), f"{ulp.mean:.3g}", *(str(ulp.histogram.get(bucket, 0)) for bucket in buckets))
+            for name, ulp in totals.items()
         ),
     )
 
 
-def _add_up(found: list[UlpStatistics]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for ulp in found:
-        total.update(ulp.histogram)
-    return total
-
-
-def _mean(found: list[UlpStatistics]) -> float:
-    """The mean over all elements, as each histogram counts them."""
-    elements = [sum(ulp.histogram.values()) for ulp in found]
-    weighted = sum(ulp.mean * number for ulp, number in zip(found, elements, strict=True))
-    return float(weighted / max(1, sum(elements)))
+def _peer_table(groups: dict[str, list[JudgedCase]], peer: Peer) -> Table:
+    """How the outputs differ from a peer's; those of cases of the same name are one row."""
+    rows: dict[tuple[str, str], list[Difference]] = {}
+    for name, cases in groups.items():
+        for case in cases:
+            for output, difference in case.against.items():
+                rows.setdefault((name, output), []).append(difference)
+    found = {key: add_up(differences) for key, differences in rows.items()}
+    buckets = list_buckets(found.values())
+    return plain_table(
+        (f"against {peer.solution}", "output", *difference_columns(buckets)),
+        ((*key, *difference_cells(difference, buckets)) for key, difference in found.items()),
+    )

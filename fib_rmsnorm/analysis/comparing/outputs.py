@@ -1,0 +1,107 @@
+"""How outputs of Solutions differ from those of a peer on the same inputs, as `bench --against` recorded it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.ulp_histogram import read_extras
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.schema import AGAINST, CaseKind, Difference, JudgedCase, Peer, UlpStatistics
+
+_CASES = TypeAdapter(list[JudgedCase])
+_PEER = TypeAdapter(Peer)
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """An output of a Solution on a Workload, beside the peer's, over all cases of a kind."""
+
+    record: TraceRecord
+    peer: Peer
+    kind: CaseKind
+    output: str
+    difference: Difference
+
+
+def find_output_differences(records: Iterable[TraceRecord], glob: str) -> list[OutputDifference]:
+    """What Traces recorded against peers whose names match a glob; of equal evaluations, the newest.
+
+    Raises InputError if there is none.
+    """
+    found: dict[tuple[str, ...], list[OutputDifference]] = {}
+    peers: set[str] = set()
+    for record, peer, cases in sorted(_read(records), key=lambda each: each[0].timestamp):
+        peers.add(peer.solution)
+        if fnmatch(peer.solution, glob):
+            key = (record.hardware, record.definition, peer.solution, record.solution, record.workload)
+            found[key] = list(_sum_up(record, peer, cases))
+    if not found:
+        there = f" (found: {', '.join(sorted(peers))})" if peers else ""
+        raise InputError(
+            f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: fib-rmsnorm bench"
+            f" --against {glob}"
+        )
+    ordered = sorted(found, key=lambda key: (key[:4], tuple(found[key][0].record.axes.values())))
+    return [each for key in ordered for each in found[key]]
+
+
+def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
+    """The Traces that were compared with a peer; what other tools write there is skipped."""
+    places: dict[str, dict[int, TraceRecord]] = {}
+    for record in records:
+        places.setdefault(record.path, {})[record.line] = record
+    for path, mine in places.items():
+        for number, extra in read_extras(path, mine):
+            if AGAINST in extra and (read := _validate(extra)) and any(case.against for case in read[1]):
+                yield mine[number], *read
+
+
+def _validate(extra: dict[str, Any]) -> tuple[Peer, list[JudgedCase]] | None:
+    try:
+        return _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
+    except ValidationError:
+        return None
+
+
+def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:
+    groups: dict[tuple[str, CaseKind], list[Difference]] = {}
+    for case in cases:
+        for output, difference in case.against.items():
+            groups.setdefault((output, case.kind or "workload"), []).append(difference)
+    for output, kind in sorted(groups, key=lambda key: key[0]):
+        yield OutputDifference(record, peer, kind, output, add_up(groups[output, kind]))
+
+
+def add_up(differences: Sequence[Difference]) -> Difference:
+    """Several of one output, as if their elements were of one case."""
+    ulps = [each.ulp for each in differences if each.ulp]
+    return Difference(
+        max_absolute=_largest(each.max_absolute for each in differences),
+        max_relative=_largest(each.max_relative for each in differences),
+        elements=sum(each.elements for each in differences),
+        equal=sum(each.equal for each in differences),
+        ulp=add_up_ulps(ulps) if ulps else None,
+    )
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    """None, which stands for infinity, if any is."""
+    found = list(values)
+    return None if None in found else max(value for value in found if value is not None)
+
+
+def add_up_ulps(ulps: Sequence[UlpStatistics]) -> UlpStatistics:
+    """Distances of several, as if their elements were of one; the mean is over those that histograms count."""
+    histogram: Counter[str] = Counter()
+    for ulp in ulps:
+        histogram.update(ulp.histogram)
+    counts = [sum(ulp.histogram.values()) for ulp in ulps]
+    mean = sum(ulp.mean * number for ulp, number in zip(ulps, counts, strict=True)) / max(1, sum(counts))
+    return UlpStatistics(max(ulp.maximum for ulp in ulps), mean, dict(histogram))

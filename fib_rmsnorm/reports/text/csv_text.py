@@ -1,0 +1,25 @@
+"""Rows as CSV that a spreadsheet may open, whoever wrote the names in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line of names, and one for each row; a row without a column has an empty cell there."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _no_formula(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _no_formula(value: Any) -> Any:
+    """A value that a spreadsheet takes for text; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

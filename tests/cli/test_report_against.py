@@ -1,0 +1,126 @@
+"""Outputs of two Solutions on the same inputs: `bench --against` has them compared, `report --against` tells."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.plan import Selection
+from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from support.registries import QUICK, add_kernel
+from support.trace_json import lines, trace
+
+RIGHT = """\
+import torch
+
+
+def run(x, residual, weight, eps):
+    total = x.float() + residual.float()
+    rstd = torch.rsqrt(total.square().mean(dim=-1, keepdim=True) + eps)
+    return (total * rstd * weight.float()).to(x.dtype), total.to(x.dtype)
+"""
+ROUNDS = RIGHT.replace("rstd = ", "kept = total.to(x.dtype)\n    total = kept.float()\n    rstd = ")
+"""It normalizes the rounded sum, which changes `out` alone."""
+BATCH = 8
+ELEMENTS = BATCH * 128
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """The Traces of a bench against `plain_v1`, which was not chosen itself."""
+    root = tmp_path_factory.mktemp("against") / "registry"
+    for folder in ("definitions", "solutions"):
+        (root / folder).mkdir(parents=True)
+    registry = Registry(root)
+    definition = FusedAddRmsNorm().define(128)
+    registry.write_definition(definition)
+    registry.write_workloads(definition, generate_workloads(definition, [BATCH]))
+    for name, source in {"plain_v1": RIGHT, "same_v1": f"# again\n{RIGHT}", "rounds_v1": ROUNDS}.items():
+        add_kernel(registry, name, source)
+    output = root / "traces.jsonl"
+    chosen = Selection(solutions=("same_v1", "rounds_v1"), against="plain*")
+    for _ in bench(registry, BenchOptions(chosen, settings=QUICK, device="cpu", output=output)):
+        pass
+    return output
+
+
+def rows(outcome):
+    return {(row["solution"], row["output"], row["judged_on"]): row for row in json.loads(outcome.out)}
+
+
+def test_equal_outputs_are_told_to_be_equal_output_by_output(fib, traces):
+    found = rows(fib("report", traces, "--against", "plain_v1", "--json"))
+    assert {(solution, output) for solution, output, _ in found} == {
+        (solution, output) for solution in ("same_v1", "rounds_v1") for output in ("out", "new_residual")
+    }
+    for (solution, output, kind), row in found.items():
+        is_same = solution == "same_v1" or output == "new_residual"
+        assert (row["equal"] == row["elements"]) == is_same
+        assert (row["max_absolute"] == row["max_relative"] == row["ulp"]["maximum"] == 0) == is_same
+        if kind == "hard" and not is_same:
+            assert row["max_absolute"] is None  # the rounded sum overflows, and its norm is a NaN
+        assert row["ulp"]["histogram"]["0"] == row["equal"]
+        assert sum(row["ulp"]["histogram"].values()) == row["elements"]
+
+
+def test_a_row_says_on_what_it_was_found(fib, traces):
+    found = rows(fib("report", traces, "--against", "pl?in*", "--json"))
+    own = found["rounds_v1", "out", "workload"]
+    assert own["definition"] == "fused_add_rmsnorm_d128" and own["against"] == "plain_v1"
+    assert (own["axes"], own["constants"], own["dtype"]) == ({"batch": BATCH}, {"hidden": 128}, "float16")
+    assert list(own["inputs"]) == ["x", "residual", "weight", "eps"]
+    assert own["elements"] == ELEMENTS and own["status"] == "INCORRECT_NUMERICAL"
+    assert found["rounds_v1", "out", "hard"]["elements"] % ELEMENTS == 0
+
+
+def test_the_table_has_a_line_for_each_output_and_kind_of_inputs(fib, traces):
+    outcome = fib("report", traces, "--against", "plain_v1")
+    assert outcome.code == 0
+    assert outcome.lines[0].startswith("fused_add_rmsnorm_d128 on ")
+    assert outcome.lines[0].endswith(": outputs against plain_v1")
+    assert outcome.lines[2].split()[:6] == ["solution", "batch", "hidden", "output", "dtype", "inputs"]
+    same = outcome.row("same_v1", "new_residual", "own").split()
+    assert same[1:3] == ["8", "128"] and same[-1] == "0" and "all" in same
+    different = outcome.row("rounds_v1", "out", "own").split()
+    share = float(next(cell for cell in different if cell.endswith("%")).rstrip("%"))
+    assert 50 < share < 100 and int(different[-1]) >= 1
+    assert "x (float16), residual (float16), weight (float16), eps (float32)" in outcome.out
+    (row,) = [
+        row
+        for row in csv.DictReader(io.StringIO(fib("report", traces, "--against", "plain_v1", "--format", "csv").out))
+        if (row["solution"], row["output"], row["judged_on"]) == ("rounds_v1", "out", "workload")
+    ]
+    assert int(row["ulp_0"]) + int(row["ulp_1"]) <= ELEMENTS and row["inputs"].startswith("x=float16, residual=")
+
+
+def test_one_trace_tells_it_too(fib, traces):
+    told = fib("show", "rounds_v1@batch=8", "--root", traces.parent)
+    table = told.lines[next(n for n, line in enumerate(told.lines) if line.startswith("against plain_v1")) :]
+    assert ["workload", "new_residual", "0", "0", "all"] in [line.split()[:5] for line in table]
+    assert told.row("hard", "rows,", "eps=1e-06", "infinite", "out")
+    assert '"cases"' not in told.out and "cases:" not in told.out
+    assert "against" not in fib("show", "plain_v1@batch=8", "--root", traces.parent).out
+
+
+def test_what_was_never_compared_says_how_to_do_it(fib, traces, tmp_path):
+    there = fib("report", traces, "--against", "quack")
+    assert there.code == 2 and there.err.endswith(
+        "no Trace was compared with a Solution 'quack' (found: plain_v1); to compare outputs, run: fib-rmsnorm bench"
+        " --against quack\n"
+    )
+    other = tmp_path / "other.jsonl"
+    other.write_text(lines(trace()))
+    assert "(found" not in fib("report", other, "--against", "quack").err
+    assert "leave out" in fib("report", traces, "--against", "plain_v1", "--baseline", "same_v1").err
+
+
+def test_a_resumed_bench_compares_nothing(registry):
+    options = BenchOptions(Selection(against="plain_v1"), resume=True)
+    with pytest.raises(InputError, match="--against compares outputs of this run"):
+        next(bench(registry, options))
