@@ -50,24 +50,33 @@ def read_traces(
         raise InputError(f"no Traces in {where}; create them with: fib-rmsnorm bench")
     found.records = choose("Definition with Traces", found.records, lambda r: r.definition, split_names(definitions))
     found.records = choose("Solution with Traces", found.records, lambda r: r.solution, split_names(solutions))
-    found.records = _choose_batches(found.records, sizes)
+    found.records = _choose_batches(found, sizes)
     count_bytes(found.records, found.roots)
     return found
 
 
-def _choose_batches(records: list[TraceRecord], sizes: tuple[int, ...]) -> list[TraceRecord]:
+def _choose_batches(found: TraceSet, sizes: tuple[int, ...]) -> list[TraceRecord]:
     """Keep the records of these batch sizes; no sizes keep all. Raises InputError for a size without records."""
     if not sizes:
-        return records
-    from fib_rmsnorm.registry.selection import row_size
+        return found.records
+    from fib_rmsnorm.analysis.traffic import read_definitions
+    from fib_rmsnorm.registry.selection import row_axis, row_size
 
-    there = {size for record in records if (size := row_size(record.axes)) is not None}
+    definitions = read_definitions({record.definition for record in found.records}, found.roots)
+    axes = {name: row_axis(definition) for name, definition in definitions.items()}
+
+    def size_of(record: TraceRecord) -> int | None:
+        """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
+        axis = axes.get(record.definition)
+        return record.axes.get(axis) if axis else row_size(record.axes)
+
+    there = {size for record in found.records if (size := size_of(record)) is not None}
     for size in sizes:
         if size not in there:
             raise InputError(
                 f"no Trace has batch size {size} (available: {', '.join(map(str, sorted(there))) or 'none'})"
             )
-    return [record for record in records if row_size(record.axes) in sizes]
+    return [record for record in found.records if size_of(record) in sizes]
 
 
 def read_catalogue(

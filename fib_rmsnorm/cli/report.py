@@ -68,6 +68,12 @@ def command(
             help="Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
         ),
     ] = None,
+    summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary", help="Report instead one table for all Definitions: the fastest Solution and the fastest peer."
+        ),
+    ] = False,
     definitions: DefinitionNames = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
@@ -76,8 +82,7 @@ def command(
 ) -> None:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
     chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
-    if against is not None and (plots or baseline or chosen is Format.HTML):
-        raise InputError("--against reports no speed: leave out --plots, --baseline and HTML")
+    _refuse_mixture(against, chosen, is_summary=summary, has_more=bool(plots or baseline))
 
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
@@ -88,6 +93,9 @@ def command(
         return
     sections = split(found.records)
     results = find_results(sections, found.solutions, baseline)
+    if summary:
+        _report_summary(results, chosen, output)
+        return
     charted = _chart(found, results) if plots or chosen is Format.HTML else []
     if plots:
         _draw(charted, plots)
@@ -131,6 +139,30 @@ def _write(chosen: Format, output: Path | None, results: list[SectionResults], s
         write_or_print(as_json(results, superseded, side_by_side_records(devices)), output)
     else:
         _write_parts([*describe_side_by_side(devices), *describe_results(results, superseded)], chosen, output)
+
+
+def _refuse_mixture(against: str | None, chosen: Format, *, is_summary: bool, has_more: bool) -> None:
+    """Raise InputError if a table of its own is asked for together with what it does not have."""
+    if against is not None and is_summary:
+        raise InputError("--against and --summary are two reports: give one of them")
+    if (against is not None or is_summary) and (has_more or chosen is Format.HTML):
+        option = "--summary" if is_summary else "--against"
+        raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
+
+
+def _report_summary(results: list[SectionResults], chosen: Format, output: Path | None) -> None:
+    from fib_rmsnorm.analysis.summary import summarize
+    from fib_rmsnorm.reports.results import flat_row
+    from fib_rmsnorm.reports.summary import describe_summaries, summaries_json, summary_rows
+    from fib_rmsnorm.reports.text.csv_text import csv_text
+
+    summaries = summarize(results)
+    if chosen is Format.CSV:
+        write_or_print(csv_text([flat_row(row) for row in summary_rows(summaries)]), output)
+    elif chosen is Format.JSON:
+        write_or_print(summaries_json(summaries), output)
+    else:
+        _write_parts(list(describe_summaries(summaries)), chosen, output)
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:

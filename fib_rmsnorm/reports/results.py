@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
@@ -152,11 +152,12 @@ def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
 
 def as_csv(sections: Sequence[SectionResults]) -> str:
     """A row for each result; its axes and scalars are text, as in the tables."""
-    texts = (
-        {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
-        for row in result_rows(sections)
-    )
-    return csv_text(list(texts))
+    return csv_text([flat_row(row) for row in result_rows(sections)])
+
+
+def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of which axes and scalars are text, for a CSV."""
+    return {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
 
 
 def as_json(sections: Sequence[SectionResults], superseded: int, side_by_side: list[dict[str, Any]]) -> str:

@@ -39,7 +39,7 @@ class Difference:
 
     max_absolute: float | None
     max_relative: float | None
-    """Of |a - b| / (|b| + 1e-8), where b is the peer's."""
+    """The largest |a - b| / (|b| + 1e-8), where b is the peer's."""
     elements: int
     equal: int
     """Elements of equal value; zeros of both signs are equal, and so is a NaN to a NaN."""

@@ -85,7 +85,9 @@ def test_the_registry_tells_authors_and_languages():
 
 
 def test_the_default_is_the_registry_at_hand(tmp_path, monkeypatch):
-    shutil.copytree(PUBLISHED, tmp_path / "traces" / "published")
+    copy = tmp_path / "traces" / "published" / "norm" / PUBLISHED.name
+    copy.parent.mkdir(parents=True)
+    shutil.copyfile(PUBLISHED, copy)
     (tmp_path / "definitions").mkdir()
     (tmp_path / "solutions").mkdir()
     monkeypatch.chdir(tmp_path / "traces")

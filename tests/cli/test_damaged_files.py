@@ -22,7 +22,7 @@ from support.full_registry import (
     WORKLOAD_FILE,
 )
 from support.mutations import damage
-from support.paths import REPOSITORY
+from support.paths import PUBLISHED
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 ANALYSES = (
@@ -71,8 +71,7 @@ def read_records(registry) -> dict[str, list[dict]]:
         file: [json.loads(each) for each in (text.splitlines() if file.endswith("l") else [text])]
         for file, text in texts.items()
     }
-    (published,) = (REPOSITORY / "traces/published/norm").glob("*.jsonl")
-    found["published"] = [json.loads(line) for line in published.read_text().splitlines()[::12]]
+    found["published"] = [json.loads(line) for line in PUBLISHED.read_text().splitlines()[::12]]
     return found
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
+from fib_rmsnorm.reports.results import flat_row
 from fib_rmsnorm.reports.text.document import Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import assignments
@@ -30,7 +31,7 @@ def describe_differences(found: Sequence[OutputDifference], definitions: Mapping
             yield f"{name} takes {_list_inputs(definition)}."
     yield (
         "Inputs: the Workload's own, hard ones, or an awkward size. Relative: over the peer's value. Equal: elements of"
-        " the same value; the others by their distance in units in the last place (ULP). A difference is no error:"
+        " the same value; the others by their distance in units in the last place (ULP). A difference is not an error:"
         " the verdict is in fib-rmsnorm show."
     )
 
@@ -123,9 +124,11 @@ def flat_differences(found: Iterable[OutputDifference], definitions: Mapping[str
     for row in difference_records(found, definitions):
         ulp = row.pop("ulp") or {}
         counts = {f"ulp_{bucket}": number for bucket, number in ulp.get("histogram", {}).items()}
-        texts = {name: assignments(row[name]) for name in ("axes", "constants", "scalars")}
+        texts = {"constants": assignments(row["constants"])}
         texts["inputs"] = ", ".join(f"{name}={dtype}" for name, dtype in row["inputs"].items())
-        rows.append({**row, **texts, "ulp_maximum": ulp.get("maximum"), "ulp_mean": ulp.get("mean"), **counts})
+        rows.append(
+            {**flat_row(row), **texts, "ulp_maximum": ulp.get("maximum"), "ulp_mean": ulp.get("mean"), **counts}
+        )
     return rows
 
 

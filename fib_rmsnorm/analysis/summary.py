@@ -1,0 +1,94 @@
+"""Many Definitions at a glance: on each Workload, the fastest Solution beside the fastest peer.
+
+A peer is a Solution by the author `baseline`; all others compete with the peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fib_rmsnorm.analysis.comparing.difference import Drift, find_difference
+from fib_rmsnorm.analysis.ranking import Contest, hold_contest
+from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
+from fib_rmsnorm.student_t import Estimate
+
+Verdict = Literal["faster", "slower", "no different"]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A Workload of a Definition: the contest of the peers, and that of all others."""
+
+    definition: str
+    workload: WorkloadResults
+    own: Contest
+    peers: Contest
+
+    @property
+    def times_as_fast(self) -> Estimate | None:
+        """The fastest peer's latency over the fastest other's; None unless both have a trusted one."""
+        own, peer = self.own.fastest, self.peers.fastest
+        return find_difference([own.record], [peer.record], Drift()) if own and peer else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the fastest Solution is faster than all peers; None if that is unknown."""
+        ratio = self.times_as_fast
+        if ratio is None or self.doubts:
+            return None
+        if ratio.low <= 1 <= ratio.high:
+            return "no different"
+        return "faster" if ratio.value > 1 else "slower"
+
+    @property
+    def doubts(self) -> list[str]:
+        """Who may be faster than the fastest with a trusted latency, of either side."""
+        return [why for contest in (self.own, self.peers) if contest.fastest and (why := contest.no_winner)]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A device, and the newest results of each Definition on it."""
+
+    hardware: str
+    conditions: tuple[str, ...]
+    """How they were measured; one text, if all were measured alike."""
+    matches: tuple[Match, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """The number of Workloads with that verdict."""
+        return sum(match.verdict == verdict for match in self.matches)
+
+
+def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
+    """One for each device; the sections of a Definition come newest first, and the first on a device counts."""
+    devices: dict[str, dict[str, SectionResults]] = {}
+    for section in sections:
+        devices.setdefault(section.conditions.hardware, {}).setdefault(section.definition, section)
+    return [
+        Summary(
+            hardware,
+            tuple(dict.fromkeys(each.conditions.text for each in newest.values())),
+            tuple(_hold(section, each) for section in newest.values() for each in section.workloads),
+        )
+        for hardware, newest in devices.items()
+    ]
+
+
+def _hold(section: SectionResults, workload: WorkloadResults) -> Match:
+    return Match(
+        section.definition,
+        workload,
+        own=_hold_among(workload, lambda result: not _is_peer(result)),
+        peers=_hold_among(workload, _is_peer),
+    )
+
+
+def _is_peer(result: Result) -> bool:
+    return result.record.author == BASELINE_AUTHOR
+
+
+def _hold_among(workload: WorkloadResults, belongs: Callable[[Result], bool]) -> Contest:
+    return hold_contest(replace(workload, results=tuple(filter(belongs, workload.results))))

@@ -1,0 +1,119 @@
+"""The fastest Solution of each Definition beside the fastest peer, as one table for a device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from fib_rmsnorm.analysis.ranking import Contest
+from fib_rmsnorm.analysis.summary import Match, Summary
+from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.reports.legend import POINTER
+from fib_rmsnorm.reports.results import share_of_copy
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import count, format_latency, format_ratio
+
+_COLUMNS = (
+    "definition",
+    "workload",
+    "fastest",
+    "language",
+    ">latency",
+    ">of copy",
+    "fastest peer",
+    ">latency",
+    ">times as fast",
+    "",
+)
+
+
+def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
+    """A table for each device, and what to know about it."""
+    for summary in summaries:
+        yield Heading(
+            f"{count(len({each.definition for each in summary.matches}), 'Definition')} on {summary.hardware}"
+        )
+        yield Grid(_COLUMNS, [_row(match) for match in summary.matches])
+        yield _count_verdicts(summary)
+        yield f"Measured with {'; '.join(_without_device(text, summary.hardware) for text in summary.conditions)}."
+        for match in summary.matches:
+            yield from (Doubt(f"{match.definition} at {match.workload.title}: {why}") for why in match.doubts)
+    yield (
+        "Peers: Solutions by the author baseline. Times as fast: the fastest peer's latency over the fastest other's;"
+        " no different: the 95% interval of the ratio, with what medians drift from run to run, holds 1."
+    )
+    yield POINTER
+
+
+def _row(match: Match) -> Sequence[str]:
+    own, peer, ratio = match.own.fastest, match.peers.fastest, match.times_as_fast
+    return (
+        match.definition,
+        match.workload.title,
+        own.label if own else _absent(match.own),
+        title_of(own.record.language) if own else "",
+        _latency(match.own),
+        share_of_copy(own.record) if own else "",
+        peer.label if peer else _absent(match.peers),
+        _latency(match.peers),
+        format_ratio(ratio.value) if ratio else "",
+        match.verdict or ("SUSPECT" if ratio else ""),
+    )
+
+
+def _absent(contest: Contest) -> str:
+    """What stands for the fastest where nobody has a trusted latency."""
+    return "none trusted" if contest.left_out else "none"
+
+
+def _latency(contest: Contest) -> str:
+    return format_latency(contest.fastest.record.latency_ms or 0.0) if contest.fastest else ""
+
+
+def _count_verdicts(summary: Summary) -> str:
+    total = len(summary.matches)
+    faster, alike, slower = (summary.count(verdict) for verdict in ("faster", "no different", "slower"))
+    unknown = total - faster - alike - slower
+    told = [
+        f"Faster than all peers on {faster} of {count(total, 'Workload')}, no different on {alike}, slower on {slower}"
+    ]
+    if unknown:
+        told.append(f"not known on {unknown}")
+    return f"{', '.join(told)}."
+
+
+def _without_device(conditions: str, hardware: str) -> str:
+    return conditions.removeprefix(f"{hardware}, ")
+
+
+def summaries_json(summaries: Iterable[Summary]) -> str:
+    """The rows in numbers."""
+    return json.dumps(summary_rows(summaries), indent=2) + "\n"
+
+
+def summary_rows(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
+    """A row for each Workload of each Definition on each device."""
+    return [_record(summary, match) for summary in summaries for match in summary.matches]
+
+
+def _record(summary: Summary, match: Match) -> dict[str, Any]:
+    own, peer, ratio = match.own.fastest, match.peers.fastest, match.times_as_fast
+    return {
+        "definition": match.definition,
+        "hardware": summary.hardware,
+        **match.workload.identity,
+        "fastest": own.record.solution if own else None,
+        "author": own.record.author if own else None,
+        "language": own.record.language if own else None,
+        "latency_ms": own.record.latency_ms if own else None,
+        "percent_of_copy": own.record.percent_of_copy if own else None,
+        "fastest_peer": peer.record.solution if peer else None,
+        "peer_latency_ms": peer.record.latency_ms if peer else None,
+        "times_as_fast": ratio.value if ratio else None,
+        "times_as_fast_low": ratio.low if ratio else None,
+        "times_as_fast_high": ratio.high if ratio else None,
+        "verdict": match.verdict,
+        "doubts": match.doubts,
+    }

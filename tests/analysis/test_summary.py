@@ -1,0 +1,80 @@
+"""The fastest Solution of each Definition beside the fastest peer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.analysis.summary import summarize
+from support.paths import PUBLISHED
+from support.trace_json import records, trace
+
+
+def match_of(*traces, peers=()):
+    """The only match of Traces on one Workload; `peers` names the Solutions by the author baseline."""
+    found = records(*traces)
+    for record in found:
+        record.author = "baseline" if record.solution in peers else "ann"
+    ((match,),) = [each.matches for each in summarize(find_results(split(found), {}))]
+    return match
+
+
+@pytest.mark.parametrize(("latency_ms", "verdict"), [(0.0015, "faster"), (0.00201, "no different"), (0.0025, "slower")])
+def test_the_fastest_is_compared_with_the_fastest_peer(latency_ms, verdict):
+    mine = (trace("mine", latency_ms=latency_ms), trace("slower", latency_ms=0.009))
+    theirs = (trace("peer", latency_ms=0.002), trace("slow_peer", latency_ms=0.008))
+    match = match_of(*mine, *theirs, peers=("peer", "slow_peer"))
+    assert match.own.fastest.label == "mine" and match.peers.fastest.label == "peer"
+    assert match.times_as_fast.value == pytest.approx(0.002 / latency_ms)
+    assert match.verdict == verdict
+
+
+def test_a_peer_that_may_be_faster_leaves_it_open():
+    odd = trace("odd", latency_ms=0.0011, suspect=["the clock moved"])
+    match = match_of(trace("mine", latency_ms=0.0015), trace("peer"), odd, peers=("peer", "odd"))
+    assert match.times_as_fast.value == pytest.approx(0.002 / 0.0015) and match.verdict is None
+    assert match.doubts == ["odd is faster by its SUSPECT number"]
+
+
+def test_without_peers_nothing_is_compared():
+    match = match_of(trace("mine"))
+    assert (match.peers.fastest, match.times_as_fast, match.verdict) == (None, None, None)
+
+
+def test_a_device_has_a_summary_of_all_definitions():
+    other = trace("other_v1", latency_ms=0.003)
+    other["definition"] = "layernorm_d4096"
+    older = trace("mine", hardware="Some GPU", timestamp="2026-01-01", settings={"rtol": 0.1})
+    newest = trace("mine", hardware="Some GPU", latency_ms=0.0042)
+    found = summarize(find_results(split(records(trace("mine"), other, older, newest)), {}))
+    told = {each.hardware: [(m.definition, m.own.fastest.record.latency_ms) for m in each.matches] for each in found}
+    assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
+    assert told["Some GPU"] == [("rmsnorm_d4096", 0.0042)]
+
+
+def test_the_published_traces_have_a_row_for_each_workload(fib):
+    outcome = fib("report", PUBLISHED, "--summary", "--json")
+    rows = json.loads(outcome.out)
+    trusted = [record for record in load(PUBLISHED) if record.is_trusted]
+    assert {row["workload"] for row in rows} == {record.workload for record in trusted}
+    for row in rows:
+        here = [record for record in trusted if record.workload == row["workload"]]
+        latencies = {
+            is_peer: min(r.latency_ms for r in here if (r.author == "baseline") == is_peer) for is_peer in (True, False)
+        }
+        assert row["times_as_fast"] == pytest.approx(latencies[True] / latencies[False])
+        assert row["latency_ms"] == latencies[False] and row["author"] == "fib-rmsnorm"
+    table = fib("report", PUBLISHED, "--summary").lines
+    assert table[0] == "1 Definition on NVIDIA H200" and len([line for line in table if "batch=" in line]) == len(rows)
+    csv = fib("report", PUBLISHED, "--summary", "--format", "csv").lines
+    assert csv[0].startswith("definition,hardware,workload,axes,scalars,fastest,") and len(csv) == len(rows) + 1
+
+
+def test_one_table_at_a_time(fib):
+    assert "are two reports" in fib("report", PUBLISHED, "--summary", "--against", "x").err
+    refused = fib("report", PUBLISHED, "--summary", "--format", "html")
+    assert refused.code == 2 and "--summary is one table: leave out" in refused.err
