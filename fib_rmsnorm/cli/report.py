@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,33 +10,13 @@ import typer
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output, refuse_empty
 from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
+from fib_rmsnorm.cli.report_format import Format, choose_format, write_parts
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.analysis.results import SectionResults
     from fib_rmsnorm.reports.page import PageSection
-    from fib_rmsnorm.reports.text.document import Part
-
-
-class Format(str, Enum):
-    """The format of a report."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
-    HTML = "html"
-
-
-_FORMAT_OF_SUFFIX = {
-    "": Format.TABLE,
-    ".txt": Format.TABLE,
-    ".md": Format.MARKDOWN,
-    ".csv": Format.CSV,
-    ".json": Format.JSON,
-    ".html": Format.HTML,
-}
 
 
 def command(
@@ -81,7 +60,7 @@ def command(
     json: Json = False,
 ) -> None:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
-    chosen = _format_asked(format_, output, is_json=json) or _format_of(output)
+    chosen = choose_format(format_, output, is_json=json)
     _refuse_mixture(against, chosen, is_summary=summary, has_more=bool(plots or baseline))
 
     from fib_rmsnorm.analysis.results import find_results
@@ -107,26 +86,6 @@ def command(
         _write(chosen, output, results, sections.superseded)
 
 
-def _format_asked(format_: Format | None, output: Path | None, *, is_json: bool) -> Format | None:
-    """The format that --json or --format asks for. Raises InputError if they conflict with each other or --output."""
-    if is_json and format_ not in (None, Format.JSON):
-        raise InputError(f"--json conflicts with --format {format_.value}")
-    asked = Format.JSON if is_json else format_
-    told = _FORMAT_OF_SUFFIX.get(output.suffix.lower()) if output else None
-    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt file may hold any text
-        option = "--json" if is_json else f"--format {asked.value}"
-        raise InputError(f"{option} conflicts with the suffix of --output {output}")
-    return asked
-
-
-def _format_of(output: Path | None) -> Format:
-    suffix = output.suffix.lower() if output else ""
-    if suffix not in _FORMAT_OF_SUFFIX:
-        known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
-        raise InputError(f"--output {output}: unknown suffix {suffix}; use {known}, or give --format")
-    return _FORMAT_OF_SUFFIX[suffix]
-
-
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
     from fib_rmsnorm.analysis.side_by_side import find_side_by_side
     from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
@@ -138,7 +97,7 @@ def _write(chosen: Format, output: Path | None, results: list[SectionResults], s
     elif chosen is Format.JSON:
         write_or_print(as_json(results, superseded, side_by_side_records(devices)), output)
     else:
-        _write_parts([*describe_side_by_side(devices), *describe_results(results, superseded)], chosen, output)
+        write_parts([*describe_side_by_side(devices), *describe_results(results, superseded)], chosen, output)
 
 
 def _refuse_mixture(against: str | None, chosen: Format, *, is_summary: bool, has_more: bool) -> None:
@@ -162,7 +121,7 @@ def _report_summary(results: list[SectionResults], chosen: Format, output: Path 
     elif chosen is Format.JSON:
         write_or_print(summaries_json(summaries), output)
     else:
-        _write_parts(list(describe_summaries(summaries)), chosen, output)
+        write_parts(list(describe_summaries(summaries)), chosen, output)
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
@@ -178,18 +137,7 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
     elif chosen is Format.JSON:
         write_or_print(differences_json(differences, definitions), output)
     else:
-        _write_parts(list(describe_differences(differences, definitions)), chosen, output)
-
-
-def _write_parts(parts: list[Part], chosen: Format, output: Path | None) -> None:
-    """Write text or Markdown; print a table in the terminal's width."""
-    from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
-
-    if chosen is Format.TABLE and output is None:
-        print_parts(parts, stdout())
-    else:
-        write_or_print((as_markdown if chosen is Format.MARKDOWN else as_text)(parts), output)
+        write_parts(list(describe_differences(differences, definitions)), chosen, output)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
