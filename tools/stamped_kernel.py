@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
-STAMPED_KERNELS = ("rmsnorm_row", "rmsnorm_rows")
+STAMPED_KERNELS = ("norm_row", "norm_rows")
 STAMP_DECLARATIONS = """
 constexpr int64_t MOST_STAMPS = 1 << 22;
 __device__ unsigned long long stamps[2 * MOST_STAMPS];
@@ -20,9 +20,9 @@ __device__ unsigned long long now() {
 STAMP_BEGIN = "  const unsigned long long began = now();\n"
 STAMP_END = """\
   __syncwarp();
-  const int thread = threadIdx.x + threadIdx.y * blockDim.x;
-  if (thread % WARP == 0) {
-    const int64_t warp = blockIdx.x * ((blockDim.x * blockDim.y + WARP - 1) / WARP) + thread / WARP;
+  const int of_block = threadIdx.x + threadIdx.y * blockDim.x;
+  if (of_block % WARP == 0) {
+    const int64_t warp = blockIdx.x * ((blockDim.x * blockDim.y + WARP - 1) / WARP) + of_block / WARP;
     if (warp < MOST_STAMPS) {
       stamps[2 * warp] = began;
       stamps[2 * warp + 1] = now();
@@ -43,7 +43,7 @@ def stamp(solution: Solution) -> Solution:
     """The CUDA Solution with time stamps in its main kernels."""
     solution = solution.model_copy(deep=True)
     sources = {source.path: source for source in solution.sources}
-    device, host = sources["rmsnorm.cuh"], sources["launch_fp16.cu"]
+    device, host = sources["norm_kernels.cuh"], sources["launch_fp16.cu"]
     includes, namespace, kernels = device.content.partition("namespace {\n")
     for kernel in STAMPED_KERNELS:
         kernels = stamp_kernel(kernels, kernel)
@@ -54,7 +54,7 @@ def stamp(solution: Solution) -> Solution:
 
 def stamp_kernel(source: str, kernel: str) -> str:
     """The source with stamps where a kernel's body begins and ends."""
-    head, name, rest = source.partition(f"    {kernel}(")
+    head, name, rest = source.partition(f" {kernel}(")
     signature, brace, body = rest.partition(") {\n")
     inside, end, tail = body.partition("\n}\n")
     if not (name and brace and end):

@@ -53,14 +53,16 @@ int round_up_threads(int threads) {
 
 // As measured where this shape was tuned. Elsewhere: few rows leave the device empty, and the time is one row's
 // latency: 256 threads, whose sums are soon added, unless a thread got more than four vectors. Many rows fill it, and
-// the time is throughput: fewer threads per row keep reductions short and more loads in flight per thread.
-LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_per_row, int multiprocessors) {
+// the time is throughput: fewer threads per row keep reductions short and more loads in flight per thread, if their
+// registers leave room for many threads.
+LaunchShape choose_shape(int64_t batch, int64_t hidden, int itemsize, int vecs_per_row, int multiprocessors,
+                         bool is_light) {
   const Choice* choice = find_choice(batch, hidden, itemsize, multiprocessors);
   const int64_t rows_per_sm = batch / multiprocessors;
-  const int threads_wanted = choice             ? choice->threads
-                             : rows_per_sm < 8  ? std::clamp(vecs_per_row / 4, 256, MAX_THREADS)
-                             : rows_per_sm < 64 ? 128
-                                                : 256;
+  const int threads_wanted = choice                         ? choice->threads
+                             : rows_per_sm < 8              ? std::clamp(vecs_per_row / 4, 256, MAX_THREADS)
+                             : rows_per_sm < 64 && is_light ? 128
+                                                            : 256;
   int vecs = 1;
   while (vecs < MAX_VECS_PER_THREAD && vecs * threads_wanted < vecs_per_row) vecs *= 2;
   const int threads = round_up_threads((vecs_per_row + vecs - 1) / vecs);

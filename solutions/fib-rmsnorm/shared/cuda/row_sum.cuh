@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums over the threads that share a row, for every one of them.
+// Sums, and the largest numbers, over the threads that share a row, for every one of them.
 
 #include <cuda_runtime.h>
 
@@ -35,29 +35,50 @@ __device__ float block_sum(float sum) {
   return sum;
 }
 
+struct Plus {
+  __device__ float operator()(float one, float other) const { return one + other; }
+};
+struct Larger {
+  __device__ float operator()(float one, float other) const { return fmaxf(one, other); }
+};
+
 // The same over the blockDim.x threads that share one of blockDim.y rows. blockDim.x is a power of two below a
-// warp, or a multiple of a warp.
-__device__ float row_sum(float sum) {
+// warp, or a multiple of a warp. Combines numbers of at least 0, or adds any. A kernel that calls it again names
+// another USE, whose place in shared memory nobody still reads.
+template <int USE, class Combine>
+__device__ float row_combine(float mine, Combine combine) {
   if (blockDim.x <= WARP) {
 #pragma unroll
     for (int offset = WARP / 2; offset > 0; offset /= 2) {
-      const float other = __shfl_xor_sync(0xffffffffu, sum, offset);
-      if (offset < blockDim.x) sum += other;
+      const float other = __shfl_xor_sync(0xffffffffu, mine, offset);
+      if (offset < blockDim.x) mine = combine(mine, other);
     }
-    return sum;
+    return mine;
   }
   // The slots of absent warps are zeroed so that the read needs no bounds.
   alignas(16) __shared__ float partials[MAX_SHARED_ROWS][MAX_WARPS];
-  sum = warp_sum(sum);
+#pragma unroll
+  for (int offset = WARP / 2; offset > 0; offset /= 2) mine = combine(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
   const int lane = threadIdx.x % WARP;
   const int slot = threadIdx.x / WARP + lane * (blockDim.x / WARP);
-  if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? sum : 0.f;
+  if (slot < MAX_WARPS) partials[threadIdx.y][slot] = lane == 0 ? mine : 0.f;
   __syncthreads();
   const float4 four = reinterpret_cast<const float4*>(partials[threadIdx.y])[lane % (MAX_WARPS / 4)];
-  sum = (four.x + four.y) + (four.z + four.w);
+  mine = combine(combine(four.x, four.y), combine(four.z, four.w));
 #pragma unroll
-  for (int offset = MAX_WARPS / 8; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-  return sum;
+  for (int offset = MAX_WARPS / 8; offset > 0; offset /= 2)
+    mine = combine(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
+  return mine;
+}
+
+template <int USE = 0>
+__device__ float row_sum(float sum) {
+  return row_combine<USE>(sum, Plus{});
+}
+
+template <int USE = 0>
+__device__ float row_largest(float magnitude) {
+  return row_combine<USE>(magnitude, Larger{});
 }
 
 }  // namespace

@@ -13,9 +13,21 @@ namespace {
 template <typename Pair>
 struct Vec {
   static constexpr int PAIRS = sizeof(uint4) / sizeof(Pair);
+  static constexpr int WIDTH = 2;  // the numbers of a pair
+  using Part = Pair;
   uint4 words;
   __device__ Pair* pairs() { return reinterpret_cast<Pair*>(&words); }
   __device__ const Pair* pairs() const { return reinterpret_cast<const Pair*>(&words); }
+};
+
+// A single number in the place of a vector, for rows that 16-byte vectors cannot address: one pair, whose second is 0.
+template <typename T>
+struct Single {
+  static constexpr int PAIRS = 1, WIDTH = 1;
+  using Part = T;
+  T number;
+  __device__ T* pairs() { return &number; }
+  __device__ const T* pairs() const { return &number; }
 };
 
 // __ldg, since even a plain copy of words is split when it is only used as pairs. Reading x through the
@@ -44,10 +56,18 @@ __device__ Vec<Pair> load_now(const Vec<Pair>* ptr) {
 __device__ float2 widen(__half2 pair) { return __half22float2(pair); }
 __device__ float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
 __device__ float2 widen(float2 pair) { return pair; }
+template <typename T>
+__device__ float2 widen(T number) {
+  return {static_cast<float>(number), 0.f};
+}
 
 __device__ void narrow(float2 pair, __half2& to) { to = __float22half2_rn(pair); }
 __device__ void narrow(float2 pair, __nv_bfloat162& to) { to = __float22bfloat162_rn(pair); }
 __device__ void narrow(float2 pair, float2& to) { to = pair; }
+template <typename T>
+__device__ void narrow(float2 pair, T& to) {
+  to = static_cast<T>(pair.x);
+}
 
 // Widening x for the sum of squares and again for the scaling costs little. The compiler prefers to keep the
 // wide values in between, two registers where the packed pair takes one, and spills. This ties the packed
@@ -62,8 +82,8 @@ __device__ void keep_packed(Vec<Pair>& x, float rstd) {
 
 // Ties x to the weight, so that it cannot be used before the weight was requested. With registers to save, ptxas
 // moves even a volatile load down to where it is needed. `none` is 0, which the compiler cannot know.
-template <typename Pair>
-__device__ void arrive_with(Vec<Pair>& x, const Vec<Pair>& weight, unsigned int none) {
+template <typename Pair, typename WeightPair>
+__device__ void arrive_with(Vec<Pair>& x, const Vec<WeightPair>& weight, unsigned int none) {
   const uint4 with = weight.words;
   x.words = {x.words.x | (with.x & none), x.words.y | (with.y & none), x.words.z | (with.z & none),
              x.words.w | (with.w & none)};

@@ -1,0 +1,12 @@
+#include "norm_binding.h"
+
+namespace {
+
+void run(TensorView x, TensorView residual, TensorView weight, tvm::ffi::AnyView out_scale, double eps, TensorView out,
+         TensorView new_residual) {
+  Norm(x, eps).residual(residual).weight(weight).scale(out_scale).float8_out(out).new_residual(new_residual).launch();
+}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);

@@ -1,0 +1,6 @@
+#include "form.h"
+#include "norm_launch.cuh"
+
+const char* launch_bf16(const NormCall& call, int device, void* stream) {
+  return launch<SolutionForm, __nv_bfloat16, __nv_bfloat162>(call, device, stream);
+}
