@@ -1,11 +1,14 @@
-"""The C++ Solution at every instruction set that this machine has, on OpenMP's threads and on its own."""
+"""The C++ Solutions at every instruction set that this machine has, on OpenMP's threads and on their own."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,6 @@ from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-SIMD = "rmsnorm_cpp_simd_v1"
 SETS = ("avx512", "avx2", "neon", "portable")
 SHAPES = [
     (0, 4096),
@@ -28,11 +30,56 @@ SHAPES = [
     (1099, 4097),  # rows that start anywhere
     (5, 32768),
 ]
+FEW_SHAPES = [(0, 128), (5, 129), (40, 1000), (70, 4096), (5, 8192), (1100, 4096)]
 EPS = 1e-6
+FLOAT32_EPS = 2.0**-23
+
+Tensors = dict[str, torch.Tensor]
 
 
-def load():
-    (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == SIMD]
+def rms(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS)
+
+
+def layer(x: torch.Tensor) -> torch.Tensor:
+    return rms(x - x.mean(-1, keepdim=True))
+
+
+def scaled(t: Tensors) -> torch.Tensor:
+    return rms(t["x"]) * t["weight"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a Solution computes: its inputs in order beside x and eps, and its first output in float64."""
+
+    inputs: tuple[str, ...]
+    exact: Callable[[Tensors], torch.Tensor]
+    ulps: int = 3  # in float32: the results are rounded a few times, and rstd once before
+
+
+FORMS = {
+    "rmsnorm": Form(("weight",), scaled),
+    "rmsnorm_gemma": Form(("weight",), lambda t: rms(t["x"]) * (1 + t["weight"]), ulps=4),
+    "rmsnorm_no_weight": Form((), lambda t: rms(t["x"])),
+    "rmsnorm_bias": Form(("weight", "bias"), lambda t: scaled(t) + t["bias"]),
+    "rmsnorm_relu": Form(("weight",), lambda t: scaled(t).relu()),
+    "rmsnorm_silu_gate": Form(
+        ("gate", "weight"), lambda t: scaled(t) * t["gate"] / (1 + torch.exp(-t["gate"])), ulps=8
+    ),
+    "fused_add_rmsnorm": Form(("residual", "weight"), lambda t: rms(t["x"] + t["residual"]) * t["weight"]),
+    "layernorm": Form(("weight",), lambda t: layer(t["x"]) * t["weight"]),
+    "layernorm_bias": Form(("weight", "bias"), lambda t: layer(t["x"]) * t["weight"] + t["bias"]),
+}
+BY_ROW = ("x", "gate", "residual")
+
+
+def load(name: str = "rmsnorm", baseline: bool = True):
+    """Build it for any processor, so that the code of all instruction sets is there, or for this one."""
+    (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == f"{name}_cpp_simd_v1"]
+    if baseline and platform.machine() == "x86_64":
+        spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
+        solution = solution.model_copy(update={"spec": spec})
     return load_native(build_native(solution, solution_cache(solution)).binary, "run")
 
 
@@ -48,22 +95,51 @@ def make(shape, dtype, scale, offset):
     return (torch.randn(count + offset) * scale).to(dtype)[offset:].view(shape)
 
 
-def check(run, batch, hidden, dtype, scale, offset):
-    x, weight = make((batch, hidden), dtype, scale, offset), make((hidden,), dtype, 1, offset)
+def call(run, form: Form, tensors: Tensors, outputs: list[torch.Tensor]) -> None:
+    run(tensors["x"], *(tensors[name] for name in form.inputs), EPS, *outputs)
+
+
+def bound_error(form: Form, wide: Tensors) -> torch.Tensor:
+    """What float32 may lose where terms cancel: of the mean, and of the bias."""
+    bound = torch.zeros_like(wide["x"])
+    if "bias" in wide:
+        bound += 4 * FLOAT32_EPS * ((form.exact(wide) - wide["bias"]).abs() + wide["bias"].abs())
+    if form.exact in (FORMS["layernorm"].exact, FORMS["layernorm_bias"].exact):
+        rstd = torch.rsqrt((wide["x"] - wide["x"].mean(-1, keepdim=True)).square().mean(-1, keepdim=True) + EPS)
+        lost = wide["x"].abs() + wide["x"].abs().mean(-1, keepdim=True)
+        bound += 8 * FLOAT32_EPS * lost * rstd * wide["weight"].abs()
+    return bound
+
+
+def check(run, shape, dtype, scale, offset, form=FORMS["rmsnorm"], weight_dtype=None):
+    batch, hidden = shape
+    tensors = {"x": make(shape, dtype, scale, offset)}
+    for name in form.inputs:
+        by_row = name in BY_ROW
+        size, of = (shape, dtype) if by_row else ((hidden,), weight_dtype or dtype)
+        tensors[name] = make(size, of, {"residual": scale, "gate": 4}.get(name, 1), offset)
+    x = tensors["x"]
     x[1:2] = 0
     x[2:3, :1] = 60000
-    memory = torch.full((offset + batch * hidden + 64,), 7, dtype=dtype)
-    out = memory[offset:-64].view(batch, hidden)
-    run(x, weight, EPS, out)
-    exact = x.double()
-    exact = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + EPS) * weight.double()
-    apart = (ordinals(out) - ordinals(exact.to(dtype))).abs()
-    # float32 results are rounded three times, and rstd once before.
-    assert batch == 0 or apart.max() <= (3 if dtype == torch.float32 else 1), (batch, hidden, dtype, scale, offset)
-    assert (memory[:offset] == 7).all() and (memory[-64:] == 7).all()
-    again = torch.empty_like(out)
-    run(x, weight, EPS, again)
-    assert torch.equal(again.view(torch.uint8), out.reshape(batch, hidden).view(torch.uint8))
+    x[3:4] += 1000 * min(scale, 1)  # a mean far above the deviations
+    count = 1 + ("residual" in tensors)
+    memory = [torch.full((offset + batch * hidden + 64,), 7, dtype=dtype) for _ in range(count)]
+    outputs = [each[offset:-64].view(shape) for each in memory]
+    call(run, form, tensors, outputs)
+    wide = {name: tensor.double() for name, tensor in tensors.items()}
+    exact = form.exact(wide)
+    apart = (ordinals(outputs[0]) - ordinals(exact.to(dtype))).abs()
+    off = (outputs[0].double() - exact).abs()
+    wrong = (apart > (form.ulps if dtype == torch.float32 else 1)) & ~(off <= bound_error(form, wide))
+    assert not wrong.any(), (shape, dtype, scale, offset, apart.max())
+    if "residual" in tensors:
+        assert torch.equal(outputs[1], x + tensors["residual"])
+    assert all((each[:offset] == 7).all() and (each[-64:] == 7).all() for each in memory)
+    again = [torch.empty_like(each) for each in outputs]
+    call(run, form, tensors, again)
+    assert all(
+        torch.equal(a.view(torch.uint8), b.reshape_as(a).view(torch.uint8)) for a, b in zip(again, outputs, strict=True)
+    )
 
 
 def check_all():
@@ -74,7 +150,56 @@ def check_all():
             large = batch * hidden > 1 << 17
             for scale in (1,) if large else (1, 300, 1e-4, 1e-7):
                 for offset in (0, 1) if large else (0, 1, 3):
-                    check(run, batch, hidden, dtype, scale, offset)
+                    check(run, (batch, hidden), dtype, scale, offset)
+
+
+def check_form(name):
+    torch.manual_seed(0)
+    form, run = FORMS[name], load(name)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        for shape in FEW_SHAPES:
+            for offset in (0,) if shape[0] > 1000 else (0, 1):
+                check(run, shape, dtype, 1, offset, form)
+                if takes_float_weight(name):
+                    check(run, shape, dtype, 1, offset, form, torch.float32)
+
+
+def takes_float_weight(name: str) -> bool:
+    return name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+
+
+def check_llama(_name):
+    """To the bit where the first rounding has no doubt: in rows whose rstd is a power of two."""
+    run = load("rmsnorm_llama")
+    for dtype in (torch.float16, torch.bfloat16):
+        for hidden in (129, 4096):
+            x = (torch.randint(0, 2, (5, hidden)) * 2 - 1).to(dtype) * 2  # mean square 4; eps is lost in it
+            weight = torch.randn(hidden).to(dtype)
+            out = torch.empty_like(x)
+            run(x, weight, 0.0, out)
+            assert torch.equal(out, weight * (x / 2))
+            x = torch.randn(5, hidden).to(dtype)
+            run(x, weight, EPS, out)
+            rounded = rms(x.double()).to(dtype)
+            apart = (ordinals(out) - ordinals(weight * rounded)).abs()
+            assert (apart > 0).float().mean() < 0.01
+            assert apart.max() <= 2
+
+
+def check_silu(_name):
+    """Of rows of ones the output is silu(gate), subnormals, infinities and NaN too, wherever it stands in the row."""
+    run = load("rmsnorm_silu_gate")
+    ends = torch.tensor([0.0, -0.0, 100, -100, -89, -103.9, -1e30, 1e30, float("inf"), float("-inf"), float("nan")])
+    gate = torch.cat([torch.linspace(-110, 110, 40960), torch.linspace(-2, 2, 4095), ends]).view(1, -1)
+    x, out = torch.ones_like(gate), torch.empty_like(gate)
+    run(x, gate, torch.ones(gate.shape[1]), 0.0, out)
+    exact = (gate.double() / (1 + torch.exp(-gate.double()))).float()
+    known = ~exact.isnan()
+    assert torch.equal(out.isnan(), ~known)
+    assert (ordinals(out[known]) - ordinals(exact[known])).abs().max() <= 4
+    reverse = torch.empty_like(out)
+    run(x, gate.flip(1), torch.ones(gate.shape[1]), 0.0, reverse)
+    assert (ordinals(reverse.flip(1)[known]) - ordinals(exact[known])).abs().max() <= 4
 
 
 def run_script(script: str, **environment: str) -> str:
@@ -103,14 +228,47 @@ def test_it_is_right_at_every_instruction_set(refusal, name):
     )
 
 
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [*(("form", name) for name in FORMS), ("llama", "rmsnorm_llama"), ("silu", "rmsnorm_silu_gate")],
+)
+@pytest.mark.slow
+def test_each_form_is_right_at_every_instruction_set(refusal, part, name):
+    """One test for all sets, which are in one build."""
+    script = f"import test_cpp_simd; test_cpp_simd.check_{part}({name!r}); print('right')"
+    for isa in (isa for isa in SETS if isa in refusal):
+        assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
+
+
+ARGUMENTS = """
+import torch, test_cpp_simd
+run = test_cpp_simd.load("rmsnorm_llama", baseline=False)
+x, weight = torch.ones(2, 128).half(), torch.ones(128)
+for weight in (weight, weight.bfloat16(), weight.half()[:64]):
+    try:
+        run(x, weight, 1e-6, torch.empty_like(x))
+    except Exception as error:
+        print(str(error).splitlines()[0])
+"""
+
+
+@pytest.mark.slow
+def test_arguments_that_the_form_does_not_take_are_named():
+    assert run_script(ARGUMENTS).splitlines() == [
+        "weight: expected dtype float16 as x, got float32",
+        "weight: expected dtype float16 as x, got bfloat16",
+        "weight: expected size 128 on axis 0, got 64",
+    ]
+
+
 FORKED = """
 import os, torch, test_cpp_simd
 run = test_cpp_simd.load()
-test_cpp_simd.check(run, 300, 4096, torch.float16, 1, 0)
+test_cpp_simd.check(run, (300, 4096), torch.float16, 1, 0)
 child = os.fork()
 if child == 0:
     torch.set_num_threads(1)  # OpenMP's threads were not forked
-    test_cpp_simd.check(run, 300, 4096, torch.float16, 1, 0)
+    test_cpp_simd.check(run, (300, 4096), torch.float16, 1, 0)
     os._exit(0)
 print(os.waitpid(child, 0)[1])
 """

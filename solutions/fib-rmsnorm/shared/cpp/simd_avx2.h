@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "half.h"
+#include "norm_form.h"
 #include "row_task.h"
 
 #define SIMD_TARGET __attribute__((target("avx2,fma,f16c")))
@@ -20,14 +21,22 @@ namespace avx2 {
 constexpr int64_t PACK = 16;
 constexpr int ODD_COLUMN = static_cast<int>(0xffff0000u);
 
+using Lanes = __m256;
+
 struct Pack {
-  __m256 low, high;
+  Lanes low, high;
 };
 
-struct DoubleSquares {
+struct DoubleSums {
   __m256d sums[4] = {};
 
-  SIMD_OP void Add(Pack x) {
+  SIMD_OP void AddValues(Pack x) {
+    sums[0] = _mm256_add_pd(sums[0], Low(x.low));
+    sums[1] = _mm256_add_pd(sums[1], High(x.low));
+    sums[2] = _mm256_add_pd(sums[2], Low(x.high));
+    sums[3] = _mm256_add_pd(sums[3], High(x.high));
+  }
+  SIMD_OP void AddSquares(Pack x) {
     AddHalf(x.low, sums[0], sums[1]);
     AddHalf(x.high, sums[2], sums[3]);
   }
@@ -47,26 +56,30 @@ struct DoubleSquares {
   }
 };
 
-struct FloatSquares {
+struct FloatSums {
   __m256 low = __m256(), high = __m256();
 
-  SIMD_OP void Add(Pack x) {
+  SIMD_OP void AddValues(Pack x) {
+    low = _mm256_add_ps(low, x.low);
+    high = _mm256_add_ps(high, x.high);
+  }
+  SIMD_OP void AddSquares(Pack x) {
     low = _mm256_fmadd_ps(x.low, x.low, low);
     high = _mm256_fmadd_ps(x.high, x.high, high);
   }
   SIMD_OP double Total() const {
     const __m256 sum = _mm256_add_ps(low, high);
-    DoubleSquares total;
-    total.sums[0] = DoubleSquares::Low(sum);
-    total.sums[1] = DoubleSquares::High(sum);
+    DoubleSums total;
+    total.sums[0] = DoubleSums::Low(sum);
+    total.sums[1] = DoubleSums::High(sum);
     return total.Total();
   }
 };
 
-SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
-  const __m256 factor = _mm256_set1_ps(rstd);
-  return {_mm256_mul_ps(_mm256_mul_ps(x.low, factor), weight.low),
-          _mm256_mul_ps(_mm256_mul_ps(x.high, factor), weight.high)};
+// The operation on the first lanes of all packs, and on the second.
+template <typename Operation, typename... Packs>
+SIMD_OP Pack Each(const Operation& operation, const Packs&... packs) {
+  return {operation(packs.low...), operation(packs.high...)};
 }
 
 SIMD_OP Pack Load(const float* source) { return {_mm256_loadu_ps(source), _mm256_loadu_ps(source + 8)}; }
@@ -86,6 +99,21 @@ SIMD_OP Pack Load(const BFloat16* source) {
   const __m256i odd = _mm256_and_si256(pairs, _mm256_set1_epi32(ODD_COLUMN));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)), _mm256_castsi256_ps(odd)};
 }
+
+// Of each half of both vectors, the columns of an operand of shuffle_ps, and then the halves in order.
+template <int COLUMNS>
+SIMD_OP __m256 Gather(Pack in_order) {
+  const __m256d mixed = _mm256_castps_pd(_mm256_shuffle_ps(in_order.low, in_order.high, COLUMNS));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(mixed, _MM_SHUFFLE(3, 1, 2, 0)));
+}
+
+// The even columns of float32 and the odd ones, to go with a pack of bfloat16.
+SIMD_OP Pack LoadPairs(const float* source) {
+  const Pack in_order = Load(source);
+  return {Gather<_MM_SHUFFLE(2, 0, 2, 0)>(in_order), Gather<_MM_SHUFFLE(3, 1, 3, 1)>(in_order)};
+}
+
+SIMD_OP Lanes RoundToHalf(Lanes value) { return _mm256_cvtph_ps(_mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT)); }
 
 SIMD_OP __m256i Narrow(const Half*, Pack pack) {
   const __m128i low = _mm256_cvtps_ph(pack.low, _MM_FROUND_TO_NEAREST_INT);
@@ -126,6 +154,7 @@ SIMD_OP void Stream(float* target, Pack pack) {
 
 SIMD_OP void StreamFence() { _mm_sfence(); }
 
+#include "lanes.inl"
 #include "rows.inl"
 
 }  // namespace avx2

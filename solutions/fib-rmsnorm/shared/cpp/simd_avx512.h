@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "half.h"
+#include "norm_form.h"
 #include "row_task.h"
 
 #define SIMD_TARGET __attribute__((target("avx512f,avx512bw")))
@@ -20,24 +21,36 @@ namespace avx512 {
 constexpr int64_t PACK = 32;
 constexpr int ODD_COLUMN = static_cast<int>(0xffff0000u);
 
+using Lanes = __m512;
+
 struct Pack {
-  __m512 low, high;
+  Lanes low, high;
 };
 
-struct FloatSquares {
+struct FloatSums {
   __m512 low = __m512(), high = __m512();
 
-  SIMD_OP void Add(Pack x) {
+  SIMD_OP void AddValues(Pack x) {
+    low = _mm512_add_ps(low, x.low);
+    high = _mm512_add_ps(high, x.high);
+  }
+  SIMD_OP void AddSquares(Pack x) {
     low = _mm512_fmadd_ps(x.low, x.low, low);
     high = _mm512_fmadd_ps(x.high, x.high, high);
   }
   SIMD_OP double Total() const { return _mm512_reduce_add_ps(_mm512_add_ps(low, high)); }
 };
 
-struct DoubleSquares {
+struct DoubleSums {
   __m512d sums[4] = {};
 
-  SIMD_OP void Add(Pack x) {
+  SIMD_OP void AddValues(Pack x) {
+    sums[0] = _mm512_add_pd(sums[0], Low(x.low));
+    sums[1] = _mm512_add_pd(sums[1], High(x.low));
+    sums[2] = _mm512_add_pd(sums[2], Low(x.high));
+    sums[3] = _mm512_add_pd(sums[3], High(x.high));
+  }
+  SIMD_OP void AddSquares(Pack x) {
     AddHalf(x.low, sums[0], sums[1]);
     AddHalf(x.high, sums[2], sums[3]);
   }
@@ -46,18 +59,21 @@ struct DoubleSquares {
   }
 
  private:
+  SIMD_OP static __m512d Low(__m512 x) { return _mm512_cvtps_pd(_mm512_castps512_ps256(x)); }
+  SIMD_OP static __m512d High(__m512 x) {
+    return _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+  }
   SIMD_OP static void AddHalf(__m512 x, __m512d& low_sum, __m512d& high_sum) {
-    const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(x));
-    const __m512d high = _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+    const __m512d low = Low(x), high = High(x);
     low_sum = _mm512_fmadd_pd(low, low, low_sum);
     high_sum = _mm512_fmadd_pd(high, high, high_sum);
   }
 };
 
-SIMD_OP Pack Scale(Pack x, float rstd, Pack weight) {
-  const __m512 factor = _mm512_set1_ps(rstd);
-  return {_mm512_mul_ps(_mm512_mul_ps(x.low, factor), weight.low),
-          _mm512_mul_ps(_mm512_mul_ps(x.high, factor), weight.high)};
+// The operation on the first lanes of all packs, and on the second.
+template <typename Operation, typename... Packs>
+SIMD_OP Pack Each(const Operation& operation, const Packs&... packs) {
+  return {operation(packs.low...), operation(packs.high...)};
 }
 
 SIMD_OP Pack Load(const float* source) { return {_mm512_loadu_ps(source), _mm512_loadu_ps(source + 16)}; }
@@ -76,6 +92,15 @@ SIMD_OP Pack Load(const BFloat16* source) {
   asm("" : "+v"(pairs));  // loaded once: g++ would load it for the shift and again for the mask
   const __m512i odd = _mm512_and_si512(pairs, _mm512_set1_epi32(ODD_COLUMN));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)), _mm512_castsi512_ps(odd)};
+}
+
+// The even columns of float32 and the odd ones, to go with a pack of bfloat16.
+SIMD_OP Pack LoadPairs(const float* source) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+  const Pack in_order = Load(source);
+  return {_mm512_permutex2var_ps(in_order.low, even, in_order.high),
+          _mm512_permutex2var_ps(in_order.low, odd, in_order.high)};
 }
 
 SIMD_OP __m256i NarrowHalf(__m512 value) { return _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT); }
@@ -101,6 +126,8 @@ SIMD_OP void Store(Half* target, Pack pack) {
 
 SIMD_OP void Store(BFloat16* target, Pack pack) { _mm512_storeu_si512(target, NarrowBFloat16(pack)); }
 
+SIMD_OP Lanes RoundToHalf(Lanes value) { return _mm512_cvtph_ps(NarrowHalf(value)); }
+
 SIMD_OP void Store(float* target, Pack pack) {
   _mm512_storeu_ps(target, pack.low);
   _mm512_storeu_ps(target + 16, pack.high);
@@ -123,6 +150,7 @@ SIMD_OP void Stream(float* target, Pack pack) {
 
 SIMD_OP void StreamFence() { _mm_sfence(); }
 
+#include "lanes.inl"
 #include "rows.inl"
 
 }  // namespace avx512

@@ -7,39 +7,47 @@
 #include <type_traits>
 
 #include "half.h"
+#include "norm_form.h"
 #include "row_task.h"
 
 #define SIMD_TARGET
+#define SIMD_OP inline __attribute__((always_inline))
 
 namespace {
 namespace portable {
 
 constexpr int64_t PACK = 8;
 
+using Lanes = float;
+
 struct Pack {
-  float values[PACK];
+  Lanes values[PACK];
 };
 
-template <typename Sum>
-struct SquareSums {
-  Sum sums[PACK] = {};
+template <typename Number>
+struct PackSums {
+  Number sums[PACK] = {};
 
-  void Add(const Pack& x) {
-    for (int64_t i = 0; i < PACK; ++i) sums[i] += Sum{x.values[i]} * Sum{x.values[i]};
+  void AddValues(const Pack& x) {
+    for (int64_t i = 0; i < PACK; ++i) sums[i] += Number{x.values[i]};
+  }
+  void AddSquares(const Pack& x) {
+    for (int64_t i = 0; i < PACK; ++i) sums[i] += Number{x.values[i]} * Number{x.values[i]};
   }
   double Total() const {
     double total = 0;
-    for (Sum sum : sums) total += sum;
+    for (Number sum : sums) total += sum;
     return total;
   }
 };
 
-using FloatSquares = SquareSums<float>;
-using DoubleSquares = SquareSums<double>;
+using FloatSums = PackSums<float>;
+using DoubleSums = PackSums<double>;
 
-inline Pack Scale(const Pack& x, float rstd, const Pack& weight) {
+template <typename Operation, typename... Packs>
+Pack Each(const Operation& operation, const Packs&... packs) {
   Pack result;
-  for (int64_t i = 0; i < PACK; ++i) result.values[i] = x.values[i] * rstd * weight.values[i];
+  for (int64_t i = 0; i < PACK; ++i) result.values[i] = operation(packs.values[i]...);
   return result;
 }
 
@@ -55,6 +63,9 @@ void Store(T* target, const Pack& pack) {
   for (int64_t i = 0; i < PACK; ++i) target[i] = FromFloat<T>(pack.values[i]);
 }
 
+// The columns of float32 in the order of a pack of bfloat16.
+SIMD_OP Pack LoadPairs(const float* source) { return Load(source); }
+
 template <typename T>
 void Stream(T* target, const Pack& pack) {
   Store(target, pack);
@@ -62,9 +73,11 @@ void Stream(T* target, const Pack& pack) {
 
 inline void StreamFence() {}
 
+#include "lanes.inl"
 #include "rows.inl"
 
 }  // namespace portable
 }  // namespace
 
+#undef SIMD_OP
 #undef SIMD_TARGET

@@ -1,0 +1,25 @@
+// RMSNorm, then ReLU, on CPUs, for tvm-ffi: run(x, weight, eps, out).
+// The weight has the dtype of x, or float32.
+#include "norm_form.h"
+
+namespace {
+
+struct Form : RmsNormForm {
+  static constexpr Activation ACTIVATION = Activation::RELU;
+};
+
+}  // namespace
+
+#include "norm_launch.h"
+
+namespace {
+
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+  NormTensors tensors{x, out};
+  tensors.weight = &weight;
+  Normalize(tensors, eps);
+}
+
+}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);
