@@ -19,9 +19,10 @@ Verdict = Literal["faster", "slower", "no different"]
 
 @dataclass(frozen=True)
 class Match:
-    """A Workload of a Definition: the contest of the peers, and that of all others."""
+    """A Workload of a Definition: the contest of the peers, and that of all others, under the same conditions."""
 
     definition: str
+    conditions: str
     workload: WorkloadResults
     own: Contest
     peers: Contest
@@ -50,11 +51,9 @@ class Match:
 
 @dataclass(frozen=True)
 class Summary:
-    """A device, and the newest results of each Definition on it."""
+    """A device, and a match for each Workload of each Definition on it."""
 
     hardware: str
-    conditions: tuple[str, ...]
-    """How they were measured; one text, if all were measured alike."""
     matches: tuple[Match, ...]
 
     def count(self, verdict: Verdict) -> int:
@@ -63,23 +62,35 @@ class Summary:
 
 
 def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
-    """One for each device; the sections of a Definition come newest first, and the first on a device counts."""
-    devices: dict[str, dict[str, SectionResults]] = {}
+    """One for each device.
+
+    The sections of a Definition come newest first. Of a Workload in several, the newest counts in which both sides
+    have a trusted latency, or else the newest.
+    """
+    devices: dict[str, dict[tuple[str, str], list[Match]]] = {}
     for section in sections:
-        devices.setdefault(section.conditions.hardware, {}).setdefault(section.definition, section)
+        found = devices.setdefault(section.conditions.hardware, {})
+        for each in section.workloads:
+            found.setdefault((section.definition, each.workload), []).append(_hold(section, each))
     return [
-        Summary(
-            hardware,
-            tuple(dict.fromkeys(each.conditions.text for each in newest.values())),
-            tuple(_hold(section, each) for section in newest.values() for each in section.workloads),
-        )
-        for hardware, newest in devices.items()
+        Summary(hardware, tuple(sorted(map(_choose, found.values()), key=_place)))
+        for hardware, found in devices.items()
     ]
+
+
+def _choose(matches: list[Match]) -> Match:
+    return next((match for match in matches if match.times_as_fast), matches[0])
+
+
+def _place(match: Match) -> tuple[str, tuple[int, ...]]:
+    """By Definition, then by size."""
+    return match.definition, tuple(match.workload.results[0].record.axes.values())
 
 
 def _hold(section: SectionResults, workload: WorkloadResults) -> Match:
     return Match(
         section.definition,
+        section.conditions.text,
         workload,
         own=_hold_among(workload, lambda result: not _is_peer(result)),
         peers=_hold_among(workload, _is_peer),

@@ -22,6 +22,8 @@ LEGEND = {
     "untrusted": "No ratio, because the reference or the copy is SUSPECT.",
     "interpreted": "Triton's interpreter ran the kernel on a CPU. Right or wrong is real; the time says nothing.",
     "disturbed": "The share of the cores that other processes took during the trials.",
+    "fastest peer": "The fastest Solution by the author `baseline`. Times as fast: its latency over that of the fastest"
+    " other Solution.",
     "winner": "The fastest Solution whose time is trusted; none where a SUSPECT one may be faster.",
     "tied with": "The 95% interval of the ratio to the winner, with the drift between runs, holds 1.",
     "behind": "Latency over the winner's: the geometric mean over the Workloads that have a winner.",

@@ -37,7 +37,8 @@ def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
         )
         yield Grid(_COLUMNS, [_row(match) for match in summary.matches])
         yield _count_verdicts(summary)
-        yield f"Measured with {'; '.join(_without_device(text, summary.hardware) for text in summary.conditions)}."
+        conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
+        yield f"Measured with {'; '.join(conditions)}."
         for match in summary.matches:
             yield from (Doubt(f"{match.definition} at {match.workload.title}: {why}") for why in match.doubts)
     yield (
@@ -84,10 +85,6 @@ def _count_verdicts(summary: Summary) -> str:
     return f"{', '.join(told)}."
 
 
-def _without_device(conditions: str, hardware: str) -> str:
-    return conditions.removeprefix(f"{hardware}, ")
-
-
 def summaries_json(summaries: Iterable[Summary]) -> str:
     """The rows in numbers."""
     return json.dumps(summary_rows(summaries), indent=2) + "\n"
@@ -103,6 +100,7 @@ def _record(summary: Summary, match: Match) -> dict[str, Any]:
     return {
         "definition": match.definition,
         "hardware": summary.hardware,
+        "conditions": match.conditions,
         **match.workload.identity,
         "fastest": own.record.solution if own else None,
         "author": own.record.author if own else None,

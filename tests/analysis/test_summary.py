@@ -48,12 +48,21 @@ def test_without_peers_nothing_is_compared():
 def test_a_device_has_a_summary_of_all_definitions():
     other = trace("other_v1", latency_ms=0.003)
     other["definition"] = "layernorm_d4096"
-    older = trace("mine", hardware="Some GPU", timestamp="2026-01-01", settings={"rtol": 0.1})
-    newest = trace("mine", hardware="Some GPU", latency_ms=0.0042)
-    found = summarize(find_results(split(records(trace("mine"), other, older, newest)), {}))
+    found = summarize(find_results(split(records(trace("mine"), other, trace("mine", hardware="Some GPU"))), {}))
     told = {each.hardware: [(m.definition, m.own.fastest.record.latency_ms) for m in each.matches] for each in found}
     assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
-    assert told["Some GPU"] == [("rmsnorm_d4096", 0.0042)]
+    assert told["Some GPU"] == [("rmsnorm_d4096", 0.002)]
+
+
+def test_the_newest_conditions_count_in_which_both_sides_were_measured():
+    """Numbers of different clocks are never compared, and a clock may move in the midst of a bench."""
+    day = "2026-01-0{}T00:00:00".format
+    pair = [trace(name, latency_ms=each, timestamp=day(2)) for name, each in (("mine", 0.002), ("peer", 0.0025))]
+    older = [trace(name, latency_ms=each, timestamp=day(1), clock=1500) for name, each in (("mine", 3), ("peer", 4))]
+    alone = trace("mine", latency_ms=0.001, timestamp=day(3), clock=1700)
+    match = match_of(*pair, *older, alone, peers=("peer",))
+    assert match.times_as_fast.value == pytest.approx(1.25) and "1980 MHz" in match.conditions
+    assert match_of(trace("mine", timestamp=day(2)), alone).own.fastest.record.latency_ms == 0.001
 
 
 def test_the_published_traces_have_a_row_for_each_workload(fib):
@@ -71,7 +80,9 @@ def test_the_published_traces_have_a_row_for_each_workload(fib):
     table = fib("report", PUBLISHED, "--summary").lines
     assert table[0] == "1 Definition on NVIDIA H200" and len([line for line in table if "batch=" in line]) == len(rows)
     csv = fib("report", PUBLISHED, "--summary", "--format", "csv").lines
-    assert csv[0].startswith("definition,hardware,workload,axes,scalars,fastest,") and len(csv) == len(rows) + 1
+    assert (
+        csv[0].startswith("definition,hardware,conditions,workload,axes,scalars,fastest,") and len(csv) == len(rows) + 1
+    )
 
 
 def test_one_table_at_a_time(fib):

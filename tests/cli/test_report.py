@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.schema import Definition
 from support.command_line import cli_command, cli_environment
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON
 from support.trace_json import lines, trace, upstream_trace
@@ -273,3 +274,25 @@ def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path, f
         outcome = fib("report", source, "--format", format_)
         assert str(tmp_path) not in outcome.out
         assert place in outcome.out or format_ == "markdown"
+
+
+def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
+    """JSON objects have no order, so a Trace may name another axis first."""
+    rows = {"shape": ["rows", "length", "hidden"], "dtype": "float16"}
+    record = {
+        "name": "pooled",
+        "op_type": "norm",
+        "axes": {"rows": {"type": "var"}, "length": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
+        "inputs": {"x": rows},
+        "outputs": {"out": rows},
+        "reference": "def run(x):\n    return x\n",
+    }
+    registry.write_definition(Definition.model_validate(record))
+    found = trace()
+    found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
+    path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(lines(found))
+    assert fib("report", path, "--batch-sizes", "8").code == 0
+    refused = fib("report", path, "--batch-sizes", "64")
+    assert refused.code == 2 and "no Trace has batch size 64 (available: 8)" in refused.err
