@@ -17,6 +17,7 @@ import msgspec
 from fib_rmsnorm.analysis.trace_record import (
     Errors,
     RecordedCeiling,
+    RecordedChain,
     RecordedClocks,
     RecordedSettings,
     Timing,
@@ -66,6 +67,7 @@ class _Correctness:
 @dataclass
 class _Performance(Timing):
     ceiling: RecordedCeiling | None = None
+    chain: RecordedChain | None = None
     clocks: RecordedClocks | None = None
 
 
@@ -130,7 +132,7 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
 # What a Trace leaves out has the class's default, and so is not in the object's own variables.
 _UNKNOWN: dict[str, Any] = {
     name: value
-    for part in (Errors(), Timing(), RecordedCeiling(), RecordedClocks(), RecordedSettings())
+    for part in (Errors(), Timing(), RecordedCeiling(), RecordedChain(), RecordedClocks(), RecordedSettings())
     for name, value in vars(part).items()
 }
 
@@ -145,8 +147,8 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
         values.update(vars(part))
     if values["copy_suspect"]:
         values["percent_of_copy"] = None  # no fact
-    values.pop("ceiling", None)
-    values.pop("clocks", None)
+    for part in ("ceiling", "chain", "clocks"):
+        values.pop(part, None)
     record = TraceRecord.__new__(TraceRecord)
     record.__dict__ = values  # to pass sixty arguments takes longer than to decode them
     return record
@@ -174,7 +176,7 @@ def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict
 def _parts(evaluation: _Evaluation) -> Iterator[object]:
     """The objects whose fields are the record's."""
     performance = evaluation.performance
-    ceiling, clocks = (performance.ceiling, performance.clocks) if performance else (None, None)
+    measured = (performance, performance.ceiling, performance.chain, performance.clocks) if performance else ()
     settings = _decode_settings(bytes(evaluation.settings))
     errors = evaluation.correctness.errors() if evaluation.correctness else None
-    return filter(None, (settings, errors, performance, ceiling, clocks))
+    return filter(None, (settings, errors, *measured))

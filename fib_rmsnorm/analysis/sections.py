@@ -20,6 +20,7 @@ class SectionSettings(NamedTuple):
     iterations: int | None = None
     num_trials: int | None = None
     l2: str | None = None
+    context: str = "isolated"
     rtol: float | None = None
     atol: float | None = None
 
@@ -167,7 +168,13 @@ def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) 
 
 def _settings(record: TraceRecord) -> SectionSettings:
     return SectionSettings(
-        record.warmup_runs, record.iterations, record.num_trials, record.l2, record.rtol, record.atol
+        record.warmup_runs,
+        record.iterations,
+        record.num_trials,
+        record.l2,
+        record.context,
+        record.rtol,
+        record.atol,
     )
 
 

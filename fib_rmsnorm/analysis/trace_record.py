@@ -108,6 +108,21 @@ class RecordedCeiling:
 
 
 @dataclass
+class RecordedChain:
+    """What a call costs in a CUDA graph, without and with programmatic dependent launch around it."""
+
+    chained_latency_ms: float | None = None
+    chained_low_ms: float | None = None
+    chained_high_ms: float | None = None
+    chained_suspect: list[str] = field(default_factory=list)
+    dependent_latency_ms: float | None = None
+    dependent_low_ms: float | None = None
+    dependent_high_ms: float | None = None
+    dependent_suspect: list[str] = field(default_factory=list)
+    chain_refused: str | None = None
+
+
+@dataclass
 class RecordedClocks:
     """The device during the trials."""
 
@@ -123,12 +138,13 @@ class RecordedSettings:
     iterations: int | None = None
     num_trials: int | None = None
     l2: str | None = None
+    context: str = "isolated"
     rtol: float | None = None
     atol: float | None = None
 
 
 @dataclass
-class TraceRecord(RecordedSettings, RecordedClocks, RecordedCeiling, Timing, Errors, Origin):
+class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeiling, Timing, Errors, Origin):
     """One evaluation, flat; the fields of `Origin` come first."""
 
     @property

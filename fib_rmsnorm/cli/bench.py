@@ -14,6 +14,7 @@ from fib_rmsnorm.cli.options import (
     Atol,
     AuthorNames,
     BatchSizes,
+    Context,
     DefinitionNames,
     DeviceName,
     JsonLines,
@@ -59,6 +60,9 @@ def command(
     ] = None,
     num_trials: Annotated[int, typer.Option(min=1, max=1_000, help="Minimum number of trials.")] = 4,
     l2: Annotated[L2, typer.Option("--l2", help="State of the GPU's L2 cache before each timed call.")] = L2.COLD,
+    context: Annotated[
+        Context, typer.Option("--context", help="graph: also the cost of a call between others in a CUDA graph.")
+    ] = Context.ISOLATED,
     rtol: Rtol = None,
     atol: Atol = None,
     timeout: Annotated[
@@ -105,7 +109,13 @@ def command(
                 against=against or "",
             ),
             settings=make_settings(
-                rtol=rtol, atol=atol, warmup_runs=warmup_runs, iterations=iterations, num_trials=num_trials, l2=l2.value
+                rtol=rtol,
+                atol=atol,
+                warmup_runs=warmup_runs,
+                iterations=iterations,
+                num_trials=num_trials,
+                l2=l2.value,
+                context=context.value,
             ),
             device=device,
             timeout_s=timeout,

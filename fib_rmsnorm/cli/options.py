@@ -123,6 +123,13 @@ class L2(str, Enum):
     BOTH = "both"
 
 
+class Context(str, Enum):
+    """Where a call is timed."""
+
+    ISOLATED = "isolated"
+    GRAPH = "graph"
+
+
 class Style(str, Enum):
     """How an entry point gives its outputs."""
 

@@ -68,6 +68,8 @@ def bench(
         fork_server or ForkServer(ROLES) as source,
     ):
         devices = choose_devices(options.device)
+        if options.settings.context == "graph" and devices[0].kind == "cpu":
+            raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
         with locked(writing=[registry.root]):
             records = collect_records(registry)
             plan = make_plan(records, options.selection, devices[0])

@@ -10,37 +10,35 @@ from functools import partial
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
+from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
-from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
-from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
+from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.clock_watch import ClockWatch
 from fib_rmsnorm.machine.clocks import read_clocks
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import Device, has_dependent_launch
 from fib_rmsnorm.machine.environment import identify_session, record_environment
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
-    BuildSpec,
     Ceiling,
+    Chain,
     Correctness,
     Definition,
     Evaluation,
     EvaluationStatus,
     Performance,
     Solution,
-    SourceFile,
-    SupportedLanguages,
     Trace,
     Workload,
     digest,
 )
 
-_REFERENCE_FILE = "reference.py"
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
@@ -123,6 +121,7 @@ class DeviceRunner:
             trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
             found, of_reference = trials.run(idle, reference)
         outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
+        chains = self._time_chains(definition, workload, idle, outcomes)
         self._fail_busy(idle, outcomes)  # and after the trials, because they may have waited for them
         if isinstance(of_reference, EvaluationFailedError):
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference}")
@@ -142,7 +141,26 @@ class DeviceRunner:
                 continue
             interpreted = capability(each.solution.spec.language.value, self.device).ability == "interpret"
             performance = describe_performance(each, outcome, of_reference, conditions, interpreted=interpreted)
+            performance.chain = chains.get(each.solution.name)
             yield self._make_trace(definition, workload, each.solution, _Passed(each.correctness, performance, log))
+
+    def _time_chains(
+        self, definition: Definition, workload: Workload, admitted: list[Admitted], outcomes: dict[str, Outcome]
+    ) -> dict[str, Chain]:
+        """What a call costs in a CUDA graph, if requested. A Solution whose calls fail there fails."""
+        if self._config.settings.context != "graph":
+            return {}
+        timed = [each for each in admitted if isinstance(outcomes[each.solution.name], TrialResults)]
+        with ClockWatch(self.device.name, self._clocks_at_start) as watch:
+            trials = ChainedTrials(definition, workload, self._judge_client)
+            found = trials.run(timed, dependent=has_dependent_launch(self.device))
+        chains = {}
+        for each, outcome in zip(timed, found, strict=True):
+            if isinstance(outcome, ChainResults):
+                chains[each.solution.name] = describe_chain(outcome, watch.summary())
+            else:
+                outcomes[each.solution.name] = outcome
+        return chains
 
     def _fail_busy(self, admitted: list[Admitted], outcomes: dict[str, Outcome]) -> None:
         """Fail the Solutions whose workers are busy while no request is running. End all other busy workers too."""
@@ -181,19 +199,3 @@ class DeviceRunner:
                 build_flags=compiler_flags(solution),
             ),
         )
-
-
-def reference_solution(definition: Definition) -> Solution:
-    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
-    return Solution(
-        name=f"{definition.name}.reference",
-        definition=definition.name,
-        author="reference",
-        spec=BuildSpec(
-            language=SupportedLanguages.PYTHON,
-            target_hardware=["cpu", "cuda"],
-            entry_point=f"{_REFERENCE_FILE}::run",
-            destination_passing_style=False,
-        ),
-        sources=[SourceFile(path=_REFERENCE_FILE, content=definition.reference)],
-    )

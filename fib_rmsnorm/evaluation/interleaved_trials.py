@@ -169,7 +169,7 @@ class InterleavedTrials:
         of the first trials.
         """
         fewest = self._settings.num_trials
-        if bytes_moved(self._definition, self._workload) > _QUICKLY_JUDGED_BYTES:
+        if not is_quickly_judged(self._definition, self._workload):
             return {self._random.randrange(fewest)}
         doubled = takewhile(lambda count: count < _MAX_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
@@ -216,6 +216,11 @@ class InterleavedTrials:
 
     def _time_hot(self, solution: _Running) -> None:
         solution.hot = self._time(solution, _HOT_CALLS, hot=True)
+
+
+def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
+    """Whether judging a call takes far less time than a trial."""
+    return bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
 
 
 def _attempt_all(solutions: list[_Running], step: Callable[[_Running], None]) -> None:

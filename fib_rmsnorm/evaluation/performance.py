@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, sum_up_chain
+from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, trial_ratios
 from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
 from fib_rmsnorm.machine.load import CpuLoad
-from fib_rmsnorm.schema import Ceiling, Clocks, Performance, Settings
+from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02
 # A kernel can be slightly faster than the copy, which is the best of several launch shapes but not of all.
@@ -100,10 +102,27 @@ def _find_suspicions(scatter: Scatter, timer: str, load: CpuLoad, conditions: Co
             yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes{doubt}"
         if latency_ms < ceiling.empty_ms:
             yield "faster than an empty kernel"
-    clocks = conditions.clocks
-    if timer != "cpu_clock" and clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
+    if timer != "cpu_clock":
+        yield from _find_disturbances(conditions.clocks)
+
+
+def _find_disturbances(clocks: Clocks) -> Iterator[str]:
+    """What disturbed a GPU."""
+    if clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
         moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
         if moved > _MAX_CLOCK_CHANGE:
             yield f"clock moved by {moved:.1%}: {clocks.during_min_mhz:g} to {clocks.during_max_mhz:g} MHz"
     if clocks.other_processes:
         yield f"{clocks.other_processes} other process(es) on the device"
+
+
+def describe_chain(results: ChainResults, clocks: Clocks) -> Chain:
+    """Sum up the trials of a solution in CUDA graphs."""
+    doubts = list(_find_disturbances(clocks))
+    return Chain(
+        links=LINKS,
+        **sum_up_chain("chained", results.chained, doubts),
+        **sum_up_chain("dependent", results.dependent, doubts),
+        chain_refused=results.refused,
+        clocks=clocks,
+    )

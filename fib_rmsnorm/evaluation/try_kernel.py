@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
-from fib_rmsnorm.evaluation.device_runner import reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler

@@ -120,3 +120,12 @@ def gpu_arch(device: Device) -> str | None:
 
     major, minor = torch.cuda.get_device_capability(device.name)
     return f"sm_{major}{minor}"
+
+
+def has_dependent_launch(device: Device) -> bool:
+    """Whether a GPU has programmatic dependent launch."""
+    if device.kind == "cpu":
+        return False
+    import torch
+
+    return torch.cuda.get_device_capability(device.name) >= (9, 0)

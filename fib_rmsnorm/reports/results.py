@@ -9,6 +9,7 @@ from typing import Any
 from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.reports.chain import CHAIN_COLUMNS, chain_cells, chain_doubts, chain_row, has_chains
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.csv_text import csv_text
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
@@ -28,6 +29,7 @@ _COLUMNS = (
     "language",
     ">latency",
     ">±",
+    *CHAIN_COLUMNS,
     ">bandwidth",
     ">of copy",
     ">of peak",
@@ -49,6 +51,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         for result in section.results:
             if result.record.is_native and result.record.suspect:
                 yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
+            yield from chain_doubts(result.record)
         for each in section.workloads:
             for name, bound in (("the reference", each.reference), ("the copy", each.copy)):
                 if bound and bound.suspect:
@@ -70,7 +73,10 @@ def _legend(section: SectionResults) -> str:
         rivals = f"Reference, baseline: times as fast as the reference, and as {section.baseline}."
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
     peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
-    return f"Latency: {latency}. {rivals}{peak}{untrusted}"
+    chained = ""
+    if has_chains(result.record for result in section.results):
+        chained = " In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
+    return f"Latency: {latency}. {rivals}{peak}{untrusted}{chained}"
 
 
 def section_title(section: SectionResults) -> str:
@@ -118,6 +124,7 @@ def _row(result: Result) -> Sequence[str]:
         title_of(record.language),
         format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
         either_side(record),
+        *chain_cells(record),
         format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
         share_of_copy(record),
         format_percent(result.percent_of_peak) if result.percent_of_peak else "",
@@ -198,6 +205,7 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "empty_ms": record.empty_ms,
         "host_overhead_us": record.host_overhead_us,
         "empty_host_us": record.empty_host_us,
+        **chain_row(record),
         "suspect": "; ".join(record.suspect),
         "timestamp": record.timestamp,
         "trace": record.place,

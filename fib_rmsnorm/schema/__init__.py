@@ -21,7 +21,7 @@ from fib_rmsnorm.schema.judged_case import (
     UlpStatistics,
     list_cases,
 )
-from fib_rmsnorm.schema.measurement import Ceiling, Clocks, KernelLaunch, Performance, Settings
+from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
 from fib_rmsnorm.schema.solution import Solution, SourceFile
 from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Trace
 from fib_rmsnorm.schema.workload import RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -34,6 +34,7 @@ __all__ = [
     "BuildSpec",
     "CaseKind",
     "Ceiling",
+    "Chain",
     "Check",
     "CheckedDefinition",
     "Clocks",

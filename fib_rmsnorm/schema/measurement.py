@@ -31,6 +31,8 @@ class Settings(BaseModel):
     """Minimum number of trials; the trials of all Solutions on a Workload are interleaved."""
     l2: Literal["cold", "hot", "both"] = "cold"
     """`cold` evicts a GPU's L2 cache before each timed call, `hot` does not; `both` is cold plus `hot_latency_ms`."""
+    context: Literal["isolated", "graph"] = "isolated"
+    """`graph` also measures what a call costs in a CUDA graph between other kernels: the Performance's `chain`."""
 
 
 class Ceiling(BaseModel):
@@ -75,6 +77,40 @@ class Clocks(BaseModel):
     """The share of a CPU's cores that other processes took during the trials."""
     involuntary_switches: int | None = None
     """How often other processes took a CPU's core away from this evaluation during the trials."""
+
+
+class Chain(BaseModel):
+    """What a call costs in a CUDA graph, between a producer that has just written its input and a consumer.
+
+    The graph has `links` of these three kernels; the cost is the difference to the same graph without the calls.
+    `dependent_*` is the same with producers and consumers that are launched by programmatic dependent launch.
+    """
+
+    links: int
+    chained_latency_ms: float | None = None
+    """The median over the replays; None if the calls cannot be captured."""
+    chained_low_ms: float | None = None
+    chained_high_ms: float | None = None
+    """Upper bound of the 95% confidence interval of `chained_latency_ms`; `chained_low_ms` is the lower bound."""
+    chained_a_a_difference: float | None = None
+    """Relative difference between the medians of the later and the earlier half of the trials."""
+    chained_bare_link_ms: float | None = None
+    """What a link without the call takes: producer and consumer."""
+    chained_replays: int | None = None
+    chained_suspect: list[str] = Field(default_factory=list)
+    """Reasons not to trust `chained_latency_ms`."""
+    dependent_latency_ms: float | None = None
+    """None also where the GPU has no programmatic dependent launch."""
+    dependent_low_ms: float | None = None
+    dependent_high_ms: float | None = None
+    dependent_a_a_difference: float | None = None
+    dependent_bare_link_ms: float | None = None
+    dependent_replays: int | None = None
+    dependent_suspect: list[str] = Field(default_factory=list)
+    chain_refused: str | None = None
+    """Why the Solution's calls cannot be captured in a graph."""
+    clocks: Clocks | None = None
+    """The device before, during and after the replays."""
 
 
 _Size = Annotated[int, Field(ge=0, lt=1 << 32)]
@@ -151,6 +187,9 @@ class Performance(BaseModel):
     ceiling: Ceiling | None = None
     percent_of_copy: float | None = None
     """Latency of the copy divided by this latency, in percent: at 100 the kernel is as fast as the copy."""
+
+    chain: Chain | None = None
+    """What a call costs in a CUDA graph between other kernels, if requested."""
 
     host_overhead_us: float | None = None
     """Minimum host time to issue a call without waiting for it, without a timer attached. Measured before and after

@@ -68,6 +68,7 @@ BAD_INPUT = {
     "batch that is no number": (["--batch-sizes", "1,abc"], "'abc' is not a positive integer"),
     "batch that is no decimal": (["--batch-sizes", "²"], "'²' is not a positive integer"),
     "batch without a workload": (["--batch-sizes", "1000000000"], "batch 1000000000"),
+    "a graph on a CPU": (["--context", "graph"], "--context graph needs a CUDA device"),
     "output of another kind": (["--output", "traces.csv"], "must end in .json or .jsonl"),
     "output in no folder": (["--output", "/no/such/folder/t.json"], "no such folder"),
     "output that cannot be written": (["--output", "/proc/traces.json"], "/proc/traces.json"),

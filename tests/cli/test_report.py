@@ -72,6 +72,24 @@ def test_doubts_are_marked_and_explained(fib, file):
     assert "SUSPECT odd@batch=8: too fast" in outcome.lines
 
 
+def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
+    both = {"links": 40, "chained_latency_ms": 0.0014, "dependent_latency_ms": 0.0009}
+    doubted = {"links": 40, "chained_latency_ms": 0.0013, "chained_suspect": ["95% interval ±9%"]}
+    path = file(
+        trace("both_v1", chain=both, settings={"context": "graph"}),
+        trace("doubted_v1", chain=doubted, settings={"context": "graph"}),
+        trace("stuck_v1", chain={"links": 40, "chain_refused": "it waits"}, settings={"context": "graph"}),
+    )
+    found = fib("report", path)
+    assert re.split(r"\s{2,}", found.row("both_v1", "2.00"))[1:5] == ["2.00 us", "0.5%", "1.40 us", "0.90 us"]
+    assert "*1.30 us" in found.row("doubted_v1", "2.00") and "not captured" in found.row("stuck_v1", "2.00")
+    assert "SUSPECT doubted_v1@batch=8 in a graph: 95% interval ±9%" in found.lines
+    assert "Not captured in a graph: stuck_v1@batch=8: it waits" in found.lines
+    first = json.loads(fib("report", path, "--json").out)["results"][0]
+    assert (first["chained_latency_ms"], first["dependent_latency_ms"]) == (0.0014, 0.0009)
+    assert "in a graph" not in fib("report", file(trace(), name="isolated.jsonl")).out
+
+
 def test_an_untrusted_reference_and_an_untrusted_copy_give_no_ratios(fib, file):
     doubted = trace("a_v1", reference_suspect=["earlier and later trials 540x apart"])
     doubted["evaluation"]["performance"]["ceiling"]["copy_suspect"] = ["95% interval ±24%"]

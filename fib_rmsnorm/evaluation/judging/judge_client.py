@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
-from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, Revealed
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, RevealChain, Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -100,7 +100,21 @@ class JudgeClient:
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
     ) -> None:
         """Judge one of the calls timed since the last one judged. Raises EvaluationFailedError if it was wrong."""
-        revealed = worker.ask(Reveal(), Revealed, budget)
+        self._judge_revealed(definition, workload, worker, worker.ask(Reveal(), Revealed, budget))
+
+    def judge_chained_call(
+        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
+    ) -> None:
+        """Judge one of the calls of the last trial in a CUDA graph, as `judge_timed_call` does."""
+        revealed = worker.ask(RevealChain(), Revealed, budget)
+        try:
+            self._judge_revealed(definition, workload, worker, revealed)
+        except EvaluationFailedError as failure:
+            raise EvaluationFailedError(failure.status, f"in a CUDA graph: {failure}", failure.correctness) from None
+
+    def _judge_revealed(
+        self, definition: Definition, workload: Workload, worker: WorkerClient, revealed: Revealed
+    ) -> None:
         subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
         verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier)
         names = list(definition.outputs)

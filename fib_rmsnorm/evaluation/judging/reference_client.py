@@ -13,7 +13,9 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages
+
+_FILE = "reference.py"
 
 
 class ReferenceFailedError(FibRmsnormError):
@@ -68,3 +70,19 @@ class ReferenceClient:
         if request.case in self._known:
             return False
         return request.case == 0 or request.recognition is None
+
+
+def reference_solution(definition: Definition) -> Solution:
+    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
+    return Solution(
+        name=f"{definition.name}.reference",
+        definition=definition.name,
+        author="reference",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu", "cuda"],
+            entry_point=f"{_FILE}::run",
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path=_FILE, content=definition.reference)],
+    )

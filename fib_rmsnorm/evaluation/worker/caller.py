@@ -33,7 +33,8 @@ class SolutionCaller:
         self._names = list(definition.outputs)
         self._device = device
         self.destination_passing = solution.spec.destination_passing_style
-        self._in_place = solution.spec.in_place
+        self.in_place = solution.spec.in_place
+        """The inputs in whose memory calls leave outputs, by output."""
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
         """Return a call without arguments. This is what is timed.
@@ -41,12 +42,12 @@ class SolutionCaller:
         An input that the call overwrites with an output is copied to the buffer of that output now, and passed there.
         """
         outputs = dict(zip(self._names, buffers.tensors, strict=True)) if self.destination_passing else {}
-        taken = {source: _copy(outputs.pop(name), inputs[source]) for name, source in self._in_place.items()}
+        taken = {source: _copy(outputs.pop(name), inputs[source]) for name, source in self.in_place.items()}
         return partial(self._entry, *{**inputs, **taken}.values(), *outputs.values())
 
     def describe_style(self) -> str:
         """Say what the call passes and why, for an entry point that takes other arguments."""
-        outputs = [name for name in self._names if name not in self._in_place]
+        outputs = [name for name in self._names if name not in self.in_place]
         passed = [*self._inputs, *(outputs if self.destination_passing else [])]
         other = (
             "one that takes the inputs alone needs destination_passing_style = false"

@@ -53,6 +53,8 @@ _FULLY_CHECKED: dict[str, Any] = {
     "secrets._sysrand": secrets._sysrand,  # type: ignore[attr-defined]
     "socket.socket": socket.socket,
     "torch.Tensor": torch.Tensor,
+    "torch.cuda.CUDAGraph": torch.cuda.CUDAGraph,
+    "torch.cuda.Event": torch.cuda.Event,
     "torch.utils._device.DeviceContext": DeviceContext,
 }
 _CUPTI = ("get_timestamp", "activity_enable", "activity_disable", "activity_flush_all", "activity_register_callbacks")

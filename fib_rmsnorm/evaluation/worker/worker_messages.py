@@ -12,12 +12,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
+from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
+MAX_REASON = 500
+"""The most characters of a reason that a worker may give."""
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -108,7 +111,7 @@ class Timed(TrialTimes):
 
     clock_ns: int
     """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
-    repeated: Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=MAX_ATTEMPTS - 1)]
+    repeated: Annotated[list[Annotated[str, Field(max_length=MAX_REASON)]], Field(max_length=MAX_ATTEMPTS - 1)]
     """Why earlier attempts at this trial failed."""
 
 
@@ -142,6 +145,35 @@ class Costs:
 
     host_overhead_us: Latency | None
     peak_memory_bytes: int | None
+
+
+class TimeChain(Request):
+    """Time one trial of calls in a CUDA graph, between a producer and a consumer, after timing has ended."""
+
+    doing: ClassVar[str] = "timing in a CUDA graph"
+    do: Literal["time_chain"] = "time_chain"
+    workload: Workload
+    dependent: bool
+    """Whether the producers and the consumers are launched by programmatic dependent launch."""
+    replays: int
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class ChainTimed:
+    """One trial in a CUDA graph, or the reason why the solution's calls cannot be captured."""
+
+    times: ChainTimes | None
+    refused: Annotated[str, Field(max_length=MAX_REASON)] | None
+    clock_ns: int
+    """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
+
+
+class RevealChain(Request):
+    """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
+
+    doing: ClassVar[str] = "judging calls in a CUDA graph"
+    do: Literal["reveal_chain"] = "reveal_chain"
 
 
 class EndTiming(Request):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
-from typing import Any
 
 import torch
 
-from fib_rmsnorm.building import BuildError, build_entry, is_compile_error, prepare_build
-from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
+from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
@@ -21,19 +20,24 @@ from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
+from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
+    MAX_REASON,
     Build,
     Built,
     Call,
     Called,
+    ChainTimed,
     Costs,
     PrepareTiming,
     Revealed,
     Time,
+    TimeChain,
     Timed,
     TimingEnded,
     TimingPrepared,
@@ -69,6 +73,8 @@ class Worker:
             "reveal": self.reveal,
             "count_costs": self.count_costs,
             "end_timing": self.end_timing,
+            "time_chain": self.time_chain,
+            "reveal_chain": self.reveal_chain,
         }
         self._channel = channel
         self._kept_outputs = KeptOutputs()
@@ -76,6 +82,7 @@ class Worker:
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
+        self._chain_trial: ChainTrial | None = None
 
     def build(self, message: Message) -> Built:
         """Build the solution for the device, and say how long that took."""
@@ -109,9 +116,9 @@ class Worker:
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         outputs = OutputBuffers(target.definition, case.workload, target.device)
         started = perf_counter()
-        found, changed_outputs = _run(caller, inputs, outputs, settle=request.case == 0)
+        found, changed_outputs = run_call(caller, inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
-        _check_form(target.definition, found, outputs.tensors)
+        check_form(target.definition, found, outputs.tensors)
         write_outputs(self._outputs_file, found)
         if request.number is None:
             if request.case == 0:
@@ -177,7 +184,7 @@ class Worker:
         except WrongOutputError as error:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal = 0
-        _check_form(target.definition, chosen.outputs, timed_calls.buffers.tensors)
+        check_form(target.definition, chosen.outputs, timed_calls.buffers.tensors)
         write_outputs(self._outputs_file, chosen.outputs)
         self._kept_outputs.remember(chosen.outputs)
         return Revealed(
@@ -207,6 +214,36 @@ class Worker:
             torch.cuda.empty_cache()
         return TimingEnded()
 
+    def time_chain(self, message: Message) -> ChainTimed:
+        """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
+        request = TimeChain.model_validate(message)
+        target, caller = self._require_built()
+        self.check()
+        target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
+        make = partial(ChainedCalls, target.definition, request.workload, caller, target.device, target.dataset)
+        self._chain_trial = None
+        try:
+            self._chain_trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
+        except UncapturableError as error:
+            return ChainTimed(None, str(error)[:MAX_REASON], perf_counter_ns())
+        except WrongOutputError as error:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        return ChainTimed(self._chain_trial.times, None, perf_counter_ns())
+
+    def reveal_chain(self, _: Message) -> Revealed:
+        """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
+        trial, self._chain_trial = self._chain_trial, None
+        if trial is None:
+            raise RefusalError("RUNTIME_ERROR", "no calls were timed in a CUDA graph")
+        write_outputs(self._outputs_file, trial.chosen.outputs)
+        return Revealed(
+            number=trial.chosen.number,
+            earlier=trial.earlier,
+            changed_inputs=trial.changed_inputs,
+            overrun=trial.overrun,
+            changed_outputs=[],
+        )
+
     def _require_built(self) -> tuple[_Target, SolutionCaller]:
         if self._target is None or self._caller is None:
             raise RefusalError("RUNTIME_ERROR", "no solution is built")
@@ -225,31 +262,6 @@ def _make_case(target: _Target, request: Call) -> Case:
         )
     fresh_inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset)
     return Case("timed call", "timed", request.workload, fresh_inputs.set(request.number))
-
-
-def _run(
-    caller: SolutionCaller, inputs: dict[str, Any], outputs: OutputBuffers, *, settle: bool
-) -> tuple[list[torch.Tensor], list[str]]:
-    try:
-        return caller.run_checked(inputs, outputs, settle=settle)
-    except WrongOutputError as error:
-        raise RefusalError("RUNTIME_ERROR", str(error)) from None
-    except Exception as error:
-        if is_compile_error(error):
-            raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
-        wrong_style = isinstance(error, TypeError) and not is_of_solution(error)
-        hint = f"{caller.describe_style()}: " if wrong_style else ""
-        raise RefusalError("RUNTIME_ERROR", f"{hint}{describe_exception(error)}", fatal=True) from None
-
-
-def _check_form(definition: Definition, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
-    for name, actual, expected in zip(definition.outputs, found, outputs, strict=True):
-        if actual.shape != expected.shape:
-            raise RefusalError(
-                "INCORRECT_SHAPE", f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}"
-            )
-        if actual.dtype != expected.dtype:
-            raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")
 
 
 def main(channel: Channel, outputs_fd: int) -> None:

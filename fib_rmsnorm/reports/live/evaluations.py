@@ -18,7 +18,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Check, Evaluation, EvaluationStatus, ScalarInput, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, ScalarInput, Trace, list_cases
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -83,6 +83,7 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
     is_copy_doubted = performance.ceiling is not None and performance.ceiling.copy_suspect
     parts = [
         latency,
+        _chain_text(performance.chain) if performance.chain else "",
         f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
         "copy untrusted" if is_copy_doubted else f"{format_percent(percent):>4} of copy" if percent is not None else "",
         "reference untrusted"
@@ -90,6 +91,13 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
         else f"{format_ratio(performance.speedup_factor):>5} reference",
     ]
     return "  ".join(filter(None, parts))
+
+
+def _chain_text(chain: Chain) -> str:
+    if chain.chained_latency_ms is None:
+        return "not captured in a graph"
+    both = [chain.chained_latency_ms, *([chain.dependent_latency_ms] if chain.dependent_latency_ms is not None else [])]
+    return f"{' / '.join(map(format_latency, both))} in a graph"
 
 
 def first_line(log: str, most: int | None = None) -> str:

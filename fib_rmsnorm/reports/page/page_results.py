@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.reports.chain import CHAIN_COLUMNS, chain_cells, has_chains
 from fib_rmsnorm.reports.results import either_side, share_of_copy
 from fib_rmsnorm.reports.text.units import (
     count,
@@ -19,7 +20,7 @@ from fib_rmsnorm.reports.text.units import (
 )
 
 _COLUMNS = (
-    *(">workload", "solution", "language", ">latency", ">bandwidth", ">of copy", ">of peak"),
+    *(">workload", "solution", "language", ">latency", *CHAIN_COLUMNS, ">bandwidth", ">of copy", ">of peak"),
     *(">over reference", ">over baseline", ">host", "status"),
 )
 
@@ -54,18 +55,22 @@ class ResultTable:
 def make_table(section: SectionResults) -> ResultTable:
     """A row for each result, in the order of the Workloads."""
     baseline = f"Baseline: {section.baseline}." if section.baseline else "No baseline was evaluated."
+    chained = has_chains(result.record for result in section.results)
+    columns = [name for name in _COLUMNS if chained or name not in CHAIN_COLUMNS]
     rows = [
-        _row(result, workload, index) for index, workload in enumerate(section.workloads) for result in workload.results
+        _row(result, workload, index, chained=chained)
+        for index, workload in enumerate(section.workloads)
+        for result in workload.results
     ]
-    return ResultTable(_COLUMNS, rows, baseline)
+    return ResultTable(columns, rows, baseline)
 
 
-def _row(result: Result, workload: WorkloadResults, index: int) -> ResultRow:
+def _row(result: Result, workload: WorkloadResults, index: int, *, chained: bool) -> ResultRow:
     kind = "" if result.record.is_trusted else "doubtful" if result.record.passed else "failed"
-    return ResultRow(kind, list(_cells(result, workload, index)), trust_line(result.record))
+    return ResultRow(kind, list(_cells(result, workload, index, chained=chained)), trust_line(result.record))
 
 
-def _cells(result: Result, workload: WorkloadResults, index: int) -> Iterator[Cell]:
+def _cells(result: Result, workload: WorkloadResults, index: int, *, chained: bool) -> Iterator[Cell]:
     record = result.record
     language = title_of(record.language)
     reference, baseline = result.over_reference, result.over_baseline
@@ -73,6 +78,10 @@ def _cells(result: Result, workload: WorkloadResults, index: int) -> Iterator[Ce
     yield Cell(result.label, result.label)
     yield Cell(language, language)
     yield _maybe(format_latency, record.latency_ms if record.passed else None)
+    if chained:
+        plain, dependent = chain_cells(record)
+        yield Cell(plain, record.chained_latency_ms or "")
+        yield Cell(dependent, record.dependent_latency_ms or "")
     yield _maybe(format_bandwidth, result.bandwidth_gb_per_s)
     yield Cell(share_of_copy(record), record.percent_of_copy or "")
     yield _maybe(format_percent, result.percent_of_peak)

@@ -82,7 +82,8 @@ def _settings_text(settings: Settings) -> str:
     ]
     runs = f"{count(settings.warmup_runs, 'warm-up run')}, {count(settings.num_trials, 'trial')}"
     calls = count(settings.iterations, "call") if settings.iterations else "as many calls as the median needs"
-    return f"{', '.join(tolerances)}; {runs} of {calls}; L2 {settings.l2}"
+    graph = "; also in a CUDA graph" if settings.context == "graph" else ""
+    return f"{', '.join(tolerances)}; {runs} of {calls}; L2 {settings.l2}{graph}"
 
 
 def _describe_log(evaluation: Evaluation) -> Iterator[RenderableType]:

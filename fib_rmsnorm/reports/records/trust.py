@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.reports.records.chain_record import chain_fields
 from fib_rmsnorm.reports.records.conditions import condition_fields
 from fib_rmsnorm.reports.records.record import fields, joined
 from fib_rmsnorm.reports.text.control_characters import harmless
@@ -38,6 +39,7 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
     yield from fields(
         {
             **_latency_fields(performance),
+            **(chain_fields(performance.chain) if performance.chain else {}),
             **_launch_fields(performance.launches or []),
             **_speed_fields(performance),
             **_ceiling_fields(performance),

@@ -61,6 +61,12 @@ class TestTamperCheck:
         assert "torch.equal" in found
         assert "fib_rmsnorm.evaluation.worker.caller.SolutionCaller.bind" in found
 
+    @pytest.mark.parametrize(("owner", "name"), [("CUDAGraph", "replay"), ("Event", "elapsed_time")])
+    def test_what_times_graphs_is_watched(self, monkeypatch, owner, name):
+        check = armed()
+        monkeypatch.setattr(getattr(torch.cuda, owner), name, lambda *_: 1e-3)
+        assert check.replaced() == [f"torch.cuda.{owner}.{name}"]
+
     def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch):
         check = armed()
         monkeypatch.setattr("fib_rmsnorm.evaluation.worker.caller.zip", lambda *_, **__: [], raising=False)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
-from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
+from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask
-from fib_rmsnorm.schema import KernelLaunch, Performance
+from fib_rmsnorm.schema import KernelLaunch, Performance, Workload
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
 TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], clock_ns=5, repeated=[])
@@ -80,6 +81,38 @@ def test_anything_else_is_refused_and_ends_the_process(changes):
         ask_for_trial(process)
     assert process.killed
     assert len(str(caught.value)) < 500
+
+
+CHAINED = ChainTimed(ChainTimes([0.2, 0.3], [0.1, 0.1]), None, clock_ns=5)
+
+
+def ask_for_chain(process):
+    workload = Workload(uuid="u", axes={"batch": 8}, inputs={})
+    return ask(process, TimeChain(workload=workload, dependent=True, replays=2, budget_s=1), ChainTimed, 0.0)
+
+
+@pytest.mark.parametrize("chained", [CHAINED, ChainTimed(None, "it synchronises", clock_ns=5)])
+def test_a_trial_in_a_graph_arrives_unchanged(chained):
+    assert ask_for_chain(Answers(chained)) == chained
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"times": ChainTimes([], [])},
+        {"times": ChainTimes([0.2], [-0.1])},
+        {"times": ChainTimes([float("inf")], [0.1])},
+        {"times": [0.2, 0.1]},
+        {"refused": "x" * (MAX_REASON + 1)},
+        {"clock_ns": None},
+    ],
+    ids=lambda changes: str(changes)[:60],
+)
+def test_another_trial_in_a_graph_is_refused(changes):
+    process = Answers(replace(CHAINED, **changes))
+    with pytest.raises(InvalidAnswerError, match="invalid answer"):
+        ask_for_chain(process)
+    assert process.killed
 
 
 @pytest.mark.parametrize("launches", [None, [LAUNCH]])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, trace_id
+from fib_rmsnorm.schema import Ceiling, Chain, Clocks, KernelLaunch, trace_id
 from support.full_registry import CUDA, DEFINITION, make_trace
 
 CLOCKS = Clocks(
@@ -144,6 +144,32 @@ def test_what_was_launched(show):
     assert two["Kernel 1"] == told
     assert two["Kernel 2"].startswith("scale\\u001b[2J: grid 8 x 1 x 1")
     assert two["Kernel 2"].endswith("40 registers a thread, 4.10 kB dynamic shared")
+
+
+def test_what_a_call_costs_in_a_graph(show):
+    assert "In a graph" not in facts(show())
+    chain = Chain(
+        links=40,
+        chained_latency_ms=0.0014,
+        chained_low_ms=0.00139,
+        chained_high_ms=0.00141,
+        chained_a_a_difference=0.004,
+        chained_bare_link_ms=0.0031,
+        chained_replays=128,
+        dependent_latency_ms=0.0009,
+        dependent_low_ms=0.0008,
+        dependent_high_ms=0.001,
+        dependent_suspect=["95% interval ±11%"],
+        clocks=CLOCKS,
+    )
+    told = facts(show(chain=chain))
+    assert told["In a graph"] == (
+        "1.40 us a call, ±0.7%, 128 replays, earlier and later trials differ by 0.4%,"
+        " 40 links, of 3.10 us without the call, 1980 MHz"
+    )
+    assert told["Dependent"] == ("0.90 us a call, ±11.1%, SUSPECT: 95% interval ±11%, by programmatic dependent launch")
+    stuck = facts(show(chain=Chain(links=40, chain_refused="it \x1b[2J waits")))
+    assert stuck["In a graph"] == "not captured: it \\u001b[2J waits" and "Dependent" not in stuck
 
 
 def test_a_call_of_one_piece_is_busy_all_along(show):

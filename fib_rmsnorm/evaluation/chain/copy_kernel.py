@@ -1,0 +1,130 @@
+"""The kernel of the producer and of the consumer in a chain: it copies bytes.
+
+It is written in PTX, which the driver compiles for any GPU within milliseconds: a machine that runs only Triton needs
+no CUDA compiler for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+
+from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, require_success
+
+_THREADS = 256
+_VECTOR_BYTES = 16
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+# Each thread copies 16 bytes: at once, or one by one at the end and from a source that is not aligned.
+_PTX = """
+.version 7.8
+.target {target}
+.address_size 64
+
+.visible .entry copy_bytes(.param .u64 destination, .param .u64 source, .param .u64 bytes)
+{{
+    .reg .pred %is_beyond, %is_partial, %is_unaligned, %goes_on;
+    .reg .b16 %byte;
+    .reg .b32 %block, %threads, %thread, %v<4>;
+    .reg .b64 %to, %from, %left, %at, %offset;
+    {depend}
+    mov.u32 %block, %ctaid.x;
+    mov.u32 %threads, %ntid.x;
+    mov.u32 %thread, %tid.x;
+    mul.wide.u32 %at, %block, %threads;
+    cvt.u64.u32 %offset, %thread;
+    add.u64 %at, %at, %offset;
+    shl.b64 %at, %at, 4;
+    ld.param.u64 %left, [bytes];
+    setp.ge.u64 %is_beyond, %at, %left;
+    @%is_beyond ret;
+    sub.u64 %left, %left, %at;
+    ld.param.u64 %to, [destination];
+    ld.param.u64 %from, [source];
+    add.u64 %to, %to, %at;
+    add.u64 %from, %from, %at;
+    and.b64 %offset, %from, 15;
+    setp.ne.u64 %is_unaligned, %offset, 0;
+    setp.lt.u64 %is_partial, %left, 16;
+    or.pred %is_partial, %is_partial, %is_unaligned;
+    @%is_partial bra BYTES;
+    ld.global.v4.u32 {{%v0, %v1, %v2, %v3}}, [%from];
+    st.global.v4.u32 [%to], {{%v0, %v1, %v2, %v3}};
+    ret;
+BYTES:
+    min.u64 %left, %left, 16;
+NEXT:
+    ld.global.u8 %byte, [%from];
+    st.global.u8 [%to], %byte;
+    add.u64 %from, %from, 1;
+    add.u64 %to, %to, 1;
+    sub.u64 %left, %left, 1;
+    setp.ne.u64 %goes_on, %left, 0;
+    @%goes_on bra NEXT;
+    ret;
+}}
+"""
+# A kernel that was launched early waits for the one before it, and then lets the one behind it start.
+_DEPEND = "griddepcontrol.wait;\n    griddepcontrol.launch_dependents;"
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: its number, and the first of the 64 bytes of its value."""
+
+    _fields_ = (("number", ctypes.c_uint64), ("value", ctypes.c_int), ("rest", ctypes.c_int * 15))
+
+
+class _Launch(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+class CopyKernel:
+    """Copies bytes on the current stream of the current device.
+
+    With `dependent`, its launches are programmatic dependent launches: they may start before the kernel in front of
+    them has ended, and let the one behind them start early. That needs a GPU of compute capability 9.0 or more.
+    """
+
+    def __init__(self, *, dependent: bool) -> None:
+        self._driver = load_driver()
+        source = make_ptx(dependent=dependent).encode()
+        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        require_success(self._driver.cuModuleLoadData(ctypes.byref(self._module), source), "compiling the copy")
+        found = self._driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, b"copy_bytes")
+        require_success(found, "finding the copy")
+        self._attributes = (_Attribute * 1)(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1))
+        self._attribute_count = 1 if dependent else 0
+
+    def copy(self, destination: int, source: int, count: int) -> None:
+        """Enqueue a copy of `count` bytes. The destination is aligned to 16 bytes."""
+        blocks = -(-count // (_THREADS * _VECTOR_BYTES))
+        launch = _Launch(
+            grid=(blocks, 1, 1),
+            block=(_THREADS, 1, 1),
+            stream=torch.cuda.current_stream().cuda_stream,
+            attributes=self._attributes,
+            attribute_count=self._attribute_count,
+        )
+        values = [ctypes.c_uint64(value) for value in (destination, source, count)]
+        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        enqueued = self._driver.cuLaunchKernelEx(ctypes.byref(launch), self._function, parameters, None)
+        require_success(enqueued, "enqueueing the copy")
+
+    def close(self) -> None:
+        """Unload the kernel. No graph may hold it any more."""
+        require_success(self._driver.cuModuleUnload(self._module), "unloading the copy")
+
+
+def make_ptx(*, dependent: bool) -> str:
+    """The kernel's source."""
+    return _PTX.format(target="sm_90" if dependent else "sm_70", depend=_DEPEND if dependent else "")

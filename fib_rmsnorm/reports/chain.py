@@ -1,0 +1,58 @@
+"""What a call costs in a CUDA graph: the columns beside the latency, and what to know about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.reports.text.control_characters import harmless
+from fib_rmsnorm.reports.text.document import Doubt
+from fib_rmsnorm.reports.text.units import format_latency
+
+CHAIN_COLUMNS = (">in a graph", ">dependent")
+
+
+def has_chains(records: Iterable[TraceRecord]) -> bool:
+    """Whether any Trace tells what a call costs in a graph, or why it does not."""
+    return any(record.chained_latency_ms is not None or record.chain_refused for record in records)
+
+
+def chain_cells(record: TraceRecord) -> Sequence[str]:
+    """A cell for each of `CHAIN_COLUMNS`; `*` marks what is SUSPECT."""
+    if record.chain_refused:
+        return ("not captured", "")
+    return (
+        _cell(record.chained_latency_ms, record.chained_suspect),
+        _cell(record.dependent_latency_ms, record.dependent_suspect),
+    )
+
+
+def _cell(latency_ms: float | None, suspect: Sequence[str]) -> str:
+    return "" if latency_ms is None else f"{'*' * bool(suspect)}{format_latency(latency_ms)}"
+
+
+def chain_doubts(record: TraceRecord) -> Iterator[Doubt]:
+    """A line for each cost that nobody should trust, and for calls that cannot be captured."""
+    if record.chain_refused:
+        yield Doubt(f"Not captured in a graph: {record.name}: {harmless(record.chain_refused)}")
+    for where, reasons in (
+        ("in a graph", record.chained_suspect),
+        ("in a graph with dependent launch", record.dependent_suspect),
+    ):
+        if reasons:
+            yield Doubt(f"SUSPECT {record.name} {where}: {'; '.join(reasons)}")
+
+
+def chain_row(record: TraceRecord) -> dict[str, object]:
+    """The same in numbers, for CSV and JSON."""
+    return {
+        "chained_latency_ms": record.chained_latency_ms,
+        "chained_low_ms": record.chained_low_ms,
+        "chained_high_ms": record.chained_high_ms,
+        "chained_suspect": "; ".join(record.chained_suspect),
+        "dependent_latency_ms": record.dependent_latency_ms,
+        "dependent_low_ms": record.dependent_low_ms,
+        "dependent_high_ms": record.dependent_high_ms,
+        "dependent_suspect": "; ".join(record.dependent_suspect),
+        "chain_refused": record.chain_refused,
+    }

@@ -1,0 +1,112 @@
+"""Calls in a CUDA graph: which input a producer writes, and what a bench says about honest and cheating kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from fib_rmsnorm.evaluation.worker.chained_calls import UncapturableError, find_produced_input
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import TensorSpec
+from support.command_line import run_cli
+from support.paths import REPOSITORY
+from support.registries import add_kernel, make_registry, read_output
+
+PRODUCED = {
+    "rmsnorm_d4096": "x",
+    "fused_add_rmsnorm_d4096": "x",
+    "rmsnorm_silu_gate_d4096": "x",
+    "layernorm_bias_d4096": "x",
+    "rmsnorm_backward_d4096": "dy",
+    "layernorm_backward_d4096": "dy",
+}
+
+
+@pytest.mark.parametrize("name", PRODUCED)
+def test_the_producer_writes_the_first_input_of_a_batch(name):
+    assert find_produced_input(Registry.find(REPOSITORY).definition(name)) == PRODUCED[name]
+
+
+def test_a_weight_in_front_is_not_what_a_producer_has_just_written():
+    definition = Registry.find(REPOSITORY).definition("rmsnorm_d4096")
+    turned = {name: definition.inputs[name] for name in ("eps", "weight", "x")}
+    assert find_produced_input(definition.model_copy(update={"inputs": turned})) == "x"
+
+
+def test_without_a_tensor_there_is_nothing_to_produce():
+    definition = Registry.find(REPOSITORY).definition("rmsnorm_d4096")
+    scalars = {"eps": TensorSpec(shape=None, dtype="float32")}
+    with pytest.raises(UncapturableError, match="no tensor"):
+        find_produced_input(definition.model_copy(update={"inputs": scalars}))
+
+
+NORM = """
+import torch
+import torch.nn.functional as F
+
+
+def norm(x, weight, eps):
+    return F.rms_norm(x, (x.shape[-1],), weight, eps)
+
+"""
+KERNELS = {
+    "returns_v1": "def run(x, weight, eps):\n    return norm(x, weight, eps)\n",
+    "synchronises_v1": "def run(x, weight, eps):\n    torch.cuda.synchronize()\n    return norm(x, weight, eps)\n",
+    "skips_v1": """_last = {}
+
+
+def run(x, weight, eps):
+    if torch.cuda.is_current_stream_capturing():
+        return _last.setdefault(x.shape, torch.empty_like(x))
+    return norm(x, weight, eps)
+""",
+    "skips_some_v1": """_calls = [0]
+_kept = {}
+
+
+def run(x, weight, eps):
+    if torch.cuda.is_current_stream_capturing():
+        _calls[0] += 1
+        if _calls[0] % 8:
+            return _kept[x.shape]
+        _kept[x.shape] = norm(x, weight, eps)
+        return _kept[x.shape]
+    _kept[x.shape] = norm(x, weight, eps)
+    return _kept[x.shape]
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def evaluations(tmp_path_factory):
+    """One bench of all kernels in CUDA graphs."""
+    registry = make_registry(tmp_path_factory.mktemp("chained") / "registry")
+    for name, source in KERNELS.items():
+        add_kernel(registry, name, NORM + source)
+    output = registry.root / "out.jsonl"
+    run_cli("bench", "--root", registry.root, "--batch-sizes", "8", "--context", "graph", "--output", output)
+    return {trace.solution: trace.evaluation for trace in read_output(output)}
+
+
+@pytest.mark.gpu
+def test_a_call_costs_less_in_a_graph_than_alone_and_cold(evaluations):
+    performance = evaluations["returns_v1"].performance
+    chain = performance.chain
+    assert 0 < chain.chained_low_ms <= chain.chained_latency_ms <= chain.chained_high_ms < performance.latency_ms
+    assert chain.chain_refused is None and chain.clocks.during_mhz
+    assert chain.chained_bare_link_ms > 0
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_cannot_be_captured_passes_with_the_reason(evaluations):
+    found = evaluations["synchronises_v1"]
+    assert found.status.value == "PASSED" and found.performance.latency_ms > 0
+    assert found.performance.chain.chained_latency_ms is None
+    assert "captur" in found.performance.chain.chain_refused
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["skips_v1", "skips_some_v1"])
+def test_a_kernel_that_does_less_while_it_is_captured_fails(evaluations, name):
+    found = evaluations[name]
+    assert found.status.value == "INCORRECT_NUMERICAL"
+    assert found.log.startswith("in a CUDA graph: ")
