@@ -18,7 +18,7 @@ from fib_rmsnorm.schema import Definition, Workload
 _REPLAYS = 16
 _TRIAL_BUDGET_S = 0.15
 _MIN_TRIALS = 4
-_MAX_TRIALS = 12
+_MAX_TRIALS = 24
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import TensorSpec
 from support.command_line import run_cli
 from support.paths import REPOSITORY
-from support.registries import add_kernel, make_registry, read_output
+from support.registries import add_sources, make_registry, python_manifest, read_output
 
 PRODUCED = {
     "rmsnorm_d4096": "x",
@@ -50,6 +50,7 @@ def norm(x, weight, eps):
 """
 KERNELS = {
     "returns_v1": "def run(x, weight, eps):\n    return norm(x, weight, eps)\n",
+    "overwrites_v1": "def run(x, weight, eps):\n    x.copy_(norm(x, weight, eps))\n",
     "synchronises_v1": "def run(x, weight, eps):\n    torch.cuda.synchronize()\n    return norm(x, weight, eps)\n",
     "skips_v1": """_last = {}
 
@@ -79,11 +80,16 @@ def run(x, weight, eps):
 @pytest.fixture(scope="module")
 def evaluations(tmp_path_factory):
     """One bench of all kernels in CUDA graphs."""
-    registry = make_registry(tmp_path_factory.mktemp("chained") / "registry")
+    folder = tmp_path_factory.mktemp("chained")
+    registry = make_registry(folder / "registry")
     for name, source in KERNELS.items():
-        add_kernel(registry, name, NORM + source)
-    output = registry.root / "out.jsonl"
-    run_cli("bench", "--root", registry.root, "--batch-sizes", "8", "--context", "graph", "--output", output)
+        manifest = python_manifest(name).replace('["cpu"]', '["cuda"]')
+        if "x.copy_" in source:
+            manifest = manifest.replace("style = false", 'style = true\nin_place = {out = "x"}')
+        add_sources(registry, name, {"kernel.py": NORM + source}, manifest)
+    output = folder / "traces.jsonl"
+    found = run_cli("bench", "--root", registry.root, "--batch-sizes", "8", "--context", "graph", "--output", output)
+    assert found.returncode == 1, found.stderr  # some are wrong
     return {trace.solution: trace.evaluation for trace in read_output(output)}
 
 
@@ -94,6 +100,12 @@ def test_a_call_costs_less_in_a_graph_than_alone_and_cold(evaluations):
     assert 0 < chain.chained_low_ms <= chain.chained_latency_ms <= chain.chained_high_ms < performance.latency_ms
     assert chain.chain_refused is None and chain.clocks.during_mhz
     assert chain.chained_bare_link_ms > 0
+
+
+@pytest.mark.gpu
+def test_a_call_that_overwrites_its_input_gets_it_from_the_producer_each_time(evaluations):
+    assert evaluations["overwrites_v1"].status.value == "PASSED", evaluations["overwrites_v1"].log
+    assert evaluations["overwrites_v1"].performance.chain.chained_low_ms > 0
 
 
 @pytest.mark.gpu
