@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import ctypes
+from itertools import count
+from types import SimpleNamespace
 
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation.chain.chain_latency import LINKS
+from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.worker import chained_calls
+from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import UncapturableError, find_produced_input
-from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import TensorSpec
 from support.command_line import run_cli
 from support.paths import REPOSITORY
@@ -37,6 +47,103 @@ def test_without_a_tensor_there_is_nothing_to_produce():
     scalars = {"eps": TensorSpec(shape=None, dtype="float32")}
     with pytest.raises(UncapturableError, match="no tensor"):
         find_produced_input(definition.model_copy(update={"inputs": scalars}))
+
+
+class HostCopies:
+    """The copies of producers and consumers, by a CPU."""
+
+    def __init__(self, *, dependent):
+        pass
+
+    def copy(self, destination, source, count):
+        ctypes.memmove(destination, source, count)
+
+    def close(self):
+        pass
+
+
+class Replays:
+    """A graph on a CPU: its links run at each replay."""
+
+    def __init__(self, link, links):
+        self._link, self._links = link, links
+
+    def time_replay(self):
+        for number in range(self._links):
+            self._link(number)
+        return 1.0
+
+
+@pytest.fixture
+def chained_trial(monkeypatch):
+    """Time the calls of a function in a chain on a CPU, whose last link in the first replay is judged.
+
+    Returns the trial, and the inputs of the judged call.
+    """
+
+    def run(function, in_place, operator="rmsnorm"):
+        definition = find_operator(operator).define(128)
+        spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
+        workload = generate_workloads(definition, [3])[0]
+        caller = SolutionCaller(function, definition, SimpleNamespace(spec=spec), "cpu")
+        trial = chained_calls.ChainedCalls(definition, workload, caller, "cpu", None).time(2, 60, dependent=False)
+        return trial, FreshInputs(definition, workload, "cpu", None).set(trial.chosen.number)
+
+    monkeypatch.setattr(chained_calls, "CopyKernel", HostCopies)
+    monkeypatch.setattr(chained_calls, "CapturedGraph", Replays)
+    monkeypatch.setattr(chained_calls, "randbelow", lambda below: below - 1)
+    return run
+
+
+def norm(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+def write_norm(x, weight, eps, out):
+    out.copy_(norm(x, weight, eps))
+
+
+def overwrite(x, weight, eps):
+    x.copy_(norm(x, weight, eps))
+
+
+@pytest.mark.parametrize(("function", "in_place"), [(norm, None), (write_norm, {}), (overwrite, {"out": "x"})])
+def test_a_link_computes_what_a_call_alone_does(chained_trial, function, in_place):
+    trial, inputs = chained_trial(function, in_place)
+    assert torch.equal(trial.chosen.outputs[0], norm(**inputs))
+    assert (trial.changed_inputs, trial.overrun) == ([], [])
+    assert len(trial.times.with_ms) == len(trial.times.without_ms) == 2
+
+
+def test_every_link_gets_the_inputs_that_calls_overwrite_anew(chained_trial):
+    def add(x, residual, weight, eps):
+        residual.add_(x)
+        x.copy_(norm(residual, weight, eps))
+
+    trial, inputs = chained_trial(add, {"out": "x", "new_residual": "residual"}, "fused_add_rmsnorm")
+    total = inputs["x"] + inputs["residual"]
+    assert torch.equal(trial.chosen.outputs[1], total)
+    assert torch.equal(trial.chosen.outputs[0], norm(total, inputs["weight"], inputs["eps"]))
+
+
+def test_a_link_that_does_nothing_leaves_a_wrong_output(chained_trial):
+    calls = count()
+
+    def skip_the_last(x, weight, eps, out):
+        if next(calls) % LINKS:  # the first call is not in the graph
+            write_norm(x, weight, eps, out)
+
+    trial, inputs = chained_trial(skip_the_last, {})
+    assert not torch.allclose(trial.chosen.outputs[0], norm(**inputs), rtol=0.1)
+
+
+def test_what_calls_in_a_graph_touch_wrongly_is_told(chained_trial):
+    def change(x, weight, eps, out):
+        write_norm(x, weight, eps, out)
+        x.zero_()
+        weight.zero_()
+
+    assert chained_trial(change, {})[0].changed_inputs == ["weight", "x"]
 
 
 NORM = """
