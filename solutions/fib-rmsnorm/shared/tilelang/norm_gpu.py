@@ -6,10 +6,11 @@ from .norm_form import NormForm
 from .row_plan import WARP, Launch
 
 REGISTER_FILE = 65536
-# Rows of 8192 take four vectors a thread, and 512 of them fit an H200 at once only if 64 registers suffice.
-TIGHT_VECTORS = 4
-TIGHT_THREADS = 1024  # of a multiprocessor
-TIGHT_TILES = 2  # x and weight; with more, values would spill
+# How many threads are to fit a multiprocessor, by the vectors that one holds of all tiles. 512 rows of 8192 (x and
+# weight: eight vectors) fit an H200 at once only if 64 registers suffice. Left alone, nvcc gives LayerNorm 52 for four.
+MAX_TIGHT_VECTORS = 4
+RESIDENT_THREADS = {8: 1024}
+RESIDENT_THREADS_CENTERED = {4: 1536, 6: 1280, 8: 1024}
 
 
 def _sum(terms):
@@ -18,11 +19,14 @@ def _sum(terms):
     return _sum(terms[:half]) + _sum(terms[half:]) if half else terms[0]
 
 
-def _columns_of(warp, hidden, warps, span):
-    """How many columns of a row a warp holds, where warps take spans in turn."""
-    whole_turns, rest = divmod(hidden, warps * span)
-    own_rest = T.min(T.max(rest - warp * span, 0), span) if rest else 0
-    return T.cast(whole_turns * span + own_rest, "float32")
+def _weighted_sum(terms, weights):
+    if len(set(weights)) == 1:
+        return _sum(terms) * weights[0]
+    return _sum([term * weight for term, weight in zip(terms, weights, strict=True)])
+
+
+def _square(value):
+    return value * value
 
 
 def _finish(form, value, weight_tile, bias_tile, index, dtype):
@@ -46,10 +50,15 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
     span = WARP * lanes  # columns that a warp reads at once
     threads = rows * warps * WARP
     ragged = hidden % (span * warps * vectors * chunks) != 0
+    # Warps take spans of a row in turn. How many columns each holds: at least one.
+    turns, rest = divmod(hidden, warps * span)
+    columns = [turns * span + min(max(rest - w * span, 0), span) for w in range(warps)]
     column_tiles = (form.has_weight + form.has_bias) * (1 if column_dtype == dtype else 2)  # of the size of x's
     tiles = 1 + form.adds_residual + column_tiles
     # Registers for all tiles together, with room left for the arithmetic.
     columns_fit = chunks == 1 and threads * (tiles * 4 * vectors + 32) <= REGISTER_FILE
+    resident = RESIDENT_THREADS_CENTERED if form.centered else RESIDENT_THREADS
+    resident_threads = resident.get(tiles * vectors) if chunks == 1 and vectors <= MAX_TIGHT_VECTORS else None
     batch = T.dynamic("batch")
 
     def per_element():
@@ -73,6 +82,9 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
 
     def wide(x_tile, total, index):
         return total[index] if form.adds_residual else T.cast(x_tile[index], "float32")
+
+    def own_columns(w):
+        return T.cast(turns * span + T.min(T.max(rest - w * span, 0), span), "float32") if rest else T.float32(columns[0])
 
     def from_mean(value, mean, r, w):
         return value - mean[r, w] if form.centered else value
@@ -126,8 +138,8 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
             warp_sum = T.alloc_fragment((rows, warps), "float32")
             shared_sum = T.alloc_shared((rows, warps), "float32")
             rstd = T.alloc_fragment((rows, warps), "float32")
-            if chunks == 1 and vectors == TIGHT_VECTORS and tiles == TIGHT_TILES:
-                T.annotate_min_blocks_per_sm(max(1, TIGHT_THREADS // threads))
+            if resident_threads:
+                T.annotate_min_blocks_per_sm(max(1, resident_threads // threads))
             T.annotate_layout(layouts((x_tile, residual_tile, total, weight_tile, bias_tile), (sums, squares)))
 
             T.clear(squares)
@@ -158,7 +170,7 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
                 # digits cancel.
                 T.reduce_sum(sums, mean, dim=2)
                 for r, w in T.Parallel(rows, warps):
-                    mean[r, w] = mean[r, w] / T.max(_columns_of(w, hidden, warps, span), 1.0)
+                    mean[r, w] = mean[r, w] / own_columns(w)
                 for k in T.serial(chunks):
                     if chunks > 1:
                         load_rows(x_tile, x, block, k)
@@ -180,11 +192,10 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
                     T.copy(mean, shared_mean)
                 for r, w in T.Parallel(rows, warps):
                     if form.centered:
-                        columns = [_columns_of(i, hidden, warps, span) for i in range(warps)]
-                        mean[r, w] = _sum([columns[i] * shared_mean[r, i] for i in range(warps)]) / hidden
-                        between = [shared_mean[r, i] - mean[r, w] for i in range(warps)]
-                        rstd[r, w] = _sum([shared_sum[r, i] for i in range(warps)]) + _sum(
-                            [columns[i] * between[i] * between[i] for i in range(warps)]
+                        means = [shared_mean[r, i] for i in range(warps)]
+                        mean[r, w] = _weighted_sum(means, columns) / hidden
+                        rstd[r, w] = _sum([shared_sum[r, i] for i in range(warps)]) + _weighted_sum(
+                            [_square(each - mean[r, w]) for each in means], columns
                         )
                     else:
                         rstd[r, w] = _sum([shared_sum[r, i] for i in range(warps)])
