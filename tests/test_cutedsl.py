@@ -1,4 +1,4 @@
-"""The CuTe DSL kernel, as far as it goes without a GPU: how it launches, and what it compiles to."""
+"""The CuTe DSL kernels, as far as they go without a GPU: how they launch, and what they compile to."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from fib_rmsnorm.registry import Registry
 from support.paths import REPOSITORY
 
 PACKAGE = "rmsnorm_python_cutedsl_v1"
-COMPILE = f"""
+COMPILE = """
 import sys
+from importlib import import_module
 import torch
-from {PACKAGE}.kernel import Launch, compiled
-hidden, dtype, *launch = sys.argv[1:]
-compiled(int(hidden), getattr(torch, dtype), Launch(*map(int, launch)))
+package, hidden, dtype, column_dtype, *launch = sys.argv[1:]
+entry = import_module(package + ".norm_entry")
+form = import_module(package + ".kernel").FORM
+dtypes = getattr(torch, dtype), getattr(torch, column_dtype)
+entry.compiled(form, int(hidden), *dtypes, entry.Launch(*map(int, launch)))
 """
 
 pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
@@ -28,24 +31,26 @@ pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvid
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with the packed sources as a package."""
+    """A folder with the packed sources as packages."""
     folder = tmp_path_factory.mktemp("cutedsl")
-    write_sources(Registry(REPOSITORY).solutions()[PACKAGE], folder / PACKAGE)
+    for name, solution in Registry(REPOSITORY).solutions().items():
+        if name.endswith("_python_cutedsl_v1"):
+            write_sources(solution, folder / name)
     return folder
 
 
 @pytest.fixture
-def kernel(monkeypatch, home):
+def entry(monkeypatch, home):
     monkeypatch.syspath_prepend(str(home))
-    return pytest.importorskip(f"{PACKAGE}.kernel")
+    return pytest.importorskip(f"{PACKAGE}.norm_entry")
 
 
 @pytest.fixture
-def row_launch(kernel):
+def row_launch(entry):
     return sys.modules[f"{PACKAGE}.row_launch"]
 
 
-def compile_ptx(home, folder, *arguments: object) -> str:
+def compile_ptx(home, folder, operator: str, *arguments: object) -> str:
     """In a process of its own: where PTX is kept is read when CuTe DSL is imported."""
     environment = {
         **os.environ,
@@ -54,7 +59,8 @@ def compile_ptx(home, folder, *arguments: object) -> str:
         "CUTE_DSL_KEEP": "ptx",
         "CUTE_DSL_DUMP_DIR": str(folder),
     }
-    subprocess.run([sys.executable, "-c", COMPILE, *map(str, arguments)], env=environment, check=True, timeout=120)
+    command = [sys.executable, "-c", COMPILE, f"{operator}_python_cutedsl_v1", *map(str, arguments)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
     (ptx,) = folder.glob("*.ptx")
     return ptx.read_text()
 
@@ -82,37 +88,62 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, 
 
 
 @pytest.mark.parametrize(
-    ("hidden", "dtype", "threads", "rows", "vectors"),
+    ("operator", "dtype", "column_dtype", "hidden", "launch", "loads", "stores"),
     [
-        pytest.param(4096, "float16", 512, 1, 1, marks=pytest.mark.slow),
-        pytest.param(4096, "float16", 128, 2, 4, marks=pytest.mark.slow),
-        pytest.param(4096, "float32", 128, 1, 8, marks=pytest.mark.slow),
-        (2560, "bfloat16", 96, 1, 4),  # the last vectors lie beyond the row
-        (128, "float16", 16, 8, 1),  # rows that share a warp
+        # Its last vectors lie beyond the row; the bias is read beside the weight.
+        ("layernorm_bias", "bfloat16", "bfloat16", 2560, (96, 1, 4), 3, 1),
+        ("rmsnorm", "float16", "float16", 128, (16, 8, 1), 2, 1),  # rows that share a warp
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("rmsnorm", "float16", "float16", 4096, (512, 1, 1), 2, 1),
+                ("rmsnorm", "float16", "float16", 4096, (128, 2, 4), 2, 1),
+                ("rmsnorm", "float32", "float32", 4096, (128, 1, 8), 2, 1),
+                ("rmsnorm", "bfloat16", "float32", 4096, (256, 1, 2), 3, 1),  # the weight takes two loads
+                ("rmsnorm", "bfloat16", "bfloat16", 2560, (96, 1, 4), 2, 1),
+                ("fused_add_rmsnorm", "float16", "float16", 4096, (256, 1, 2), 3, 2),
+                ("fused_add_rmsnorm", "float16", "float16", 4096, (64, 2, 8), 3, 2),
+                ("layernorm", "float16", "float16", 4096, (512, 1, 1), 2, 1),
+                ("layernorm", "float16", "float16", 128, (16, 8, 1), 2, 1),
+                ("layernorm", "float32", "float32", 4096, (128, 1, 8), 2, 1),
+                ("rmsnorm_bias", "float16", "float16", 4096, (256, 1, 2), 3, 1),
+                ("rmsnorm_gemma", "float16", "float16", 4096, (256, 1, 2), 2, 1),
+                ("rmsnorm_llama", "float16", "float16", 4096, (256, 1, 2), 2, 1),
+                ("rmsnorm_no_weight", "float16", "float16", 4096, (256, 1, 2), 1, 1),
+            )
+        ),
     ],
 )
-def test_x_is_read_once_in_16_bytes(home, tmp_path, hidden, dtype, threads, rows, vectors):
-    ptx = compile_ptx(home, tmp_path, hidden, dtype, threads, rows, vectors)
-    assert len(re.findall(r"ld\.global\.v4\.b32", ptx)) == 2 * vectors
-    assert len(re.findall(r"st\.global\.v4\.b32", ptx)) == vectors
-    assert len(re.findall(r"(?:ld|st)\.global", ptx)) == 3 * vectors
+def test_a_row_is_read_once_in_16_bytes(
+    home, tmp_path, operator, dtype, column_dtype, hidden, launch, loads, stores
+):
+    threads, _, vectors = launch
+    ptx = compile_ptx(home, tmp_path, operator, hidden, dtype, column_dtype, *launch)
+    assert len(re.findall(r"ld\.global\.v4\.b32", ptx)) == loads * vectors
+    assert len(re.findall(r"st\.global\.v4\.b32", ptx)) == stores * vectors
+    assert len(re.findall(r"(?:ld|st)\.global", ptx)) == (loads + stores) * vectors
     assert len(re.findall(r"bar\.sync", ptx)) == (threads > 32)
     assert ".local" not in ptx  # nothing spills, nothing is indexed
     assert ".ftz" not in ptx  # subnormals are kept
 
 
 @pytest.mark.slow
-def test_a_long_row_is_walked_twice(home, tmp_path):
-    ptx = compile_ptx(home, tmp_path, 65536, "float32", 512, 1, 0)
+@pytest.mark.parametrize("operator", ["rmsnorm", "fused_add_rmsnorm", "layernorm_bias"])
+def test_a_long_row_is_walked_again(home, tmp_path, operator):
+    ptx = compile_ptx(home, tmp_path, operator, 65536, "float32", "float32", 512, 1, 0)
     assert re.search(r"ld\.global\.v4\.b32", ptx)
     assert not re.search(r"ld\.global\.(?!v4)", ptx)
+    assert len(re.findall(r"bar\.sync", ptx)) == 1
     assert ".local" not in ptx and ".ftz" not in ptx
 
 
-def test_other_shapes_and_dtypes_are_refused(kernel):
+def test_other_shapes_and_dtypes_are_refused(entry):
     import torch
 
-    with pytest.raises(ValueError, match=r"hidden a multiple of 128, not torch.float16 and 100"):
-        kernel.kernel_for(8, 100, torch.float16, torch.device("cuda"))
-    with pytest.raises(ValueError, match=r"not torch.float64"):
-        kernel.kernel_for(8, 4096, torch.float64, torch.device("cuda"))
+    def refuse(message, hidden, dtype, column_dtype):
+        with pytest.raises(ValueError, match=message):
+            entry.kernel_for(entry.NormForm(), 8, hidden, dtype, column_dtype, torch.device("cuda"))
+
+    refuse(r"hidden a multiple of 128, not torch.float16 and 100", 100, torch.float16, torch.float16)
+    refuse(r"not torch.float64", 4096, torch.float64, torch.float64)
+    refuse(r"bias of torch.float16 or float32, not torch.bfloat16", 4096, torch.float16, torch.bfloat16)

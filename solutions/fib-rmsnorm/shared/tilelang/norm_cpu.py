@@ -23,7 +23,8 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str):
     def per_column():
         return T.Tensor((hidden,), column_storage)
 
-    def finish(value, scale, shift, c):
+    def finish(x_row, rstd, scale, shift, c):
+        value = x_row[c] if form.rounds_before_weight else x_row[c] * rstd[0]
         value = value * scale[c] if form.has_weight else value
         return value + shift[c] if form.has_bias else value
 
@@ -82,12 +83,11 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str):
                 add_lanes(sums, quarter, rstd)
                 rstd[0] = 1.0 / T.sqrt(rstd[0] / hidden + eps)
                 if form.rounds_before_weight:
-                    for c in T.serial(hidden):
+                    for c in T.serial(hidden):  # in steps: nested, the conversions take TileLang seconds to simplify
                         rounded[c] = store(x_row[c] * rstd[0])
                     for c in T.serial(hidden):
-                        out[row, c] = store(finish(load(rounded[c]), scale, shift, c))
-                else:
-                    for c in T.serial(hidden):
-                        out[row, c] = store(finish(x_row[c] * rstd[0], scale, shift, c))
+                        x_row[c] = load(rounded[c])
+                for c in T.serial(hidden):
+                    out[row, c] = store(finish(x_row, rstd, scale, shift, c))
 
     return main

@@ -50,7 +50,7 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
     span = WARP * lanes  # columns that a warp reads at once
     threads = rows * warps * WARP
     ragged = hidden % (span * warps * vectors * chunks) != 0
-    # Warps take spans of a row in turn. How many columns each holds: at least one.
+    # Warps take spans of a row in turn. How many columns each holds:
     turns, rest = divmod(hidden, warps * span)
     columns = [turns * span + min(max(rest - w * span, 0), span) for w in range(warps)]
     column_tiles = (form.has_weight + form.has_bias) * (1 if column_dtype == dtype else 2)  # of the size of x's
@@ -84,7 +84,9 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
         return total[index] if form.adds_residual else T.cast(x_tile[index], "float32")
 
     def own_columns(w):
-        return T.cast(turns * span + T.min(T.max(rest - w * span, 0), span), "float32") if rest else T.float32(columns[0])
+        """As columns, for any warp: what its sum is divided by, so at least one."""
+        own_rest = T.min(T.max(rest - w * span, 0 if turns else 1), span) if rest else 0
+        return T.cast(turns * span + own_rest, "float32")
 
     def from_mean(value, mean, r, w):
         return value - mean[r, w] if form.centered else value
