@@ -45,6 +45,16 @@ def read_outputs(descriptor: int, like: Sequence[torch.Tensor]) -> list[torch.Te
     return outputs
 
 
+def view_outputs(taken: Sequence[torch.Tensor], like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Outputs whose bytes were copied, as tensors of the shapes and dtypes of `like`.
+
+    Raises OutputTransferError if there are others.
+    """
+    if [tensor.nbytes for tensor in taken] != [tensor.nbytes for tensor in like]:
+        raise OutputTransferError("outputs of other sizes were transferred")
+    return [tensor.view(each.dtype).view(each.shape) for tensor, each in zip(taken, like, strict=True)]
+
+
 def _bytes(tensor: torch.Tensor) -> memoryview:
     """The memory of a contiguous CPU tensor; the caller keeps the tensor alive."""
     return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.evaluation.timing import cupti_fault
-from support.honest_kernels import BATCH_SIZES, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
+from support.honest_kernels import BATCH_SIZES, BATCH_SIZES_ON_CUDA, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
 
 # All of the kernels are evaluated when the first test begins.
 pytestmark = pytest.mark.timeout(900)
@@ -23,7 +23,7 @@ def evaluations(tmp_path_factory, batch):
 
 @pytest.fixture(scope="module")
 def evaluations_on_cuda(tmp_path_factory):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES_ON_CUDA, "cuda:0")
+    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -36,7 +36,7 @@ def test_passes(evaluations, name, batch):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("batch", BATCH_SIZES_ON_CUDA)
 @pytest.mark.parametrize("name", NAMES_ON_CUDA)
 def test_passes_on_a_gpu(evaluations_on_cuda, name, batch):
     evaluation = evaluations_on_cuda[name, batch]

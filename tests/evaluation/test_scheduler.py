@@ -111,7 +111,8 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
         def request(self, _message, deadline, _limit):
             self.left = deadline - clock.now
             clock.sleep(2)
-            return {"ok": True, "changed_inputs": [], "overrun": [], "changed_outputs": [], "call_ms": 1.0}
+            effects = {"changed_inputs": [], "overrun": [], "changed_outputs": []}
+            return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
     process, budget = Answers(), worker_pool.TimeBudget(10)
     worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10))

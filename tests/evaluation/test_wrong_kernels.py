@@ -8,7 +8,7 @@ import pytest
 
 from support.paths import REPOSITORY
 from support.wrong_kernels import (
-    BATCH_SIZES,
+    BATCH_SIZES_ON_CUDA,
     EXPECTED,
     KERNELS,
     ON_CPU,
@@ -55,11 +55,11 @@ def test_leaves_no_process_behind(outcome):
 
 @pytest.fixture(scope="module")
 def outcome_on_cuda(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", ON_CUDA, "cuda:0")
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("batch", BATCH_SIZES_ON_CUDA)
 @pytest.mark.parametrize("kernel", ON_CUDA)
 def test_gets_its_status_on_a_gpu(outcome_on_cuda, kernel, batch):
     assert_expected(outcome_on_cuda.evaluations[kernel, batch], EXPECTED[kernel].on("cuda"))

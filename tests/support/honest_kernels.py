@@ -13,6 +13,8 @@ from support.kernels import add_kernels, read_kernels
 from support.registries import QUICK, make_registry
 
 BATCH_SIZES = (1, 8)
+BATCH_SIZES_ON_CUDA = (1, 128)
+"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 KERNELS = read_kernels("honest")
 NAMES = [

@@ -32,6 +32,8 @@ from support.paths import TESTS
 from support.registries import QUICK, add_kernel, make_registry
 
 BATCH_SIZES = (1, 32)
+BATCH_SIZES_ON_CUDA = (1, 128)
+"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
 ON_CPU = (pytest.param(1, marks=pytest.mark.slow), 32)
 """Either takes a minute or two, and finds the same."""
 GROUP_SIZE = 8

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.evaluation import JUDGE
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake, Verdict
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.judge_messages import (
+    Compare,
+    OutputsTaken,
+    PossibleMistake,
+    TakeOutputs,
+    Verdict,
+)
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError, Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import WorkerClient
+from fib_rmsnorm.evaluation.worker.worker_messages import OutputsWritten, WriteOutputs
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import InvalidAnswerError, RefusedError, ask
@@ -45,36 +52,70 @@ class Comparer:
         self._device = device
         self._config = config
         self._judge: Process | None = None
+        self._opens_memory: bool | None = None
+        """Whether processes can open one another's memory on the device; None until it was tried."""
         self._lock = threading.Lock()
 
-    def compare(self, subject: Subject, worker: WorkerClient, **which: Any) -> Verdict:
+    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
         """Compare the outputs of a worker's last call; `which` says which call it was.
 
-        Raises ReferenceFailedError if the expected outputs cannot be computed.
+        Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
+        cannot be computed.
         """
-        request = self._make_request(subject, worker, self._config.settings, **which)
+        request = self._make_request(subject, self._config.settings, **which)
         with self._lock:
+            request.outputs_path = self._hand_over(outputs)
             judge = self._require_judge()
             reference = self._reference.call(request, judge)
-            if reference is None:
-                return self._ask(judge, request)
             try:
-                return self._ask(judge, request.model_copy(update={"expected_path": reference.outputs_path}))
+                request.expected_path = self._hand_over_reference(reference)
+                return self._ask(judge, request)
             finally:
-                reference.clear_outputs()
+                if reference is not None:
+                    reference.worker.process.clear_outputs()
 
-    def compare_reference(self, subject: Subject, worker: WorkerClient, case: int) -> Verdict:
-        """Compare the outputs of the reference itself, which `worker` holds, with the operator's exact answer.
+    def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
+        """Compare the outputs of the reference itself with the operator's exact answer.
 
         The tolerances are those of the dtypes, whatever the run's settings are.
         """
         unexplained: dict[str, list[PossibleMistake]] = {name: [] for name in subject.definition.outputs}
-        request = self._make_request(subject, worker, Settings(), case=case, suspects=unexplained)
+        request = self._make_request(subject, Settings(), case=case, suspects=unexplained)
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
+            request.outputs_path = self._hand_over(outputs)
             return self._ask(self._require_judge(), request)
 
-    def _make_request(self, subject: Subject, worker: WorkerClient, settings: Settings, **which: Any) -> Compare:
+    def _hand_over_reference(self, reference: Transferred | None) -> str | None:
+        try:
+            return None if reference is None else self._hand_over(reference, are_expected=True)
+        except EvaluationFailedError as failure:
+            raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
+
+    def _hand_over(self, outputs: Transferred, *, are_expected: bool = False) -> str | None:
+        """Have the judge copy outputs from the GPU's memory. Return the path of their file if they are in one.
+
+        Raises EvaluationFailedError if the judge cannot copy them although it could copy others'.
+        """
+        process = outputs.worker.process
+        if outputs.memory is None or self._device.kind == "cpu":
+            return process.outputs_path
+        if self._opens_memory is not False:
+            request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
+            try:
+                ask(self._require_judge(), request, OutputsTaken, time.monotonic() + self._config.timeout_s)
+            except (ProcessDiedError, ProcessTimeoutError, InvalidAnswerError, RefusedError) as error:
+                if self._opens_memory:
+                    reason = f"calling: the judge could not copy the outputs: {error}"
+                    raise EvaluationFailedError("RUNTIME_ERROR", reason) from None
+                self._opens_memory = False
+            else:
+                self._opens_memory = True
+                return None
+        outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
+        return process.outputs_path
+
+    def _make_request(self, subject: Subject, settings: Settings, **which: Any) -> Compare:
         return Compare(
             definition=subject.definition,
             recognition=subject.recognition,
@@ -82,7 +123,6 @@ class Comparer:
             device=self._device.name,
             dataset=self._config.dataset,
             settings=settings,
-            outputs_path=worker.process.outputs_path,
             **which,
         )
 

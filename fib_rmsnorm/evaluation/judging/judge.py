@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,14 +15,15 @@ from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
+from fib_rmsnorm.evaluation.judging.received_outputs import ReceivedOutputs
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
+from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Message, serve
-from fib_rmsnorm.sandbox.output_transfer import OutputTransferError, read_outputs
+from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import Settings, UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
@@ -68,19 +68,23 @@ class Judge:
         self._cases: dict[int, _Expected] = {}
         self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
+        self.received = ReceivedOutputs()
 
     def compare(self, message: Message) -> Verdict:
         """Compare the outputs that were transferred with the expected ones."""
-        request = Compare.model_validate(message)
+        try:
+            return self._compare(Compare.model_validate(message))
+        finally:
+            self.received.clear()
+
+    def _compare(self, request: Compare) -> Verdict:
         expected = self._expect(request)
         try:
-            with Path(request.outputs_path).open("rb") as file:
-                transferred = read_outputs(file.fileno(), expected.outputs)
+            actuals = self.received.read(request, expected.outputs)
         except OutputTransferError as error:
             return Verdict(
                 expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None, mistakes={}
             )
-        actuals = [actual.to(right.device) for actual, right in zip(transferred, expected.outputs, strict=True)]
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         outputs, peer = self._peer_outputs.compare(request, actuals, outputs)
         hint = None
@@ -101,11 +105,12 @@ class Judge:
             self._fresh_inputs = None
         if request.number is not None:
             inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}
-            return _make_expected(request, Case("timed call", "timed", workload, inputs))
+            case = Case("timed call", "timed", workload, inputs)
+            return _make_expected(request, case, self.received.read_reference(request, case.workload))
         index = request.case or 0
         if index not in self._cases:
             case = make_case(definition, request.recognition, workload, index, request.device, request.dataset)
-            self._cases[index] = _make_expected(request, case)
+            self._cases[index] = _make_expected(request, case, self.received.read_reference(request, case.workload))
         return self._cases[index]
 
     def _require_fresh_inputs(self, request: Compare) -> FreshInputs:
@@ -196,9 +201,8 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
     )
 
 
-def _make_expected(request: Compare, case: Case) -> _Expected:
+def _make_expected(request: Compare, case: Case, reference: list[torch.Tensor] | None) -> _Expected:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
-    reference = _read_reference(request, case)
     if request.recognition:
         exact = request.recognition.compute_exact(case.inputs)
         expected = _Expected(
@@ -226,20 +230,7 @@ def _make_expected(request: Compare, case: Case) -> _Expected:
     return _Expected(case, reference, [None] * count, [False] * count, alternatives=[None] * count)
 
 
-def _read_reference(request: Compare, case: Case) -> list[torch.Tensor] | None:
-    if request.expected_path is None:
-        return None
-    like = [
-        torch.empty(
-            shape_of(request.definition, case.workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
-        )
-        for name, spec in request.definition.outputs.items()
-    ]
-    with Path(request.expected_path).open("rb") as file:
-        return [output.to(request.device) for output in read_outputs(file.fileno(), like)]
-
-
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     judge = Judge()
-    serve(channel, {"compare": judge.compare})
+    serve(channel, {"take_outputs": judge.received.take, "compare": judge.compare})

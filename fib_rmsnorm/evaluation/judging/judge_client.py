@@ -10,6 +10,7 @@ from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
+from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, RevealChain, Revealed
@@ -84,7 +85,8 @@ class JudgeClient:
         for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
             request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
             called = worker.ask(request, Called, budget) if case else first
-            verdicts.append(self._compare(subject, worker, case=case, suspects=suspects, keep_as=keep_as))
+            outputs = Transferred(worker, called.memory)
+            verdicts.append(self._compare(subject, outputs, case=case, suspects=suspects, keep_as=keep_as))
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
@@ -116,16 +118,22 @@ class JudgeClient:
         self, definition: Definition, workload: Workload, worker: WorkerClient, revealed: Revealed
     ) -> None:
         subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
-        verdict = self._compare(subject, worker, number=revealed.number, earlier=revealed.earlier)
+        outputs = Transferred(worker, revealed.memory)
+        verdict = self._compare(subject, outputs, number=revealed.number, earlier=revealed.earlier)
         names = list(definition.outputs)
         if faults := _describe_faults(verdict, revealed, names):
             _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
 
-    def _compare(self, subject: Subject, worker: WorkerClient, **which: Any) -> Verdict:
-        verdict = self._comparer.compare(subject, worker, **which)
-        worker.process.clear_outputs()  # otherwise a later call could pass with the outputs of this one
+    def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
+        process = outputs.worker.process
+        try:
+            verdict = self._comparer.compare(subject, outputs, **which)
+        except EvaluationFailedError:
+            process.kill()
+            raise
+        process.clear_outputs()  # otherwise a later call could pass with the outputs of this one
         if verdict.missing is not None:
-            worker.process.kill()
+            process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
         return verdict
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
 
 
@@ -21,6 +22,22 @@ class PossibleMistake:
     sentence: str
     parts: int
     """The number of mistakes that it combines."""
+
+
+class TakeOutputs(Request):
+    """Copy outputs that a worker offers in a GPU's memory, for the comparison that follows."""
+
+    doing: ClassVar[str] = "copying outputs"
+    do: Literal["take_outputs"] = "take_outputs"
+    device: str
+    memory: list[DeviceMemory]
+    are_expected: bool
+    """Whether they are the outputs of the Definition's reference."""
+
+
+@dataclass(frozen=True)
+class OutputsTaken:
+    """The outputs are copied."""
 
 
 class Compare(Request):
@@ -42,9 +59,11 @@ class Compare(Request):
     device: str
     dataset: Path | None
     settings: Settings
-    outputs_path: str
+    outputs_path: str | None = None
+    """The file of the outputs; None if they were taken from a GPU's memory."""
     expected_path: str | None = None
-    """The outputs of the Definition's reference, which are the expected ones without a recognised operator."""
+    """The file of the outputs of the Definition's reference, which are the expected ones without a recognised operator.
+    None if they were taken from a GPU's memory, or if they are not needed."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
     keep_as: Peer | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, Transferred
 from fib_rmsnorm.evaluation.tensors.inputs import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
@@ -72,12 +72,13 @@ class Recogniser:
         budget = TimeBudget(self._timeout_s)
         workload = _make_probe(definition, candidates[0])
         for case in range(count_cases(definition, candidates[0], workload)):
-            worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
+            called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
+            outputs = Transferred(worker, called.memory)
             candidates = [
                 candidate
                 for candidate in candidates
                 if _is_right(
-                    self._comparer.compare_reference(Subject(definition, workload, candidate), worker, case),
+                    self._comparer.compare_reference(Subject(definition, workload, candidate), outputs, case),
                     definition,
                     may_round=case > 0,
                 )

@@ -6,6 +6,7 @@ The judge needs its outputs as the expected ones if no operator is recognised, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare
@@ -13,6 +14,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.process import Process
+from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages
 
 _FILE = "reference.py"
@@ -20,6 +22,14 @@ _FILE = "reference.py"
 
 class ReferenceFailedError(FibRmsnormError):
     """The Definition's reference failed, so nothing can be compared with it."""
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """The outputs of a worker's last call: in a GPU's memory, or in the file of its process."""
+
+    worker: WorkerClient
+    memory: list[DeviceMemory] | None
 
 
 class ReferenceClient:
@@ -33,8 +43,8 @@ class ReferenceClient:
         """The cases whose outputs the judge has kept."""
         self._failure: ReferenceFailedError | None = None
 
-    def call(self, request: Compare, judge: Process) -> Process | None:
-        """Call the reference if the judge needs its outputs to answer. Return the process that has transferred them.
+    def call(self, request: Compare, judge: Process) -> Transferred | None:
+        """Call the reference if the judge needs its outputs to answer. Return where they are.
 
         Raises ReferenceFailedError if the call fails, at once if one on this Workload has failed before.
         """
@@ -54,13 +64,13 @@ class ReferenceClient:
                 number=request.number,
                 recognition=request.recognition,
             )
-            worker.ask(call, Called, TimeBudget(self._timeout_s))
+            called = worker.ask(call, Called, TimeBudget(self._timeout_s))
         except EvaluationFailedError as failure:
             self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
             raise self._failure from None
         if request.case is not None:
             self._known.add(request.case)
-        return worker.process
+        return Transferred(worker, called.memory)
 
     def forget(self) -> None:
         """Forget what the judge has kept: it was asked about something else."""

@@ -17,10 +17,12 @@ from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 MAX_REASON = 500
 """The most characters of a reason that a worker may give."""
+_MAX_OUTPUTS = 1000
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -59,8 +61,10 @@ class Call(Request):
 
 @dataclass(frozen=True)
 class Effects:
-    """Side effects of calls: the names of the inputs and outputs that they touched wrongly."""
+    """The outputs of a call, and its side effects: the names of the inputs and outputs that it touched wrongly."""
 
+    memory: Annotated[list[DeviceMemory], Field(max_length=_MAX_OUTPUTS)] | None
+    """Where the outputs lie in the GPU's memory until the next request; None if they are in the process's file."""
     changed_inputs: list[str]
     overrun: list[str]
     """Outputs beyond whose ends something was written."""
@@ -130,6 +134,18 @@ class Revealed(Effects):
     """The number of the call's inputs."""
     earlier: Annotated[list[_InputsNumber], Field(max_length=4)]
     """The numbers of the inputs of some earlier calls."""
+
+
+class WriteOutputs(Request):
+    """Write the outputs of the last call to the file, because nobody can open the GPU's memory."""
+
+    doing: ClassVar[str] = "transferring outputs"
+    do: Literal["write_outputs"] = "write_outputs"
+
+
+@dataclass(frozen=True)
+class OutputsWritten:
+    """The outputs of the last call are in the file."""
 
 
 class CountCosts(Request):

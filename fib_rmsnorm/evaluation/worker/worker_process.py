@@ -24,6 +24,7 @@ from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial
 from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
+from fib_rmsnorm.evaluation.worker.outbox import Outbox
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -34,6 +35,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Called,
     ChainTimed,
     Costs,
+    OutputsWritten,
     PrepareTiming,
     Revealed,
     Time,
@@ -43,7 +45,6 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     TimingPrepared,
 )
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
 
 
@@ -62,7 +63,7 @@ class Worker:
     """Holds one built solution on one device."""
 
     def __init__(self, channel: Channel, outputs_file: int) -> None:
-        self._outputs_file = outputs_file
+        self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
         self.handlers: dict[str, Handler] = {
@@ -71,6 +72,7 @@ class Worker:
             "prepare_timing": self.prepare_timing,
             "time": self.time,
             "reveal": self.reveal,
+            "write_outputs": self.write_outputs,
             "count_costs": self.count_costs,
             "end_timing": self.end_timing,
             "time_chain": self.time_chain,
@@ -110,7 +112,7 @@ class Worker:
     def call(self, message: Message) -> Called:
         """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
         request = Call.model_validate(message)
-        target, caller = self._require_built()
+        target, caller = self._begin()
         case = _make_case(target, request)
         inputs = case.inputs
         before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
@@ -119,12 +121,13 @@ class Worker:
         found, changed_outputs = run_call(caller, inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         check_form(target.definition, found, outputs.tensors)
-        write_outputs(self._outputs_file, found)
+        memory = self._outbox.transfer(found)
         if request.number is None:
             if request.case == 0:
                 self._kept_outputs.forget()
             self._kept_outputs.remember(found)
         return Called(
+            memory=memory,
             call_ms=elapsed_ms,
             changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
             overrun=outputs.overrun(),
@@ -134,7 +137,7 @@ class Worker:
     def prepare_timing(self, message: Message) -> TimingPrepared:
         """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
-        target, caller = self._require_built()
+        target, caller = self._begin()
         self._timing = TimedCalls(target.definition, request.workload, caller, target.device, target.dataset)
         self._calls_since_reveal = 0
         library_calls = LibraryCalls()
@@ -150,7 +153,7 @@ class Worker:
     def time(self, message: Message) -> Timed:
         """Time one trial."""
         request = Time.model_validate(message)
-        target, _ = self._require_built()
+        target, _ = self._begin()
         timed_calls = self._require_timed_calls()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
         samples: list[Sample] = []
@@ -177,7 +180,7 @@ class Worker:
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of one of the calls that were timed since the last reveal."""
-        target, _caller = self._require_built()
+        target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
         try:
             chosen = timed_calls.take_chosen(self._calls_since_reveal)
@@ -185,9 +188,10 @@ class Worker:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal = 0
         check_form(target.definition, chosen.outputs, timed_calls.buffers.tensors)
-        write_outputs(self._outputs_file, chosen.outputs)
+        memory = self._outbox.transfer(chosen.outputs)
         self._kept_outputs.remember(chosen.outputs)
         return Revealed(
+            memory=memory,
             number=chosen.number,
             earlier=timed_calls.earlier_numbers(chosen.number),
             changed_inputs=timed_calls.changed_inputs(),
@@ -195,16 +199,21 @@ class Worker:
             changed_outputs=timed_calls.changed_outputs(chosen),
         )
 
+    def write_outputs(self, _: Message) -> OutputsWritten:
+        """Write the outputs of the last call to the file."""
+        self._outbox.write()
+        return OutputsWritten()
+
     def count_costs(self, _: Message) -> Costs:
         """Measure the host's time to issue a call, and the device memory that it takes beyond its outputs."""
-        target, _caller = self._require_built()
+        target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
         target.timer.rest()
         return Costs(host_overhead_us=timed_calls.host_overhead_us(), peak_memory_bytes=timed_calls.peak_memory_bytes())
 
     def end_timing(self, _: Message) -> TimingEnded:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
-        target, _caller = self._require_built()
+        target, _caller = self._begin()
         self._timing = None
         if kept := self._kept_outputs.find_kept():
             raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
@@ -217,7 +226,7 @@ class Worker:
     def time_chain(self, message: Message) -> ChainTimed:
         """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
         request = TimeChain.model_validate(message)
-        target, caller = self._require_built()
+        target, caller = self._begin()
         self.check()
         target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
         make = partial(ChainedCalls, target.definition, request.workload, caller, target.device, target.dataset)
@@ -235,8 +244,9 @@ class Worker:
         trial, self._chain_trial = self._chain_trial, None
         if trial is None:
             raise RefusalError("RUNTIME_ERROR", "no calls were timed in a CUDA graph")
-        write_outputs(self._outputs_file, trial.chosen.outputs)
+        memory = self._outbox.transfer(trial.chosen.outputs)
         return Revealed(
+            memory=memory,
             number=trial.chosen.number,
             earlier=trial.earlier,
             changed_inputs=trial.changed_inputs,
@@ -244,7 +254,8 @@ class Worker:
             changed_outputs=[],
         )
 
-    def _require_built(self) -> tuple[_Target, SolutionCaller]:
+    def _begin(self) -> tuple[_Target, SolutionCaller]:
+        self._outbox.clear()  # a new request: the outputs of the last one have been copied
         if self._target is None or self._caller is None:
             raise RefusalError("RUNTIME_ERROR", "no solution is built")
         return self._target, self._caller
