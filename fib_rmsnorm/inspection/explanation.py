@@ -15,6 +15,7 @@ from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.architectures import Architecture, find_architecture, is_known
 from fib_rmsnorm.machine.capabilities import missing_to_compile
+from fib_rmsnorm.machine.cuda_properties import find_properties
 from fib_rmsnorm.machine.devices import Device, cpu_flags
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
@@ -108,9 +109,8 @@ def _first_error(log: str) -> str:
 def _count_multiprocessors(device: Device | None) -> int | None:
     if device is None:
         return None
-    import torch
-
-    return int(torch.cuda.get_device_properties(device.name).multi_processor_count)
+    gpu = find_properties(device.name)
+    return gpu.multiprocessors if gpu else None
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,7 @@ import psutil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
-
-# The last is that of Windows' driver, in WSL.
-_DRIVER_SIGNS = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
+from fib_rmsnorm.machine.cuda_properties import find_properties, list_gpus
 
 
 @dataclass(frozen=True)
@@ -59,28 +55,7 @@ def _from_cpuinfo(field: str) -> str:
 
 def cuda_devices() -> list[Device]:
     """The CUDA devices that torch can use, in torch's order."""
-    if not has_driver():
-        return []  # so would torch say, which takes seconds to import
-    import torch
-
-    if not torch.cuda.is_available():
-        return []
-    found = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        found.append(Device(f"cuda:{index}", properties.name, properties.total_memory))
-    return found
-
-
-def has_driver() -> bool:
-    """Whether there is any sign of an NVIDIA driver."""
-    if any(map(os.path.exists, _DRIVER_SIGNS)):
-        return True
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+    return [Device(f"cuda:{index}", gpu.name, gpu.memory_bytes) for index, gpu in enumerate(list_gpus())]
 
 
 def all_devices() -> list[Device]:
@@ -114,18 +89,11 @@ def _names_a_gpu(request: str) -> bool:
 
 def gpu_arch(device: Device) -> str | None:
     """The architecture of a GPU, such as `sm_90`; None for a CPU."""
-    if device.kind == "cpu":
-        return None
-    import torch
-
-    major, minor = torch.cuda.get_device_capability(device.name)
-    return f"sm_{major}{minor}"
+    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    return f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu else None
 
 
 def has_dependent_launch(device: Device) -> bool:
     """Whether a GPU has programmatic dependent launch."""
-    if device.kind == "cpu":
-        return False
-    import torch
-
-    return torch.cuda.get_device_capability(device.name) >= (9, 0)
+    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    return gpu is not None and gpu.capability >= (9, 0)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import runpy
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.machine.cuda_properties import cuda_of_torch, find_properties
 from fib_rmsnorm.machine.devices import Device
 
 if TYPE_CHECKING:
@@ -52,11 +51,10 @@ def identify_session(device: Device) -> str | None:
     except OSError:
         return None
     if device.kind != "cpu":
-        import torch
-
-        parts.append(str(getattr(torch.cuda.get_device_properties(device.name), "uuid", "")))
-        if not parts[-1]:
+        gpu = find_properties(device.name)
+        if gpu is None or not gpu.uuid:
             return None
+        parts.append(gpu.uuid)
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:_SESSION_DIGITS]
 
 
@@ -67,13 +65,6 @@ def library_versions() -> dict[str, str]:
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
-    if cuda := _cuda_of_torch():
+    if cuda := cuda_of_torch():
         found["cuda"] = cuda
     return found
-
-
-def _cuda_of_torch() -> str | None:
-    """The version of CUDA that torch is built for, from the file that says it: importing torch takes seconds."""
-    spec = find_spec("torch")
-    file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
-    return runpy.run_path(str(file)).get("cuda") if file and file.is_file() else None

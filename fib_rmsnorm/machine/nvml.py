@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
+from fib_rmsnorm.machine.cuda_properties import find_properties
+
 Value = TypeVar("Value")
 
 _BITS_PER_BYTE = 8
@@ -96,14 +98,13 @@ def find_gpu(device: str) -> Gpu | None:
 
 def _match(nvml: Any, device: str) -> Gpu | None:
     """Find the GPU by its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's."""
-    import torch
-
-    properties = torch.cuda.get_device_properties(device)
-    if uuid := getattr(properties, "uuid", None):
+    properties = find_properties(device)
+    if properties is None:
+        return None
+    if properties.uuid:
         with suppress(nvml.NVMLError):
-            return Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}"))
-    if hasattr(properties, "pci_bus_id"):  # a slice of a GPU has a UUID of its own
-        domain, bus, slot = (getattr(properties, f"pci_{part}_id") for part in ("domain", "bus", "device"))
-        with suppress(nvml.NVMLError):
-            return Gpu(nvml, nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
+            return Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
+    domain, bus, slot = properties.pci_address  # a slice of a GPU has a UUID of its own
+    with suppress(nvml.NVMLError):
+        return Gpu(nvml, nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
     return None

@@ -15,6 +15,7 @@ from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.cuda_properties import find_properties
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved, generate_workloads
 from fib_rmsnorm.registry.store import append_line, read_jsonl
@@ -171,6 +172,5 @@ def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, li
 def _count_multiprocessors(device: Device) -> int | None:
     if device.kind == "cpu":
         return None
-    import torch
-
-    return int(torch.cuda.get_device_properties(device.name).multi_processor_count)
+    gpu = find_properties(device.name)
+    return gpu.multiprocessors if gpu else None

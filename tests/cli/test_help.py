@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli.app import app
-from fib_rmsnorm.machine.devices import has_driver
+from fib_rmsnorm.machine.cuda_properties import list_gpus
 from support.command_line import cli_command, cli_environment, run_cli
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY
@@ -157,6 +157,10 @@ def test_try_refuses_a_source_before_torch_is_imported(name, source, options, sa
 
 
 NO_TORCH = [
+    "list",
+    "list solutions",
+    "list traces --each",
+    f"show {PYTHON}",
     f"show {DEFINITION}",
     f"show {DEFINITION}@batch=8",
     f"show {PYTHON}@batch=8",
@@ -166,8 +170,6 @@ NO_TORCH = [
     "solve",
     "export exported",
 ]
-"""Without the commands that also say what this machine can do, which is what torch says where there is a GPU."""
-LISTS = ["list", "list solutions", "list traces --each", f"show {PYTHON}"]
 
 ONE_BY_ONE = """\
 import json, sys
@@ -183,9 +185,8 @@ for line in sys.argv[1:]:
 
 def test_commands_on_records_import_no_torch(full_registry):
     """In one process, so that each shows what it and those before it have imported."""
-    lines = NO_TORCH if has_driver() else [*LISTS, *NO_TORCH]
     found = subprocess.run(
-        [sys.executable, "-c", ONE_BY_ONE, *lines],
+        [sys.executable, "-c", ONE_BY_ONE, *NO_TORCH],
         cwd=full_registry.root,
         env=cli_environment(),
         capture_output=True,
@@ -193,14 +194,14 @@ def test_commands_on_records_import_no_torch(full_registry):
         check=False,
     )
     assert [json.loads(line) for line in found.stderr.splitlines() if line.startswith("[")] == [
-        [line, 0, False] for line in lines
+        [line, 0, False] for line in NO_TORCH
     ]
 
 
 @pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])
 def test_commands_that_need_no_torch_import_none(arguments, tmp_path):
-    if arguments[0] == "env" and has_driver():
-        pytest.skip("a GPU is what torch says it is")
+    if arguments[0] == "env" and list_gpus():
+        pytest.skip("a GPU's timer is found by importing it")
     found, modules = run_and_list_modules(*arguments, cwd=tmp_path)
     assert found.returncode == 0
     assert found.stdout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
+from support.command_line import cli_environment
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
@@ -121,6 +124,17 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
     clock.sleep(1000)
     worker.ask(request, Called, budget)
     assert process.left == 8
+
+
+def test_the_scheduler_imports_no_torch():
+    """Its processes fork from one that does: a second import takes seconds of every run, and the cores of the first."""
+    modules = ("bench", "try_kernel", "head_to_head", "scheduler", "recorder")
+    lines = [f"import fib_rmsnorm.evaluation.{name}" for name in modules]
+    code = "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=cli_environment(), capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "False\n"
 
 
 def test_closing_the_generator_stops_everything(registry):

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import psutil
 import pytest
-import torch
 
 from fib_rmsnorm.machine.clocks import ClockMonitor, ClockReading, ClockSummary, count_strangers, read_clocks
+from fib_rmsnorm.machine.cuda_properties import GpuProperties
 from fib_rmsnorm.machine.nvml import find_gpu
 
 GPU_IDLE, POWER_CAP, THERMAL = 0x1, 0x4, 0x20
@@ -80,9 +80,9 @@ def nothing_remembered():
 @pytest.fixture
 def nvml(monkeypatch):
     fake = FakeNvml()
-    properties = SimpleNamespace(uuid="second", pci_domain_id=0, pci_bus_id=0x1B, pci_device_id=0)
+    properties = GpuProperties("Fake GPU", 80 << 30, "second", (0, 0x1B, 0), (9, 0), 132)
     monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr("fib_rmsnorm.machine.nvml.find_properties", lambda device: properties)
     return fake
 
 

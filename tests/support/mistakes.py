@@ -13,8 +13,9 @@ import torch
 
 from fib_rmsnorm.evaluation.judging.judge import Judge
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
-from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
-from fib_rmsnorm.evaluation.tensors.inputs import count_cases, make_case
+from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
+from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import torch
+from typing import TYPE_CHECKING, Protocol
 
 from fib_rmsnorm.evaluation.timing.timer import Call
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)

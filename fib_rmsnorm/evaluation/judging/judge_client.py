@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
-from fib_rmsnorm.evaluation.judging.mistake_finding import name_mistakes
+from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.inputs import count_cases
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, RevealChain, Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from fib_rmsnorm.evaluation.judging.output_comparison import Comparison
+from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.sandbox.transferred import DeviceMemory

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
-from fib_rmsnorm.evaluation.judging.output_comparison import Comparison, tolerance
+from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
+from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 from fib_rmsnorm.operators import Mistake, Recognition
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
@@ -133,24 +134,6 @@ def _mean_if_explained(
     if wrong and distances[:wrong].mean().item() * _BETTER_THAN_RIGHT > from_right.mean().item():
         return None
     return mean
-
-
-def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Sequence[str]) -> list[str]:
-    """A sentence on each wrong output that one mistake explains, with the output's name if there are several `outputs`.
-
-    `suspects` are the mistakes that would give each wrong output, by its name.
-    """
-    sentences = {name: name_mistake(each) for name, each in suspects.items()}
-    return [f"{name}: {said}" if len(outputs) > 1 else said for name, said in sentences.items() if said]
-
-
-def name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
-    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do."""
-    sentences_by_parts: dict[int, set[str]] = {}
-    for mistake in suspects:
-        sentences_by_parts.setdefault(mistake.parts, set()).add(mistake.sentence)
-    simplest = sentences_by_parts.get(min(sentences_by_parts, default=0), set())
-    return simplest.pop() if len(simplest) == 1 else None
 
 
 def _fits(distances: torch.Tensor) -> bool:

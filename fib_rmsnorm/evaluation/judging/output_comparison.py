@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 import torch
+
+from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 
 # (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
 # four steps of the dtype's subnormals, where a relative bound means nothing.
@@ -29,23 +30,6 @@ def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tup
     """The tolerances to apply: the given ones, and the dtype's own for each that is None."""
     default = _TOLERANCES.get(dtype, _OTHER_FLOAT if dtype.is_floating_point else (0.0, 0.0))
     return (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
-
-
-@dataclass
-class Comparison:
-    """The differences between one output and the expected one."""
-
-    max_absolute_error: float = 0.0
-    max_relative_error: float = 0.0
-    mismatched: int = 0
-    elements: int = 0
-    rtol: float = 0.0
-    atol: float = 0.0
-    worst: str = ""
-    """A description of the element whose error exceeds its bound the most; empty if none does."""
-    failing_kinds: list[str] = field(default_factory=list)
-    wrong_rows: list[int] = field(default_factory=list)
-    """The numbers of the first rows with a wrong element."""
 
 
 def compare(

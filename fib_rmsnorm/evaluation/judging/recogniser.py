@@ -12,7 +12,7 @@ from collections.abc import Callable
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, Transferred
-from fib_rmsnorm.evaluation.tensors.inputs import count_cases
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source

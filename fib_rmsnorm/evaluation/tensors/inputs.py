@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload
 from fib_rmsnorm.operators import Recognition, derive_inputs, list_derived
 from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
@@ -116,32 +117,6 @@ class Case:
     """The axis along which the kinds are counted."""
 
 
-def count_cases(definition: Definition, recognition: Recognition | None, workload: Workload) -> int:
-    """The number of cases: the Workload's own inputs, the operator's hard ones, and an awkward size.
-
-    Without an operator there is one.
-    """
-    if recognition is None:
-        return 1
-    awkward = _make_awkward_workload(definition, recognition, workload)
-    return 1 + _count_hard_cases(definition, recognition, workload) + (awkward is not None)
-
-
-def _count_hard_cases(definition: Definition, recognition: Recognition, workload: Workload) -> int:
-    return recognition.count_hard_cases({**definition.const_axes, **workload.axes})
-
-
-def _make_awkward_workload(definition: Definition, recognition: Recognition, workload: Workload) -> Workload | None:
-    """A Workload of an awkward size; None if a file or the Definition determines the size."""
-    axes = recognition.choose_awkward_axes(workload.axes)
-    changed = {name for name, size in axes.items() if size != workload.axes[name]}
-    for name, spec in definition.inputs.items():
-        if changed.intersection(spec.shape or ()) and isinstance(workload.inputs.get(name), SafetensorsInput):
-            return None
-    # Another uuid gives other inputs: with the same seed, a smaller tensor would begin like the Workload's own.
-    return workload.model_copy(update={"axes": axes, "uuid": f"{workload.uuid} {axes}"}) if changed else None
-
-
 def make_case(
     definition: Definition,
     recognition: Recognition | None,
@@ -153,8 +128,8 @@ def make_case(
     """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
     if recognition is None or case == 0:
         return Case("workload", "workload", workload, generate_inputs(definition, workload, device, dataset))
-    if case > _count_hard_cases(definition, recognition, workload):
-        awkward = _make_awkward_workload(definition, recognition, workload) or workload
+    if case > count_hard_cases(definition, recognition, workload):
+        awkward = make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))
     hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1)

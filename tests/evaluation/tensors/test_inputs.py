@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.tensors.inputs import count_cases, generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
+from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.operators import RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
