@@ -23,6 +23,11 @@ class LibraryCalls(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._names: dict[str, None] = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps `__torch_dispatch__` to keep Dynamo out, whose import takes seconds at the first call."""
+        return False
+
     @property
     def names(self) -> list[str]:
         """Qualified names, such as `aten::mean.dim`, in the order of their first call."""
