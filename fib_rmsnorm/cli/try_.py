@@ -51,26 +51,26 @@ def command(
 
     Stops at the first timeout.
     """
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.sources.kernel_source import check_kernel
-
-    sizes = split_batch_sizes(batch_sizes)
-    is_destination = is_destination_passing(style)
-    registry = Registry.find_or_shipped(root)
-    check_kernel(registry, kernel, definition, entry, is_destination)  # before anything imports torch
-
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
+    sizes = split_batch_sizes(batch_sizes)
+    is_destination = is_destination_passing(style)
     # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
     defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}
     # The fork server starts before our own imports: it loads torch in parallel.
     with ForkServer(ROLES, defaults) as fork_server, ProgressBar() as bar:
         with importing():
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.sources.kernel_source import check_kernel
+
+            registry = Registry.find_or_shipped(root)
+            check_kernel(registry, kernel, definition, entry, is_destination)  # tells a wrong source at once
+
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.evaluation.try_kernel import plan_try, run_check, run_try

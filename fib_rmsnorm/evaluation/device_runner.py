@@ -83,7 +83,11 @@ class DeviceRunner:
         for start in range(0, len(solutions), size):
             admitted: dict[str, Admitted] = {}
             # The reference and the copy are needed for timing, and take as long to build as a solution.
-            meanwhile = (partial(self._find_reference, definition), self._ceiling_client.build)
+            meanwhile = (
+                self._judge_client.start,
+                partial(self._find_reference, definition),
+                self._ceiling_client.build,
+            )
             some = solutions[start : start + size]
             for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile, peer):
                 if isinstance(verdict, Admitted):

@@ -11,8 +11,10 @@ from typing import Any
 from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
+    DeviceStarted,
     OutputsTaken,
     PossibleMistake,
+    StartDevice,
     TakeOutputs,
     Verdict,
 )
@@ -22,7 +24,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import OutputsWritten, WriteO
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import InvalidAnswerError, RefusedError, ask
+from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Definition, Settings, Workload
@@ -56,6 +58,12 @@ class Comparer:
         """Whether processes can open one another's memory on the device; None until it was tried."""
         self._lock = threading.Lock()
 
+    def start(self) -> None:
+        """Start the judge process if it does not run. Raises ReferenceFailedError if it cannot."""
+        with self._lock:
+            if self._judge is None or not self._judge.alive:
+                self._ask(self._require_judge(), StartDevice(device=self._device.name), DeviceStarted)
+
     def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
         """Compare the outputs of a worker's last call; `which` says which call it was.
 
@@ -69,7 +77,7 @@ class Comparer:
             reference = self._reference.call(request, judge)
             try:
                 request.expected_path = self._hand_over_reference(reference)
-                return self._ask(judge, request)
+                return self._ask(judge, request, Verdict)
             finally:
                 if reference is not None:
                     reference.worker.process.clear_outputs()
@@ -84,7 +92,7 @@ class Comparer:
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
             request.outputs_path = self._hand_over(outputs)
-            return self._ask(self._require_judge(), request)
+            return self._ask(self._require_judge(), request, Verdict)
 
     def _hand_over_reference(self, reference: Transferred | None) -> str | None:
         try:
@@ -131,9 +139,9 @@ class Comparer:
             self._judge = self._fork_server.spawn(JUDGE)
         return self._judge
 
-    def _ask(self, judge: Process, request: Compare) -> Verdict:
+    def _ask(self, judge: Process, request: Request, kind: type[Answer]) -> Answer:
         try:
-            return ask(judge, request, Verdict, time.monotonic() + self._config.timeout_s)
+            return ask(judge, request, kind, time.monotonic() + self._config.timeout_s)
         except ProcessTimeoutError:
             raise ReferenceFailedError(f"the judge timed out after {self._config.timeout_s:g} s") from None
         except (ProcessDiedError, InvalidAnswerError) as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict, Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, DeviceStarted, OutputVerdict, StartDevice, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.channel import Channel, Message, serve
+from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import Settings, UlpStatistics
 
@@ -69,6 +69,11 @@ class Judge:
         self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
         self.received = ReceivedOutputs()
+
+    def start_device(self, message: Message) -> DeviceStarted:
+        """Create the context on a GPU, while the solutions are being built."""
+        torch.zeros(1, device=StartDevice.model_validate(message).device).item()
+        return DeviceStarted()
 
     def compare(self, message: Message) -> Verdict:
         """Compare the outputs that were transferred with the expected ones."""
@@ -233,4 +238,9 @@ def _make_expected(request: Compare, case: Case, reference: list[torch.Tensor] |
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     judge = Judge()
-    serve(channel, {"take_outputs": judge.received.take, "compare": judge.compare})
+    handlers: dict[str, Handler] = {
+        "start_device": judge.start_device,
+        "take_outputs": judge.received.take,
+        "compare": judge.compare,
+    }
+    serve(channel, handlers)

@@ -38,6 +38,10 @@ class JudgeClient:
         self._comparer = Comparer(fork_server, device, config, find_reference)
         self._recogniser = Recogniser(self._comparer, find_reference, config.timeout_s)
 
+    def start(self) -> None:
+        """Start the judge, which takes a while on a GPU. Raises ReferenceFailedError if it cannot."""
+        self._comparer.start()
+
     def judged_by(self, definition: Definition, workload: Workload) -> str:
         """The operator by which a Workload's outputs are judged; REFERENCE if it is the Definition's reference alone.
 

@@ -24,6 +24,19 @@ class PossibleMistake:
     """The number of mistakes that it combines."""
 
 
+class StartDevice(Request):
+    """Prepare a device for the comparisons that follow, which takes a while on a GPU."""
+
+    doing: ClassVar[str] = "starting"
+    do: Literal["start_device"] = "start_device"
+    device: str
+
+
+@dataclass(frozen=True)
+class DeviceStarted:
+    """The device is ready."""
+
+
 class TakeOutputs(Request):
     """Copy outputs that a worker offers in a GPU's memory, for the comparison that follows."""
 

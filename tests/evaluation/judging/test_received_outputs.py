@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation import JUDGE, ROLES
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputsTaken, TakeOutputs, Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import (
+    Compare,
+    DeviceStarted,
+    OutputsTaken,
+    StartDevice,
+    TakeOutputs,
+    Verdict,
+)
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.asking import RefusedError, ask
@@ -49,6 +56,7 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
             ask(judge, take, OutputsTaken, deadline)
         assert not judge.alive
         judge = fork_server.spawn(JUDGE)
+        ask(judge, StartDevice(device=device), DeviceStarted, deadline)
         missing = ask(judge, right.model_copy(update={"outputs_path": None}), Verdict, deadline)
         assert "were transferred" in missing.missing
         verdict = ask(judge, right, Verdict, deadline)
