@@ -58,14 +58,15 @@ def bench(
 
     What the registry lacks for the chosen ones is written first; other records stay as they are.
     Each Trace is on disk (in the registry's traces/ and in `options.output`) before its event is yielded.
-    Closing the iterator ends every process of the run. A `fork_server` that was started earlier saves the time to
-    import torch. Raises InputError before anything is written or evaluated.
+    Closing the iterator early ends every process of the run. A `fork_server` that was started earlier saves the time
+    to import torch; who started it closes it after the last event. Raises InputError before anything is written or
+    evaluated.
     """
     if options.resume and options.selection.against:
         raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
-        fork_server or ForkServer(ROLES) as source,
+        nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
     ):
         devices = choose_devices(options.device)
         if options.settings.context == "graph" and devices[0].kind == "cpu":

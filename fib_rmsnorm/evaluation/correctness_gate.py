@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
@@ -53,13 +53,18 @@ class CorrectnessGate:
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
         at_once = max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
+        chunks = [others[start : start + at_once] for start in range(0, len(others), at_once)]
+        if peer is not None and len(others) < len(solutions):
+            chunks.insert(0, [peer])
         with ThreadPoolExecutor(at_once + len(meanwhile)) as pool:
-            aside = [pool.submit(task) for task in meanwhile]
-            if peer is not None and len(others) < len(solutions):
-                yield peer, self.examine(definition, workload, peer, Peer(peer.name, digest(peer)))
-            for start in range(0, len(others), at_once):
-                some = others[start : start + at_once]
-                verdicts = {pool.submit(self.examine, definition, workload, solution): solution for solution in some}
+            aside: list[Future[object]] = []
+            for number, some in enumerate(chunks):
+                verdicts = {
+                    pool.submit(self.examine, definition, workload, solution, _keep_as(solution, peer)): solution
+                    for solution in some
+                }
+                if number == 0:  # after them: a GPU's driver creates one context at a time
+                    aside = [pool.submit(task) for task in meanwhile]
                 for future in as_completed(verdicts):
                     yield verdicts[future], future.result()
             for task in aside:
@@ -83,3 +88,8 @@ class CorrectnessGate:
         except EvaluationFailedError as failure:
             return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, budget, first.call_ms, correctness)
+
+
+def _keep_as(solution: Solution, peer: Solution | None) -> Peer | None:
+    is_peer = peer is not None and solution.name == peer.name
+    return Peer(solution.name, digest(solution)) if is_peer else None

@@ -91,7 +91,10 @@ class Scheduler:
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def run(self, plan: Plan) -> Generator[Event]:
-        """Yield events as they happen. Closing the generator, or an exception in its user, stops everything."""
+        """Yield events as they happen. Closing the generator early, or an exception in its user, stops everything.
+
+        At the end the processes still run: to end those that hold a GPU takes half a second.
+        """
         yield from plan.skips
         device_runners = self._device_runners[: max(1, len(plan.groups))]
         work = WorkQueue(plan.groups, len(device_runners))
@@ -111,9 +114,10 @@ class Scheduler:
                     raise event
                 else:
                     yield event
+        except BaseException:
+            self._fork_server.stop()  # ends all processes, so that the threads return at once
+            raise
         finally:
-            # Ends all processes, so that the threads return at once.
-            self._fork_server.stop()
             for thread in threads:
                 thread.join()
 
