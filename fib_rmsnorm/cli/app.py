@@ -14,6 +14,7 @@ from fib_rmsnorm.cli import (
     compare,
     define,
     env,
+    exercise,
     explain,
     export,
     history,
@@ -92,3 +93,4 @@ app.command("validate")(validate.command)
 app.command("env")(env.command)
 app.command("cache")(cache.command)
 app.command("init")(init.command)
+app.command("exercise")(exercise.command)

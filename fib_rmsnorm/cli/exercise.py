@@ -1,0 +1,86 @@
+"""`fib-rmsnorm exercise`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.exercises.exercise import Exercise, Task
+
+
+def command(
+    number: Annotated[int, typer.Argument(help="Number of the exercise: 1.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR]", help="Its folder; default: the working folder if it is there, else exercise-N."
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Grade the folder instead: the judge runs the kernel.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Set up an exercise in a folder of its own, or grade it. Exit code 1 if points are missing."""
+    from fib_rmsnorm.errors import InputError
+    from fib_rmsnorm.exercises.course import find_exercise
+    from fib_rmsnorm.exercises.workspace import default_folder, is_set_up, set_up
+
+    exercise = find_exercise(number)
+    target = folder or default_folder(exercise)
+    if not check:
+        set_up(exercise, target)
+        _print_start(exercise, target, as_json=json)
+        return 0
+    if not is_set_up(exercise, target):
+        raise InputError(f"{target} does not hold exercise {number}; set it up with: fib-rmsnorm exercise {number}")
+    tasks = exercise.grade(target)
+    _print_grade(exercise, tasks, as_json=json)
+    return 0 if all(task.is_done for task in tasks) else 1
+
+
+def _print_start(exercise: Exercise, folder: Path, *, as_json: bool) -> None:
+    from json import dumps
+    from shlex import quote
+
+    from fib_rmsnorm.reports.text.console import echo, stdout
+
+    files = [file.name for file in exercise.files]
+    commands = [command for command, _ in exercise.commands]
+    if as_json:
+        record = {"exercise": exercise.number, "folder": str(folder.resolve()), "page": exercise.page}
+        echo(dumps({**record, "files": files, "next": commands}, indent=2))
+        return
+    console, width = stdout(), max(map(len, commands))
+    console.print(f"Exercise {exercise.number}, {exercise.title}, in {folder}: {', '.join(files)}")
+    console.print(f"Its page: {exercise.page}")
+    console.print("Next:")
+    if folder.resolve() != Path.cwd():
+        console.print(f"  cd {quote(str(folder))}")
+    for command, what in exercise.commands:
+        console.print(f"  {command:{width}}  # {what}")
+
+
+def _print_grade(exercise: Exercise, tasks: list[Task], *, as_json: bool) -> None:
+    from dataclasses import asdict
+    from json import dumps
+
+    from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.folding import Folded
+
+    earned, points = sum(task.earned for task in tasks), sum(task.points for task in tasks)
+    if as_json:
+        record = {"exercise": exercise.number, "earned": earned, "points": points}
+        echo(dumps({**record, "tasks": [asdict(task) for task in tasks]}, indent=2))
+        return
+    width = max(len(task.title) for task in tasks)
+    for task in tasks:
+        stdout().print(f"{task.title:{width}}  {task.earned:3} of {task.points}")
+        for remark in task.remarks:
+            stdout().print(Folded(f"  {remark}", 4))
+    stdout().print(f"{earned} of {points} points")

@@ -1,0 +1,1 @@
+"""Exercises that a student works through with the tool: starters, and grades that the judge gives."""

@@ -1,0 +1,17 @@
+"""All exercises, by number."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.exercises.exercise import Exercise
+from fib_rmsnorm.exercises.first_kernel import FIRST_KERNEL
+
+EXERCISES = {exercise.number: exercise for exercise in (FIRST_KERNEL,)}
+
+
+def find_exercise(number: int) -> Exercise:
+    """Raises InputError with the known numbers for another one."""
+    if number not in EXERCISES:
+        known = ", ".join(f"{each.number} ({each.title})" for each in EXERCISES.values())
+        raise InputError(f"no exercise {number} (available: {known})")
+    return EXERCISES[number]

@@ -1,0 +1,53 @@
+"""What an exercise is, and what its grade is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+STARTERS = Path(__file__).parent / "starters"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graded part of an exercise."""
+
+    title: str
+    points: int
+    earned: int
+    remarks: tuple[str, ...] = ()
+    """What is missing or wrong, and what to do; or what a grade of all points rests on."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has all its points."""
+        return self.earned == self.points
+
+
+Grader = Callable[[Path], list[Task]]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise: the registry and the files that it starts with, and its grader."""
+
+    number: int
+    title: str
+    page: str
+    """The page that a student works through, from the repository's root."""
+    definition: str
+    batch_sizes: tuple[int, ...]
+    solutions: tuple[str, ...]
+    """The source folders of the Solutions to compare with, in the registry's solutions/."""
+    starter: str
+    """The folder in STARTERS whose files are copied."""
+    commands: tuple[tuple[str, str], ...]
+    """What to run after the set-up, each with what it does."""
+    grade: Grader
+    """Grades a folder. Raises InputError if it lacks a file of the starter."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that it starts with."""
+        return sorted(path for path in (STARTERS / self.starter).iterdir() if path.is_file())

@@ -1,0 +1,167 @@
+"""Exercise 1, RMSNorm in Triton: the kernel by the judge, the Solution, the Traces, and what they say."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from fib_rmsnorm.analysis.peaks import peak_of
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.exercises.answers import Question, grade_answers
+from fib_rmsnorm.exercises.exercise import Exercise, Task
+from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, digest
+
+_DEFINITION = "rmsnorm_d4096"
+_KERNEL, _ANALYSIS = "triton_rmsnorm.py", "analysis.md"
+_TRACES, _STAND_IN = "traces.json", "traces_h200.jsonl"
+_BATCH_SIZES = (1, 8, 32, 128, 512)
+_LARGE = 4096
+_INTERPRETED_SIZES = (1, 8, 32)
+_REGISTER = f"fib-rmsnorm register {_KERNEL} --name rmsnorm_triton_mine_v1 --author me"
+_BENCH = f"fib-rmsnorm bench --output {_TRACES}"
+
+
+def _grade(folder: Path) -> list[Task]:
+    registry = Registry(folder)
+    definition = registry.definition(_DEFINITION)
+    for name in (_KERNEL, _ANALYSIS, _STAND_IN):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder / name} is missing; set the exercise up again elsewhere, and copy it from there")
+    solution, registered = _grade_solution(registry, folder / _KERNEL)
+    records = [] if solution is None else _read_own(folder, solution)
+    return [
+        _grade_kernel(registry, definition, folder / _KERNEL),
+        registered,
+        _grade_traces(solution, records),
+        grade_answers(folder / _ANALYSIS, "Analysis", _list_questions(folder, definition, records), 20),
+    ]
+
+
+def _grade_kernel(registry: Registry, definition: Definition, file: Path) -> Task:
+    """Judge the file as it is now on hard inputs, as `try --check` does. Nothing else shows that a kernel is right."""
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.evaluation.plan import Skip
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.evaluation.try_kernel import plan_try, run_check
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.registry.sources.draft import draft_solution
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+    from fib_rmsnorm.schema import Settings
+
+    title, points = "Kernel", 40
+    try:
+        draft = draft_solution(registry, file, definition)
+    except InputError as error:
+        return Task(title, points, 0, (str(error),))
+    if draft.spec.language is not SupportedLanguages.TRITON:
+        return Task(title, points, 0, (f"{file.name} is not in Triton, but in {draft.spec.language.value}",))
+    with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
+        trial = plan_try(registry, definition, draft, (), choose_devices()[0], is_timed=False)
+        with closing(run_check(fork_server, trial, RunConfig(Settings(), 60.0, registry.root))) as events:
+            checks = list(events)
+    for check in checks:
+        if isinstance(check, Skip):
+            raise InputError(f"{file} was not judged: {check.reason}")
+        if not check.passed:
+            first = check.log.strip().splitlines()[0] if check.log.strip() else ""
+            return Task(title, points, 0, (f"{check.status.value} at batch={check.workload.axes['batch']}: {first}",))
+    return Task(
+        title, points, points, (f"passed on hard inputs at {len(checks)} batch sizes: {trial.device.hardware}",)
+    )
+
+
+def _grade_solution(registry: Registry, file: Path) -> tuple[Solution | None, Task]:
+    """Find the Solution that was made of the file."""
+    title, points = "Solution", 20
+    own = [
+        each
+        for each in registry.solutions().values()
+        if each.definition == _DEFINITION and any(source.path == file.name for source in each.sources)
+    ]
+    text = file.read_text(encoding="utf-8")
+    for each in own:
+        if any(source.path == file.name and source.content == text for source in each.sources):
+            return each, Task(title, points, points, (f"{each.name} by {each.author}",))
+    if own:
+        remark = f"{own[0].name} holds another version of {file.name}: copy it to its folder in solutions/, and run: "
+        return None, Task(title, points, 0, (f"{remark}fib-rmsnorm solve",))
+    return None, Task(title, points, 0, (f"no Solution is made of {file.name}; run: {_REGISTER}",))
+
+
+def _read_own(folder: Path, solution: Solution) -> list[TraceRecord]:
+    """The passed Traces of the Solution as it is now, in the file of the bench."""
+    from fib_rmsnorm.analysis.loading import load_traces
+
+    if not (folder / _TRACES).exists():
+        return []
+    known = digest(solution)
+    found = load_traces([folder / _TRACES], folder, warn=lambda _: None)
+    return [
+        record
+        for record in found.records
+        if record.status == "PASSED" and record.solution == solution.name and record.solution_sha256 == known
+    ]
+
+
+def _grade_traces(solution: Solution | None, records: list[TraceRecord]) -> Task:
+    """One share for each batch size. Where Triton is interpreted, only few rows are asked for."""
+    title, points = "Traces", 20
+    if solution is None or not records:
+        return Task(title, points, 0, (f"{_TRACES} has no passed Trace of your Solution as it is; run: {_BENCH}",))
+    is_interpreted = all(record.interpreted for record in records)
+    wanted = _INTERPRETED_SIZES if is_interpreted else _BATCH_SIZES
+    lacking = set(wanted) - {record.axes.get("batch") for record in records}
+    earned = points * (len(wanted) - len(lacking)) // len(wanted)
+    remarks = [f"batch sizes without a passed Trace: {', '.join(map(str, sorted(lacking)))}"] if lacking else []
+    if is_interpreted:
+        remarks.append(f"interpreted on a CPU: right, but without times; {_STAND_IN} stands in for those of a GPU")
+    return Task(title, points, earned, tuple(remarks))
+
+
+def _list_questions(folder: Path, definition: Definition, own: list[TraceRecord]) -> list[Question]:
+    """The four questions, by the student's own Traces of a GPU if they suffice, else by those that stand in."""
+    from fib_rmsnorm.analysis.loading import load_traces
+    from fib_rmsnorm.operators import count_cost
+
+    (workload,) = generate_workloads(definition, [_LARGE])
+    cost = count_cost(definition, workload.axes)
+    intensity = cost.flops / bytes_moved(definition, workload) if cost else None
+    file = _TRACES
+    timed = _by_batch([record for record in own if not record.interpreted])
+    if not {1, 512, _LARGE} <= timed.keys() or peak_of(timed[_LARGE]) is None:
+        file = _STAND_IN
+        timed = _by_batch(load_traces([folder / file], folder, warn=lambda _: None).records)
+    peak, how = peak_of(timed[_LARGE]), f"fib-rmsnorm analyze {file}"
+    percent = 100 * (timed[_LARGE].bandwidth_gb_per_s or 0) / peak.gb_per_s if peak else None
+    ratio = (timed[512].latency_ms or 0) / (timed[1].latency_ms or 1)
+    return [
+        Question("FLOP per byte, at 4096 rows", intensity, how),
+        Question("Bound by compute or memory", "memory", how),
+        Question("% of peak, at 4096 rows", percent, how),
+        Question("Time at batch 512, over the time at batch 1", ratio, how),
+    ]
+
+
+def _by_batch(records: list[TraceRecord]) -> dict[int, TraceRecord]:
+    return {record.axes["batch"]: record for record in records if record.latency_ms}
+
+
+FIRST_KERNEL = Exercise(
+    number=1,
+    title="RMSNorm in Triton",
+    page="docs/exercises/1-triton-rmsnorm.md",
+    definition=_DEFINITION,
+    batch_sizes=(*_BATCH_SIZES, _LARGE),
+    solutions=("baseline/norm/rmsnorm_d4096/rmsnorm_python_torch_v1",),
+    starter="triton_rmsnorm",
+    commands=(
+        (f"fib-rmsnorm try {_KERNEL} --check", "judge the kernel, until it passes"),
+        (_REGISTER, "make a Solution of it"),
+        (_BENCH, "Traces of it and of torch; on a CPU, add --batch-sizes 1,8,32"),
+        (f"fib-rmsnorm analyze {_TRACES}", f"figures for {_ANALYSIS}"),
+        ("fib-rmsnorm exercise 1 --check", "your points"),
+    ),
+    grade=_grade,
+)

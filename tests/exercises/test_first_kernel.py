@@ -1,0 +1,131 @@
+"""Exercise 1, set up and graded: the page's own text earns all points, and what is wrong or missing earns none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+
+from fib_rmsnorm.registry import Registry
+from support.command_line import run_cli
+from support.paths import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "exercises" / "1-triton-rmsnorm.md").read_text()
+(BODY,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+(ANSWERS,) = re.findall(r"^```markdown\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^\$ fib-rmsnorm (.+)\n((?:(?!\$|```).*\n)*)", PAGE, re.MULTILINE)
+IN_TORCH = """\
+import torch
+def run(x, weight, eps, out):
+    out.copy_(torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps))
+"""
+
+
+@pytest.fixture
+def folder(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = fib("exercise", "1")
+    assert outcome.code == 0, outcome.err
+    return tmp_path / "exercise-1"
+
+
+def write_kernel(folder, body):
+    kernel = folder / "triton_rmsnorm.py"
+    before, rest = kernel.read_text().split("    # One program for each row.")
+    kernel.write_text(before + body + rest[rest.index("\n\ndef run") :])
+
+
+def answer(folder, answers):
+    text = (folder / "analysis.md").read_text()
+    for line in answers.splitlines():
+        label = line.partition(":** ")[0]
+        assert f"{label}:** ?" in text
+        text = text.replace(f"{label}:** ?", line)
+    (folder / "analysis.md").write_text(text)
+
+
+def grade(fib, folder):
+    outcome = fib("exercise", "1", folder, "--check", "--json")
+    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
+    assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
+    return tasks
+
+
+def test_it_starts_as_a_registry_with_a_kernel_to_fill_in(fib, folder):
+    assert {file.name for file in folder.iterdir()} >= {"triton_rmsnorm.py", "analysis.md", "traces_h200.jsonl"}
+    registry = Registry(folder)
+    assert [each.axes["batch"] for each in registry.workloads("rmsnorm_d4096")] == [1, 8, 32, 128, 512, 4096]
+    assert list(registry.solutions()) == ["rmsnorm_python_torch_v1"]
+    again = fib("exercise", "1")
+    assert (again.code, again.err.strip()) == (
+        2,
+        "fib-rmsnorm: exercise-1 holds exercise 1 already; name another folder, or remove it first",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("9",), "fib-rmsnorm: no exercise 9 (available: 1 (RMSNorm in Triton))"),
+        (("1", "--check"), "fib-rmsnorm: exercise-1 does not hold exercise 1; set it up with: fib-rmsnorm exercise 1"),
+    ],
+)
+def test_what_is_not_there_is_said(fib, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = fib("exercise", *arguments)
+    assert (outcome.code, outcome.err.strip()) == (2, said)
+
+
+def test_answers_are_graded_by_the_traces(fib, folder):
+    """The kernel is not in Triton, so that nothing is judged."""
+    (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
+    untouched = grade(fib, folder)
+    assert untouched["Kernel"]["remarks"] == ["triton_rmsnorm.py is not in Triton, but in python"]
+    assert {title: task["earned"] for title, task in untouched.items()} == {
+        "Kernel": 0,
+        "Solution": 0,
+        "Traces": 0,
+        "Analysis": 0,
+    }
+    answer(folder, ANSWERS)
+    assert grade(fib, folder)["Analysis"] == {"title": "Analysis", "points": 20, "earned": 20, "remarks": []}
+    wrong = (folder / "analysis.md").read_text().replace("rows:** 1.0", "rows:** 4").replace(":** memory", ":** ?")
+    (folder / "analysis.md").write_text(wrong)
+    graded = grade(fib, folder)["Analysis"]
+    assert graded["earned"] == 10
+    how = "fib-rmsnorm analyze traces_h200.jsonl"
+    assert graded["remarks"] == [
+        f"analysis.md, FLOP per byte, at 4096 rows: '4' is not within 10% of what is right; see: {how}",
+        "analysis.md, Bound by compute or memory: no answer yet",
+    ]
+
+
+@pytest.mark.slow
+def test_the_page_earns_all_points(tmp_path):
+    """Its commands in order, its kernel and its answers, from an empty folder; and then a kernel that is wrong."""
+    pytest.importorskip("triton")
+    cwd = tmp_path
+    for command, shown in COMMANDS:
+        if command.startswith("register"):
+            write_kernel(cwd, BODY)
+        if shown.rstrip().endswith("100 of 100 points"):
+            answer(cwd, ANSWERS)
+        done = run_cli(*shlex.split(command), cwd=cwd)
+        said = (done.stdout + done.stderr).splitlines()
+        for line in shown.splitlines():
+            assert line == "..." or line in said, (command, line, said)
+        if command == "exercise 1":
+            cwd = tmp_path / "exercise-1"
+    assert "6 passed, 0 failed; wrote traces.json" in PAGE
+    shutil.copytree(cwd, tmp_path / "wrong")
+    kernel = tmp_path / "wrong" / "triton_rmsnorm.py"
+    kernel.write_text(
+        kernel.read_text().replace("/ hidden + eps", "/ hidden").replace("mean_square + eps", "mean_square")
+    )
+    done = run_cli("exercise", "1", "--check", "--json", cwd=tmp_path / "wrong")
+    tasks = {task["title"]: task for task in json.loads(done.stdout)["tasks"]}
+    assert (done.returncode, tasks["Kernel"]["earned"], tasks["Solution"]["earned"]) == (1, 0, 0)
+    assert "eps" in tasks["Kernel"]["remarks"][0]
