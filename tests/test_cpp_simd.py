@@ -134,6 +134,11 @@ def check(run, shape, dtype, scale, offset, form=FORMS["rmsnorm"], weight_dtype=
     assert not wrong.any(), (shape, dtype, scale, offset, apart.max())
     if "residual" in tensors:
         assert torch.equal(outputs[1], x + tensors["residual"])
+        own = {**tensors, "residual": tensors["residual"].clone()}
+        in_place = [torch.empty_like(x), own["residual"]]
+        call(run, form, own, in_place)
+        assert torch.equal(in_place[0], outputs[0])
+        assert torch.equal(in_place[1], outputs[1])
     assert all((each[:offset] == 7).all() and (each[-64:] == 7).all() for each in memory)
     again = [torch.empty_like(each) for each in outputs]
     call(run, form, tensors, again)
