@@ -10,13 +10,13 @@ from functools import partial
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
-from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.trials.chained_trials import ChainedTrials, ChainResults
+from fib_rmsnorm.evaluation.trials.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.clock_watch import ClockWatch

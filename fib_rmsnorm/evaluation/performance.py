@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, sum_up_chain
-from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, trial_ratios
 from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
+from fib_rmsnorm.evaluation.trials.chained_trials import ChainResults
+from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.machine.load import CpuLoad
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 

@@ -9,7 +9,7 @@ from typing import Any
 from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.chain import CHAIN_COLUMNS, chain_cells, chain_doubts, chain_row, has_chains
+from fib_rmsnorm.reports.chain.chain_columns import CHAIN_COLUMNS, chain_cells, chain_doubts, chain_row, has_chains
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.csv_text import csv_text
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
+from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.chain import CHAIN_COLUMNS, chain_cells, has_chains
+from fib_rmsnorm.reports.chain.chain_columns import CHAIN_COLUMNS, chain_cells, has_chains
 from fib_rmsnorm.reports.results import either_side, share_of_copy
 from fib_rmsnorm.reports.text.units import (
     count,

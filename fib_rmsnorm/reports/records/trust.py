@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from fib_rmsnorm.reports.records.chain_record import chain_fields
+from fib_rmsnorm.reports.chain.chain_record import chain_fields
 from fib_rmsnorm.reports.records.conditions import condition_fields
 from fib_rmsnorm.reports.records.record import fields, joined
 from fib_rmsnorm.reports.text.control_characters import harmless

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fib_rmsnorm.reports.records.record import joined
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import count, format_half_width, format_latency, format_share
 from fib_rmsnorm.schema import Chain
@@ -16,7 +15,7 @@ def chain_fields(chain: Chain) -> dict[str, str]:
     if chain.chain_refused:
         return {"In a graph": f"not captured: {harmless(chain.chain_refused)}"}
     return {
-        "In a graph": joined(
+        "In a graph": _join(
             _cost(chain.chained_latency_ms, chain.chained_low_ms, chain.chained_high_ms),
             _trust(chain.chained_replays, chain.chained_a_a_difference, chain.chained_suspect),
             f"{chain.links} links, of {format_latency(chain.chained_bare_link_ms)} without the call"
@@ -24,7 +23,7 @@ def chain_fields(chain: Chain) -> dict[str, str]:
             else "",
             f"{clocks.during_mhz:.0f} MHz" if clocks and clocks.during_mhz is not None else "",
         ),
-        "Dependent": joined(
+        "Dependent": _join(
             _cost(chain.dependent_latency_ms, chain.dependent_low_ms, chain.dependent_high_ms),
             _trust(chain.dependent_replays, chain.dependent_a_a_difference, chain.dependent_suspect),
             "by programmatic dependent launch" if chain.dependent_latency_ms is not None else "",
@@ -40,8 +39,12 @@ def _cost(latency_ms: float | None, low_ms: float | None, high_ms: float | None)
 
 
 def _trust(replays: int | None, difference: float | None, suspect: Sequence[str]) -> str:
-    return joined(
+    return _join(
         count(replays, "replay") if replays else "",
         f"earlier and later trials differ by {format_share(difference)}" if difference is not None else "",
         *(f"SUSPECT: {harmless(reason)}" for reason in suspect),
     )
+
+
+def _join(*facts: str) -> str:
+    return ", ".join(filter(None, facts))

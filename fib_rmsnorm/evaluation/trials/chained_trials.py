@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes, has_precise_cost
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.interleaved_trials import is_quickly_judged
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
+from fib_rmsnorm.evaluation.trials.interleaved_trials import is_quickly_judged
 from fib_rmsnorm.evaluation.worker.worker_messages import ChainTimed, TimeChain
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.schema import Definition, Workload

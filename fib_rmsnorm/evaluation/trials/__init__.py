@@ -1,0 +1,1 @@
+"""Time all Solutions on a Workload in turn: isolated calls, and calls in a CUDA graph."""
