@@ -37,7 +37,7 @@ def test_a_fresh_registry_holds_everything_but_traces(fib, source):
         "Created a registry in demo: 1 Definition, 2 Solutions, 2 Workloads",
         "Next:",
         "  cd demo",
-        "  fib-rmsnorm bench --batch-sizes 1,8    # evaluate every kernel that runs on this machine",
+        "  fib-rmsnorm bench --definitions rmsnorm_d4096 --batch-sizes 1,8    # judge and time its kernels",
     ]
     unwanted = ("traces/", "solutions/.hidden", "solutions/__pycache__/")
     assert files(Path("demo")) == {n: c for n, c in files(source).items() if not n.startswith(unwanted)}
