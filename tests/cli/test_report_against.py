@@ -85,6 +85,8 @@ def test_the_table_has_a_line_for_each_output_and_kind_of_inputs(fib, traces):
     assert outcome.lines[0].startswith("fused_add_rmsnorm_d128 on ")
     assert outcome.lines[0].endswith(": outputs against plain_v1")
     assert outcome.lines[2].split()[:6] == ["solution", "batch", "hidden", "output", "dtype", "inputs"]
+    outputs = [line.split()[3] for line in outcome.lines[3:9]]
+    assert outputs == ["out"] * 3 + ["new_residual"] * 3  # the order of the Definition
     same = outcome.row("same_v1", "new_residual", "own").split()
     assert same[1:3] == ["8", "128"] and same[-1] == "0" and "all" in same
     different = outcome.row("rounds_v1", "out", "own").split()

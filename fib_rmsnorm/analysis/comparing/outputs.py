@@ -75,7 +75,8 @@ def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Ite
     for case in cases:
         for output, difference in case.against.items():
             groups.setdefault((output, case.kind or "workload"), []).append(difference)
-    for output, kind in sorted(groups, key=lambda key: key[0]):
+    outputs = list(dict.fromkeys(output for output, _ in groups))  # in the Definition's order
+    for output, kind in sorted(groups, key=lambda key: outputs.index(key[0])):
         yield OutputDifference(record, peer, kind, output, add_up(groups[output, kind]))
 
 
