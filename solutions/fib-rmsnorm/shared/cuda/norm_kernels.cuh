@@ -29,7 +29,7 @@ constexpr int WORDS = (sizeof(Held<Form, Row>) + (GATED<Form> ? sizeof(Row) : 0)
 // Whether four vectors a thread leave registers for many threads.
 constexpr int LIGHT_WORDS = 8;
 template <class Form, typename Row>
-constexpr bool IS_LIGHT = WORDS<Form, Row> <= LIGHT_WORDS && Form::STATISTIC == Statistic::MEAN_SQUARE;
+constexpr bool IS_LIGHT = WORDS<Form, Row> <= LIGHT_WORDS;
 
 // Rows of 8192 elements take four vectors a thread, and 512 of them fit an H200 at once only if 64 registers suffice.
 // So do rows of 4096 with a gate, of which a thread has two. Elsewhere registers matter less than early loads: to ask
@@ -38,7 +38,8 @@ constexpr int TIGHT_VECS = 4;
 constexpr int TIGHT_THREADS = 1024;  // of a multiprocessor
 
 template <class Form, typename Row, int VECS>
-constexpr bool TIGHT = GATED<Form> ? VECS == 2 : VECS == TIGHT_VECS && IS_LIGHT<Form, Row>;
+constexpr bool TIGHT =
+    GATED<Form> ? VECS == 2 : VECS == TIGHT_VECS && IS_LIGHT<Form, Row> && Form::STATISTIC == Statistic::MEAN_SQUARE;
 
 template <class Form, typename Row, int VECS, int THREADS>
 constexpr int LEAST_BLOCKS = TIGHT<Form, Row, VECS> ? TIGHT_THREADS / THREADS : 1;
