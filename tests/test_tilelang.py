@@ -59,7 +59,6 @@ def make_call(run, definition):
     [
         ("fused_add_rmsnorm", ""),
         ("layernorm_bias", "_bf16"),
-        ("rmsnorm_llama", ""),
         ("rmsnorm", "_bf16_weight_fp32"),
         *(
             pytest.param(operator, suffix, marks=pytest.mark.slow)
@@ -68,10 +67,14 @@ def make_call(run, definition):
                 ("rmsnorm", "_fp32"),
                 ("fused_add_rmsnorm", "_bf16"),
                 ("fused_add_rmsnorm", "_fp32"),
+                ("fused_add_rmsnorm_gemma", ""),
+                ("fused_add_rmsnorm_llama", ""),
+                ("fused_add_rmsnorm_rounded", ""),
                 ("layernorm", ""),
                 ("layernorm", "_fp32"),
                 ("layernorm_bias", "_fp32"),
                 ("rmsnorm_gemma", ""),
+                ("rmsnorm_llama", ""),
                 ("rmsnorm_bias", ""),
                 ("rmsnorm_bias", "_bf16_weight_fp32"),
                 ("rmsnorm_no_weight", "_bf16"),
@@ -104,7 +107,7 @@ def lower(load_module, operator, hidden, dtype, launch):
 
 @pytest.mark.parametrize(
     ("operator", "loads", "stores"),
-    [("rmsnorm", 2, 1), ("fused_add_rmsnorm", 3, 2), ("layernorm", 2, 1), ("layernorm_bias", 3, 1)],
+    [("fused_add_rmsnorm", 3, 2), ("layernorm_bias", 3, 1)],
 )
 def test_a_row_is_read_once_and_waits_once(load_module, operator, loads, stores):
     source = lower(load_module, operator, 4096, "float16", (1, 8, 2, 8, 1))

@@ -182,7 +182,10 @@ class NormKernel(RowKernel):
     def widen(self, x, residual):
         """The values that are normalized, in float32."""
         x_wide = x.load().to(Float32)
-        return x_wide + residual.load().to(Float32) if self.form.adds_residual else x_wide
+        if not self.form.adds_residual:
+            return x_wide
+        total = x_wide + residual.load().to(Float32)
+        return total.to(self.dtype).to(Float32) if self.form.rounds_sum else total
 
     def deviations(self, x_wide, mean, thread):
         """From a warp's mean; 0 beyond the last column."""

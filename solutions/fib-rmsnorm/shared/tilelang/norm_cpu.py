@@ -70,6 +70,9 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str):
                         x_row[c] += load(residual[row, c])
                     for c in T.serial(hidden):
                         new_residual[row, c] = store(x_row[c])
+                    if form.rounds_sum:
+                        for c in T.serial(hidden):
+                            x_row[c] = load(new_residual[row, c])
                 if form.centered:
                     T.clear(sums)
                     for k, lane in T.grid(hidden // LANES, LANES):

@@ -109,10 +109,14 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
         for r, w, v, c in T.Parallel(rows, warps, vectors, span):
             tensor[block * rows + r, ((k * vectors + v) * warps + w) * span + c] = source[r, w, v, c]
 
+    def added(x, residual):
+        total = T.cast(x, "float32") + T.cast(residual, "float32")
+        return T.cast(T.cast(total, dtype), "float32") if form.rounds_sum else total
+
     @T.macro
     def add(total, x_tile, residual_tile):
         for r, w, v, c in T.Parallel(rows, warps, vectors, span):
-            total[r, w, v, c] = T.cast(x_tile[r, w, v, c], "float32") + T.cast(residual_tile[r, w, v, c], "float32")
+            total[r, w, v, c] = added(x_tile[r, w, v, c], residual_tile[r, w, v, c])
 
     @T.prim_func
     def main(
