@@ -15,6 +15,8 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
+from fib_rmsnorm.operators.norms.layernorm import LayerNorm
 from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
@@ -29,10 +31,11 @@ ON_CPU = ("cpp", "python", "triton", *(["tilelang"] if HAS_TILELANG else []))
 HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
 DTYPES = ("float16", "bfloat16", "float32")
 CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
-NORMS = (
-    *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES),
-    *(each.define(HIDDEN) for each in CONVENTIONS),
+IN_EVERY_LANGUAGE = (
+    *(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS, FusedAddRmsNorm(), LayerNorm())),
+    LayerNorm().define(HIDDEN, bias=True),
 )
+NORMS = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\
 """Scaled by a number."""
 
@@ -86,7 +89,7 @@ def evaluate(root: Path, languages: Sequence[str], device: str) -> dict[str, Eva
 
 
 def assert_right(evaluations: dict[str, Evaluation], languages: Sequence[str]) -> None:
-    """RMSNorm's kernels and references pass; a skeleton compiles, and says that it is not written."""
+    """The norms' kernels and references pass; a skeleton compiles, and says that it is not written."""
     compiled = {"cpp", "cuda"}.intersection(languages)
     right = {f"{definition.name}_{language}" for definition in NORMS for language in languages}
     right |= {f"scale_{language}" for language in languages if language not in compiled}
@@ -132,9 +135,9 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
-@pytest.mark.parametrize("operator", [RmsNorm(), *CONVENTIONS], ids=lambda each: each.name)
-def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(operator, tmp_path):
-    (tmp_path / "kernel.py").write_text(make_starting_kernel(operator.define(HIDDEN), "cutedsl").text)
+@pytest.mark.parametrize("definition", IN_EVERY_LANGUAGE, ids=lambda each: each.name)
+def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(definition, tmp_path):
+    (tmp_path / "kernel.py").write_text(make_starting_kernel(definition, "cutedsl").text)
     environment = {
         **os.environ,
         "CUTE_DSL_ARCH": "sm_90a",
