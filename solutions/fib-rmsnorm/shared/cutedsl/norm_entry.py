@@ -33,9 +33,7 @@ def run_norm(
         return
     column_dtype = x.dtype if weight is None else weight.dtype
     # What is compiled checks shapes, dtypes, devices and alignment, and finds the stream that is current.
-    kernel_for(form, batch, hidden, x.dtype, column_dtype, x.device)(
-        x, residual, weight, bias, eps, out, new_residual
-    )
+    kernel_for(form, batch, hidden, x.dtype, column_dtype, x.device)(x, residual, weight, bias, eps, out, new_residual)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -5,8 +5,6 @@ row as 16-byte vectors and keeps it in registers until the row's sum is known, s
 requested before the reduction and arrives during it.
 """
 
-from typing import Optional
-
 import cutlass
 from cutlass import Float32, const_expr, cute, range_constexpr
 
@@ -31,12 +29,12 @@ class NormKernel(RowKernel):
     def __call__(
         self,
         x: cute.Tensor,
-        residual: Optional[cute.Tensor],
-        weight: Optional[cute.Tensor],
-        bias: Optional[cute.Tensor],
+        residual: cute.Tensor | None,
+        weight: cute.Tensor | None,
+        bias: cute.Tensor | None,
         eps: Float32,
         out: cute.Tensor,
-        new_residual: Optional[cute.Tensor],
+        new_residual: cute.Tensor | None,
         stream,
     ):
         batch = x.shape[0]
@@ -56,12 +54,12 @@ class NormKernel(RowKernel):
     def held_rows(
         self,
         x_ptr: cute.Pointer,
-        residual_ptr: Optional[cute.Pointer],
-        weight_ptr: Optional[cute.Pointer],
-        bias_ptr: Optional[cute.Pointer],
+        residual_ptr: cute.Pointer | None,
+        weight_ptr: cute.Pointer | None,
+        bias_ptr: cute.Pointer | None,
         eps: Float32,
         out_ptr: cute.Pointer,
-        new_residual_ptr: Optional[cute.Pointer],
+        new_residual_ptr: cute.Pointer | None,
         batch,
     ):
         form = self.form
@@ -126,12 +124,12 @@ class NormKernel(RowKernel):
     def long_row(
         self,
         x_ptr: cute.Pointer,
-        residual_ptr: Optional[cute.Pointer],
-        weight_ptr: Optional[cute.Pointer],
-        bias_ptr: Optional[cute.Pointer],
+        residual_ptr: cute.Pointer | None,
+        weight_ptr: cute.Pointer | None,
+        bias_ptr: cute.Pointer | None,
         eps: Float32,
         out_ptr: cute.Pointer,
-        new_residual_ptr: Optional[cute.Pointer],
+        new_residual_ptr: cute.Pointer | None,
         batch,
     ):
         form = self.form

@@ -112,10 +112,10 @@ class RowKernel:
         lane = thread % WARP
         slot = thread // WARP + lane * self.warps  # lanes other than the first zero the slots of absent warps
         if slot < self.slots:
-            for partial, value in zip(partials, values):
+            for partial, value in zip(partials, values, strict=True):
                 partial[slot, block_row] = value if lane == 0 else Float32(0)
         cute.arch.sync_threads()
         fours = [cute.make_rmem_tensor(4, Float32) for _ in values]
-        for partial, four in zip(partials, fours):
+        for partial, four in zip(partials, fours, strict=True):
             cute.autovec_copy(cute.local_tile(partial[None, block_row], (4,), (lane % (self.slots // 4),)), four)
         return fours
