@@ -39,18 +39,21 @@ def _square(value):
 @T.macro
 def _join_warps(tile, squares, shared_squares, mean, shared_mean, total):
     """The row's mean and sum of squares about it, from those of its warps (Chan, Golub and LeVeque 1979)."""
-    T.copy(squares, shared_squares)
-    if tile.form.centered:
-        T.copy(mean, shared_mean)
-    for r, w in T.Parallel(tile.rows, tile.warps):
+    if tile.warps == 1:
+        T.copy(squares, total)
+    else:
+        T.copy(squares, shared_squares)
         if tile.form.centered:
-            means = [shared_mean[r, i] for i in range(tile.warps)]
-            mean[r, w] = _weighted_sum(means, tile.columns) / tile.hidden
-            total[r, w] = _sum([shared_squares[r, i] for i in range(tile.warps)]) + _weighted_sum(
-                [_square(each - mean[r, w]) for each in means], tile.columns
-            )
-        else:
-            total[r, w] = _sum([shared_squares[r, i] for i in range(tile.warps)])
+            T.copy(mean, shared_mean)
+        for r, w in T.Parallel(tile.rows, tile.warps):
+            if tile.form.centered:
+                means = [shared_mean[r, i] for i in range(tile.warps)]
+                mean[r, w] = _weighted_sum(means, tile.columns) / tile.hidden
+                total[r, w] = _sum([shared_squares[r, i] for i in range(tile.warps)]) + _weighted_sum(
+                    [_square(each - mean[r, w]) for each in means], tile.columns
+                )
+            else:
+                total[r, w] = _sum([shared_squares[r, i] for i in range(tile.warps)])
 
 
 def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Launch):
@@ -115,10 +118,7 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
                     add_squares_from_mean(tile, squares, x_tile, total, mean, k)
             T.reduce_sum(squares, warp_sum, dim=2)
 
-            if warps == 1:
-                T.copy(warp_sum, rstd)
-            else:
-                _join_warps(tile, warp_sum, shared_sum, mean, shared_mean, rstd)
+            _join_warps(tile, warp_sum, shared_sum, mean, shared_mean, rstd)
             for r, w in T.Parallel(rows, warps):
                 # CUDA's rsqrtf is within 2 ulp of float32, far below one of the output.
                 rstd[r, w] = T.rsqrt(rstd[r, w] / hidden + eps)
