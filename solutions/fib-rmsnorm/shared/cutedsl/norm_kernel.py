@@ -142,9 +142,6 @@ class NormKernel(RowKernel):
         partial = Float32(0)  # of the values if they are to be centered, else of their squares
         for col in cutlass.range(thread, self.vectors_per_row, self.threads, unroll=4):
             x_wide = self.read(x_row, residual_row, col, x, residual)
-            if const_expr(form.adds_residual):
-                out.store(x_wide.to(self.dtype))
-                cute.autovec_copy(out, new_residual_row[None, col])
             values = self.values_of(x_wide)
             partial += self.sum_of(values) if const_expr(form.centered) else self.sum_of_squares(values)
         if const_expr(form.centered):
@@ -159,6 +156,9 @@ class NormKernel(RowKernel):
         rstd = self.reciprocal_root(squares, eps)
         for col in cutlass.range(thread, self.vectors_per_row, self.threads, unroll=4):
             x_wide = self.read(x_row, residual_row, col, x, residual)
+            if const_expr(form.adds_residual):  # only now: it may lie where the residual does
+                out.store(x_wide.to(self.dtype))
+                cute.autovec_copy(out, new_residual_row[None, col])
             if const_expr(form.has_weight):
                 cute.autovec_copy(weight_row[None, col], weight)
             if const_expr(form.has_bias):

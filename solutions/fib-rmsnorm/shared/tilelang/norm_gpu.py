@@ -12,7 +12,7 @@ from .norm_tile import (
     divide_by_columns,
     load_again,
     load_columns,
-    load_rows,
+    load_first,
     normalize,
     store_rows,
     store_sum,
@@ -96,14 +96,11 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
             if form.centered:
                 T.clear(sums)
             for k in T.serial(chunks):
-                load_rows(tile, x_tile, x, block, k)
-                if form.adds_residual:
-                    load_rows(tile, residual_tile, residual, block, k)
-                if tile.columns_fit:  # their load overlaps the reduction
-                    load_columns(tile, weight_tile, weight, bias_tile, bias, 0)
+                load_first(tile, x_tile, x, residual_tile, residual, weight_tile, weight, bias_tile, bias, block, k)
                 if form.adds_residual:
                     add_residual(tile, total, x_tile, residual_tile)
-                    store_sum(tile, new_residual, residual_tile, total, block, k)
+                    if chunks == 1:
+                        store_sum(tile, new_residual, residual_tile, total, block, k)
                 if form.centered:
                     add_values(tile, sums, x_tile, total)
                 else:
@@ -125,6 +122,8 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
 
             for k in T.serial(chunks):
                 load_again(tile, x_tile, x, residual_tile, residual, total, block, k)
+                if form.adds_residual and chunks > 1:  # only now: it may lie where the residual does
+                    store_sum(tile, new_residual, residual_tile, total, block, k)
                 if not tile.columns_fit:
                     load_columns(tile, weight_tile, weight, bias_tile, bias, k)
                 normalize(tile, x_tile, total, mean, rstd, weight_tile, bias_tile)

@@ -118,6 +118,16 @@ def load_columns(tile, weight_tile, weight, bias_tile, bias, k):
 
 
 @T.macro
+def load_first(tile, x_tile, x, residual_tile, residual, weight_tile, weight, bias_tile, bias, block, k):
+    """Request all that fits before anything waits: weight and bias arrive during the reduction."""
+    load_rows(tile, x_tile, x, block, k)
+    if tile.form.adds_residual:
+        load_rows(tile, residual_tile, residual, block, k)
+    if tile.columns_fit:
+        load_columns(tile, weight_tile, weight, bias_tile, bias, 0)
+
+
+@T.macro
 def add_residual(tile, total, x_tile, residual_tile):
     for r, w, v, c in T.Parallel(*tile.shape):
         total[r, w, v, c] = tile.add(x_tile[r, w, v, c], residual_tile[r, w, v, c])
