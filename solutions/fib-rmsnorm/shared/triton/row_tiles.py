@@ -1,4 +1,7 @@
-"""Tiles of whole rows in Triton: their sums, and what makes the weight arrive with x rather than after it."""
+"""Tiles of whole rows in Triton: their sums and maxima, and what makes the weight arrive with x rather than after it.
+
+Each thread holds vectors of VECTOR elements of a row, and each row is spread over WARPS warps.
+"""
 
 import torch
 import triton
@@ -18,8 +21,9 @@ FEW_ROWS = 8
 def tie_to_weight(x, weight, batch):
     """x, which needs the weight to have arrived. Where only one row fetches it, that takes longer than x takes."""
     BITS: tl.constexpr = tl.int32 if x.dtype.primitive_bitwidth == 32 else tl.int16
-    none = (batch >> 31).to(BITS)  # the sign of a number that has none, which the compiler cannot know
-    bits = x.to(BITS, bitcast=True) | (weight.to(BITS, bitcast=True) & none)
+    WEIGHT_BITS: tl.constexpr = tl.int32 if weight.dtype.primitive_bitwidth == 32 else tl.int16
+    none = (batch >> 31).to(WEIGHT_BITS)  # the sign of a number that has none, which the compiler cannot know
+    bits = x.to(BITS, bitcast=True) | (weight.to(WEIGHT_BITS, bitcast=True) & none).to(BITS)
     return bits.to(x.dtype, bitcast=True)
 
 
@@ -45,12 +49,79 @@ def sum_rows(tile, WARPS: tl.constexpr, VECTOR: tl.constexpr):
     """
     ROWS: tl.constexpr = tile.shape[0]
     THREADS: tl.constexpr = WARPS * 32
-    vectors = tl.reshape(tile, (ROWS, tile.shape[1] // (THREADS * VECTOR), THREADS, VECTOR))
-    thread_sums = tl.sum(tl.sum(vectors, axis=3), axis=1)
-    warp_sums = tl.sum(tl.reshape(thread_sums, (ROWS * WARPS, 32)), axis=1)
-    fetched = tl.reshape(tl.gather(warp_sums, tl.arange(0, ROWS * WARPS), axis=0), (ROWS, WARPS, 1))
-    sums = tl.sum(tl.broadcast_to(fetched, (ROWS, WARPS, THREADS)), axis=1)
-    return tl.reshape(tl.broadcast_to(sums[:, None, :, None], vectors.shape), tile.shape)
+    if WARPS > 1 and tile.shape[1] >= THREADS * VECTOR:  # each thread has vectors of each row
+        vectors = tl.reshape(tile, (ROWS, tile.shape[1] // (THREADS * VECTOR), THREADS, VECTOR))
+        thread_sums = tl.sum(tl.sum(vectors, axis=3), axis=1)
+        warp_sums = tl.sum(tl.reshape(thread_sums, (ROWS * WARPS, 32)), axis=1)
+        sums = tl.sum(fetch_of_warps(warp_sums, ROWS, WARPS), axis=1)
+    else:
+        sums = tl.sum(tile, axis=1, keep_dims=True)
+    return spread_over_rows(sums, tile, WARPS, VECTOR)
+
+
+@triton.jit
+def sum_and_max_rows(terms, magnitudes, WARPS: tl.constexpr, VECTOR: tl.constexpr):
+    """The sums of the rows of one tile and the largest elements of those of another, with one barrier.
+
+    They are for each thread of a row, or [rows, 1].
+    """
+    ROWS: tl.constexpr = terms.shape[0]
+    THREADS: tl.constexpr = WARPS * 32
+    if WARPS > 1 and terms.shape[1] >= THREADS * VECTOR:
+        SHAPE: tl.constexpr = (ROWS, terms.shape[1] // (THREADS * VECTOR), THREADS, VECTOR)
+        thread_sums = tl.sum(tl.sum(tl.reshape(terms, SHAPE), axis=3), axis=1)
+        thread_maxima = tl.max(tl.max(tl.reshape(magnitudes, SHAPE), axis=3), axis=1)
+        warp_sums = tl.sum(tl.reshape(thread_sums, (ROWS * WARPS, 32)), axis=1)
+        warp_maxima = tl.max(tl.reshape(thread_maxima, (ROWS * WARPS, 32)), axis=1)
+        sums, maxima = fetch_pairs_of_warps(warp_sums, warp_maxima, ROWS, WARPS)
+        row_sums, row_maxima = tl.sum(sums, axis=1), tl.max(maxima, axis=1)
+    else:
+        row_sums, row_maxima = tl.sum(terms, axis=1, keep_dims=True), tl.max(magnitudes, axis=1, keep_dims=True)
+    return row_sums, row_maxima
+
+
+@triton.jit
+def sum_both_rows(one, other, WARPS: tl.constexpr, VECTOR: tl.constexpr):
+    """The sums of the rows of two tiles in the same way, for every element of them."""
+    ROWS: tl.constexpr = one.shape[0]
+    THREADS: tl.constexpr = WARPS * 32
+    if WARPS > 1 and one.shape[1] >= THREADS * VECTOR:
+        SHAPE: tl.constexpr = (ROWS, one.shape[1] // (THREADS * VECTOR), THREADS, VECTOR)
+        thread_sums = tl.sum(tl.sum(tl.reshape(one, SHAPE), axis=3), axis=1)
+        other_sums = tl.sum(tl.sum(tl.reshape(other, SHAPE), axis=3), axis=1)
+        warp_sums = tl.sum(tl.reshape(thread_sums, (ROWS * WARPS, 32)), axis=1)
+        other_sums = tl.sum(tl.reshape(other_sums, (ROWS * WARPS, 32)), axis=1)
+        fetched, other_fetched = fetch_pairs_of_warps(warp_sums, other_sums, ROWS, WARPS)
+        sums, other_sums = tl.sum(fetched, axis=1), tl.sum(other_fetched, axis=1)
+    else:
+        sums, other_sums = tl.sum(one, axis=1, keep_dims=True), tl.sum(other, axis=1, keep_dims=True)
+    return spread_over_rows(sums, one, WARPS, VECTOR), spread_over_rows(other_sums, other, WARPS, VECTOR)
+
+
+@triton.jit
+def fetch_pairs_of_warps(one, other, ROWS: tl.constexpr, WARPS: tl.constexpr):
+    pairs = tl.reshape(tl.join(one, other), (ROWS * WARPS * 2,))
+    fetched = tl.reshape(tl.gather(pairs, tl.arange(0, ROWS * WARPS * 2), axis=0), (ROWS, WARPS, 1, 2))
+    return tl.split(tl.broadcast_to(fetched, (ROWS, WARPS, WARPS * 32, 2)))
+
+
+@triton.jit
+def spread_over_rows(values, tile, WARPS: tl.constexpr, VECTOR: tl.constexpr):
+    """Values of each thread of a row, or [rows, 1], for every element of a tile."""
+    if values.shape[1] > 1:
+        VECTORS: tl.constexpr = tile.shape[1] // (WARPS * 32 * VECTOR)
+        shape: tl.constexpr = (tile.shape[0], VECTORS, WARPS * 32, VECTOR)
+        spread = tl.reshape(tl.broadcast_to(values[:, None, :, None], shape), tile.shape)
+    else:
+        spread = tl.broadcast_to(values, tile.shape)
+    return spread
+
+
+@triton.jit
+def fetch_of_warps(values, ROWS: tl.constexpr, WARPS: tl.constexpr):
+    """What all warps of a row have found, for each thread of it: [ROWS, WARPS, threads]."""
+    fetched = tl.reshape(tl.gather(values, tl.arange(0, ROWS * WARPS), axis=0), (ROWS, WARPS, 1))
+    return tl.broadcast_to(fetched, (ROWS, WARPS, WARPS * 32))
 
 
 def tie(tuned, batch, dtype):
