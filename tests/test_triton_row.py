@@ -1,0 +1,138 @@
+"""The shipped Triton kernels: one family for all norms, right in the interpreter as far as that goes, and on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from support.shipped_triton import define, find_wrong, find_wrong_interpreted, load_shipped, make_outputs
+
+FORMS = (
+    "rmsnorm",
+    "rmsnorm_gemma",
+    "rmsnorm_llama",
+    "rmsnorm_bias",
+    "rmsnorm_no_weight",
+    "rmsnorm_relu",
+    "rmsnorm_silu_gate",
+    "fused_add_rmsnorm",
+    "fused_add_rmsnorm_gemma",
+    "fused_add_rmsnorm_llama",
+    "fused_add_rmsnorm_rounded",
+    "layernorm",
+    "layernorm_bias",
+)
+GRADIENTS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
+TO_FLOAT8 = ("rmsnorm_fp8", "rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8", "fused_add_rmsnorm_fp8_per_row")
+WITH_WIDE_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate", *TO_FLOAT8[:2])
+
+
+def test_each_form_is_right_where_its_row_fills_its_block_and_where_not():
+    names = [f"{form}_d{hidden}" for form, hidden in zip(FORMS + GRADIENTS, 8 * (128, 384), strict=False)]
+    assert find_wrong_interpreted([*names, "rmsnorm_bias_d384_bf16_weight_fp32"]) == []
+
+
+@pytest.mark.slow
+def test_each_form_is_right_in_rows_too_long_for_a_program():
+    assert find_wrong_interpreted([f"{form}_d65536" for form in (*FORMS, "layernorm_backward")]) == []
+
+
+@pytest.mark.slow
+def test_each_form_is_right_in_float32_and_in_several_vectors_a_thread():
+    assert find_wrong_interpreted([f"{form}_d2560_fp32" for form in FORMS + GRADIENTS]) == []
+
+
+@pytest.mark.parametrize("name", ["rmsnorm_backward_d128", "layernorm_backward_d128"])
+def test_gradients_of_no_rows_are_zero(tmp_path, name):
+    definition = define(name)
+    sizes = {**definition.const_axes, "batch": 0}
+    inputs = [
+        torch.zeros([sizes[axis] for axis in spec.shape or ()], dtype=getattr(torch, spec.dtype.value))
+        for spec in definition.inputs.values()
+    ]
+    dx, *sums = make_outputs(definition, 0, "cpu")
+    load_shipped(name, tmp_path)(*inputs, dx, *sums)
+    assert all(torch.count_nonzero(each) == 0 for each in sums)
+
+
+def list_gpu_names():
+    for form in FORMS + GRADIENTS:
+        yield from (f"{form}_d{shape}" for shape in ("128", "4096", "2560_bf16", "1152_fp32", "16384_fp32", "16384"))
+    for form in TO_FLOAT8:
+        yield from (f"{form}_d{shape}" for shape in ("128", "4096", "2560_bf16", "1152_fp32"))
+    yield from (f"{form}_e5m2_d4096" for form in TO_FLOAT8[:2])
+    yield from (f"{form}_d{shape}_weight_fp32" for form in WITH_WIDE_WEIGHT for shape in ("4096", "1152_bf16"))
+    yield from ("layernorm_bias_d65536", "fused_add_rmsnorm_fp8_per_row_d65536", "layernorm_backward_d65536")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", list(list_gpu_names()))
+def test_right_on_a_gpu(tmp_path, name):
+    assert find_wrong([name], tmp_path, "cuda") == []
+
+
+def make_gradient_call(name, batch):
+    definition, sizes = define(name), {"batch": batch, "hidden": 4096}
+    generator = torch.Generator("cuda").manual_seed(batch)
+    inputs = [
+        torch.randn([sizes[a] for a in spec.shape], generator=generator, device="cuda").to(
+            getattr(torch, spec.dtype.value)
+        )
+        for spec in definition.inputs.values()
+    ]
+    return inputs, make_outputs(definition, batch, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("batch", [3, 1000])
+@pytest.mark.parametrize("name", ["rmsnorm_backward_d4096", "layernorm_backward_d4096"])
+def test_gradients_are_the_same_bits_each_time_on_all_streams_and_in_graphs(tmp_path, name, batch):
+    entry = load_shipped(name, tmp_path)
+    inputs, outputs = make_gradient_call(name, batch)
+    entry(*inputs, *outputs)
+    torch.cuda.synchronize()
+    expected = [each.clone() for each in outputs]
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    calls = [(stream, make_outputs(define(name), batch, "cuda")) for stream in streams for _ in range(50)]
+    graph, of_graph = torch.cuda.CUDAGraph(), make_outputs(define(name), batch, "cuda")
+    with torch.cuda.graph(graph, stream=streams[0]):
+        entry(*inputs, *of_graph)
+        entry(*inputs, *of_graph)
+    torch.cuda.synchronize()
+    for stream, found in calls:
+        with torch.cuda.stream(stream):
+            entry(*inputs, *found)
+            if stream is streams[-1]:
+                graph.replay()
+    torch.cuda.synchronize()
+    for found in [of_graph, *(found for _, found in calls)]:
+        assert all(map(torch.equal, found, expected))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["fused_add_rmsnorm_d4096", "fused_add_rmsnorm_d65536"])
+def test_the_new_residual_may_be_the_residual_itself(tmp_path, name):
+    entry, hidden = load_shipped(name, tmp_path), define(name).const_axes["hidden"]
+    x, residual = torch.randn(2, 300, hidden, device="cuda").half()
+    weight = torch.randn(hidden, device="cuda").half()
+    out, new_residual, in_place = torch.empty_like(x), torch.empty_like(x), residual.clone()
+    entry(x, residual, weight, 1e-6, out, new_residual)
+    again = torch.empty_like(x)
+    entry(x, in_place, weight, 1e-6, again, in_place)
+    assert torch.equal(in_place, new_residual) and torch.equal(again, out)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["layernorm_bias_d4096", "layernorm_backward_d4096"])
+def test_tensors_off_16_byte_boundaries_give_the_same(tmp_path, name):
+    entry, definition = load_shipped(name, tmp_path), define(name)
+    if "eps" in definition.inputs:
+        tensors = [torch.randn(shape, device="cuda").half() for shape in ((100, 4096), 4096, 4096)]
+        inputs, outputs = [*tensors, 1e-6], make_outputs(definition, 100, "cuda")
+    else:
+        inputs, outputs = make_gradient_call(name, 100)
+    entry(*inputs, *outputs)
+    shifted = [torch.cat([each.flatten()[:1], each.flatten()])[1:].view(each.shape) for each in outputs]
+    entry(*inputs, *shifted)
+    for one, other in zip(outputs, shifted, strict=True):
+        torch.testing.assert_close(one.float(), other.float(), rtol=2e-3, atol=2e-3)
