@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import digest
 from support.command_line import run_cli
 from support.paths import REPOSITORY
 
@@ -101,6 +102,67 @@ def test_answers_are_graded_by_the_traces(fib, folder):
         f"analysis.md, FLOP per byte, at 4096 rows: '4' is not within 10% of what is right; see: {how}",
         "analysis.md, Bound by compute or memory: no answer yet",
     ]
+
+
+def test_traces_of_a_gpu_are_the_students_own(fib, folder):
+    """Those of the Solution as it is now: here the H200's under its name, with batch 512 three times as slow."""
+    (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
+    named = ("--name", "rmsnorm_python_mine_v1", "--author", "me", "--root", folder)
+    assert fib("register", folder / "triton_rmsnorm.py", *named).code == 0
+    (solution,) = [each for each in Registry(folder).solutions().values() if each.author == "me"]
+    traces = [json.loads(line) for line in (folder / "traces_h200.jsonl").read_text().splitlines()]
+    own = [trace for trace in traces if trace["solution"] == "rmsnorm_triton_row_v1"]
+    for trace in own:
+        trace["solution"], trace["evaluation"]["solution_sha256"] = solution.name, digest(solution)
+        if trace["workload"]["axes"]["batch"] == 512:
+            trace["evaluation"]["performance"]["latency_ms"] *= 3
+    (folder / "traces.json").write_text(json.dumps(own))
+    answer(folder, ANSWERS.replace("batch 1:** 2.1", "batch 1:** 6.4"))
+    tasks = grade(fib, folder)
+    assert [tasks[title]["earned"] for title in ("Solution", "Traces", "Analysis")] == [20, 20, 20]
+    (folder / "traces.json").write_text(json.dumps(own[:2]))
+    tasks = grade(fib, folder)
+    assert tasks["Traces"]["earned"] == 8
+    assert tasks["Traces"]["remarks"] == ["batch sizes without a passed Trace: 32, 128, 512"]
+    own[0]["evaluation"]["solution_sha256"] = "0" * 64  # of an older version
+    (folder / "traces.json").write_text(json.dumps(own[:1]))
+    assert grade(fib, folder)["Traces"]["earned"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("traces_h200.jsonl", b"{}\n", "traces_h200.jsonl is damaged; set the exercise up again elsewhere"),
+        ("analysis.md", None, "analysis.md is missing; set the exercise up again elsewhere"),
+        ("triton_rmsnorm.py", b"\xff", "triton_rmsnorm.py"),
+    ],
+)
+def test_a_damaged_file_is_named(fib, folder, name, content, said):
+    (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    outcome = fib("exercise", "1", "--check")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_kernel_that_nothing_depends_on_earns_nothing(fib, folder):
+    pytest.importorskip("triton")
+    kernel = folder / "triton_rmsnorm.py"
+    write_kernel(folder, "    pass\n")
+    kernel.write_text(
+        kernel.read_text() + "    out.copy_(torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps))\n"
+    )
+    assert grade(fib, folder)["Kernel"] == {
+        "title": "Kernel",
+        "points": 40,
+        "earned": 0,
+        "remarks": ["right, but it is as right without its Triton kernels: nothing depends on them"],
+    }
 
 
 @pytest.mark.slow
