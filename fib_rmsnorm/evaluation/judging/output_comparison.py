@@ -8,6 +8,7 @@ from math import prod
 import torch
 
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
+from fib_rmsnorm.evaluation.tensors.bits import as_integers
 
 # (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
 # four steps of the dtype's subnormals, where a relative bound means nothing.
@@ -54,14 +55,19 @@ def compare(
         return result
     shape = expected.shape or torch.Size([1])
     columns = shape[-1] if len(shape) > row_dim + 1 else 1
-    actual_rows, expected_rows = actual.reshape(-1, columns), expected.reshape(-1, columns)
-    bound_rows = None if bound is None else bound.reshape(-1, columns)
-    step = max(1, _CHUNK // max(1, columns))
     worst_excess = 0.0
     failing: set[str] = set()
-    for start in range(0, expected_rows.shape[0], step):
-        a, e = actual_rows[start : start + step], expected_rows[start : start + step]
-        error, excess = _errors(a, e, *bounds, None if bound_rows is None else bound_rows[start : start + step])
+    flat_actual, flat_expected = actual.reshape(-1), expected.reshape(-1)
+    flat_bound = None if bound is None else bound.reshape(-1)
+    step = max(1, _CHUNK // max(1, columns)) * max(1, columns)  # whole rows
+    for start in range(0, expected.numel(), step):
+        chunk = slice(start, start + step)
+        may_err = None if flat_bound is None else flat_bound[chunk]
+        places, a, e, allowed = _pick_different(flat_actual[chunk], flat_expected[chunk], may_err)
+        places += start
+        if not places.numel():
+            continue
+        error, excess = _errors(a, e, *bounds, allowed)
         result.max_absolute_error = max(result.max_absolute_error, error.max().item())
         size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
         relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
@@ -71,22 +77,33 @@ def compare(
         if not count:
             continue
         result.mismatched += count
-        firsts = (wrong.any(dim=1).nonzero().flatten() + start) * columns
+        firsts = (places[wrong] // columns).unique() * columns  # type: ignore[no-untyped-call]
         bad_rows = (firsts // prod(shape[row_dim + 1 :]) % shape[row_dim]).tolist()
         result.wrong_rows += list(dict.fromkeys(bad_rows))[: _LISTED_ROWS - len(result.wrong_rows)]
         if row_kinds:
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if excess.max().item() > worst_excess:
             worst_excess = excess.max().item()
-            result.worst = _describe_worst(a, e, excess, start * columns, shape)
+            result.worst = _describe_worst(a, e, excess, places, shape)
     result.failing_kinds = sorted(failing)
     return result
 
 
-def _describe_worst(a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, first: int, shape: torch.Size) -> str:
-    place = int(excess.argmax().item())
-    got, wanted = a.reshape(-1)[place].item(), e.reshape(-1)[place].item()
-    indices = [(first + place) // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
+def _pick_different(
+    actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """The elements whose bits differ, which are few in what is right: their places, both values, and their bounds."""
+    places = (as_integers(actual) != as_integers(expected)).nonzero().flatten()
+    a, e = (as_integers(each)[places].view(each.dtype) for each in (actual, expected))
+    return places, a, e, None if bound is None else bound[places]
+
+
+def _describe_worst(
+    a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, places: torch.Tensor, shape: torch.Size
+) -> str:
+    worst = int(excess.argmax().item())
+    got, wanted, place = a[worst].item(), e[worst].item(), int(places[worst].item())
+    indices = [place // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
     return f"{indices}: got {got:g}, expected {wanted:g}"
 
 
