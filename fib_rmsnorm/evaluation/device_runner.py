@@ -84,7 +84,7 @@ class DeviceRunner:
             admitted: dict[str, Admitted] = {}
             # The reference and the copy are needed for timing, and take as long to build as a solution.
             meanwhile = (
-                self._judge_client.start,
+                partial(self._judge_client.expect, definition, workload),
                 partial(self._find_reference, definition),
                 self._ceiling_client.build,
             )

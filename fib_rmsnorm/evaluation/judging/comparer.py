@@ -11,10 +11,11 @@ from typing import Any
 from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
-    DeviceStarted,
+    Expect,
+    Expected,
+    JudgedCall,
     OutputsTaken,
     PossibleMistake,
-    StartDevice,
     TakeOutputs,
     Verdict,
 )
@@ -58,11 +59,14 @@ class Comparer:
         """Whether processes can open one another's memory on the device; None until it was tried."""
         self._lock = threading.Lock()
 
-    def start(self) -> None:
-        """Start the judge process if it does not run. Raises ReferenceFailedError if it cannot."""
+    def expect(self, subject: Subject) -> None:
+        """Have the judge compute the expected outputs of the first case, before it is asked to compare with them.
+
+        Raises ReferenceFailedError if they cannot be computed.
+        """
+        request = Expect(**self._describe(subject), case=0)
         with self._lock:
-            if self._judge is None or not self._judge.alive:
-                self._ask(self._require_judge(), StartDevice(device=self._device.name), DeviceStarted)
+            self._ask_with_reference(request, Expected)
 
     def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
         """Compare the outputs of a worker's last call; `which` says which call it was.
@@ -73,14 +77,17 @@ class Comparer:
         request = self._make_request(subject, self._config.settings, **which)
         with self._lock:
             request.outputs_path = self._hand_over(outputs)
-            judge = self._require_judge()
-            reference = self._reference.call(request, judge)
-            try:
-                request.expected_path = self._hand_over_reference(reference)
-                return self._ask(judge, request, Verdict)
-            finally:
-                if reference is not None:
-                    reference.worker.process.clear_outputs()
+            return self._ask_with_reference(request, Verdict)
+
+    def _ask_with_reference(self, request: JudgedCall, kind: type[Answer]) -> Answer:
+        """Ask the judge, with the outputs of the Definition's reference if it needs them."""
+        reference = self._reference.call(request, self._require_judge())
+        try:
+            request.expected_path = self._hand_over_reference(reference)
+            return self._ask(self._require_judge(), request, kind)
+        finally:
+            if reference is not None:
+                reference.worker.process.clear_outputs()
 
     def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
         """Compare the outputs of the reference itself with the operator's exact answer.
@@ -124,15 +131,17 @@ class Comparer:
         return process.outputs_path
 
     def _make_request(self, subject: Subject, settings: Settings, **which: Any) -> Compare:
-        return Compare(
-            definition=subject.definition,
-            recognition=subject.recognition,
-            workload=subject.workload,
-            device=self._device.name,
-            dataset=self._config.dataset,
-            settings=settings,
-            **which,
-        )
+        return Compare(**self._describe(subject), settings=settings, **which)
+
+    def _describe(self, subject: Subject) -> dict[str, Any]:
+        """The fields that all requests on a Subject have."""
+        return {
+            "definition": subject.definition,
+            "recognition": subject.recognition,
+            "workload": subject.workload,
+            "device": self._device.name,
+            "dataset": self._config.dataset,
+        }
 
     def _require_judge(self) -> Process:
         if self._judge is None or not self._judge.alive:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, DeviceStarted, OutputVerdict, StartDevice, Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, Expected, JudgedCall, OutputVerdict, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
@@ -70,10 +70,13 @@ class Judge:
         self._fresh_inputs: FreshInputs | None = None
         self.received = ReceivedOutputs()
 
-    def start_device(self, message: Message) -> DeviceStarted:
-        """Create the context on a GPU, while the solutions are being built."""
-        torch.zeros(1, device=StartDevice.model_validate(message).device).item()
-        return DeviceStarted()
+    def expect(self, message: Message) -> Expected:
+        """Compute the expected outputs of a case, while solutions are being built."""
+        try:
+            self._expect(Expect.model_validate(message))
+        finally:
+            self.received.clear()
+        return Expected()
 
     def compare(self, message: Message) -> Verdict:
         """Compare the outputs that were transferred with the expected ones."""
@@ -100,7 +103,7 @@ class Judge:
         mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
 
-    def _expect(self, request: Compare) -> _Expected:
+    def _expect(self, request: JudgedCall) -> _Expected:
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
         if self._current != current:
@@ -118,7 +121,7 @@ class Judge:
             self._cases[index] = _make_expected(request, case, self.received.read_reference(request, case.workload))
         return self._cases[index]
 
-    def _require_fresh_inputs(self, request: Compare) -> FreshInputs:
+    def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         if self._fresh_inputs is None:
             self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
         return self._fresh_inputs
@@ -206,7 +209,7 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
     )
 
 
-def _make_expected(request: Compare, case: Case, reference: list[torch.Tensor] | None) -> _Expected:
+def _make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor] | None) -> _Expected:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
     if request.recognition:
         exact = request.recognition.compute_exact(case.inputs)
@@ -239,7 +242,7 @@ def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     judge = Judge()
     handlers: dict[str, Handler] = {
-        "start_device": judge.start_device,
+        "expect": judge.expect,
         "take_outputs": judge.received.take,
         "compare": judge.compare,
     }

@@ -38,9 +38,12 @@ class JudgeClient:
         self._comparer = Comparer(fork_server, device, config, find_reference)
         self._recogniser = Recogniser(self._comparer, find_reference, config.timeout_s)
 
-    def start(self) -> None:
-        """Start the judge, which takes a while on a GPU. Raises ReferenceFailedError if it cannot."""
-        self._comparer.start()
+    def expect(self, definition: Definition, workload: Workload) -> None:
+        """Have the judge start and compute what it will compare the first case with.
+
+        Raises ReferenceFailedError if that cannot be computed.
+        """
+        self._comparer.expect(Subject(definition, workload, self._recogniser.recognise(definition, workload)))
 
     def judged_by(self, definition: Definition, workload: Workload) -> str:
         """The operator by which a Workload's outputs are judged; REFERENCE if it is the Definition's reference alone.

@@ -24,19 +24,6 @@ class PossibleMistake:
     """The number of mistakes that it combines."""
 
 
-class StartDevice(Request):
-    """Prepare a device for the comparisons that follow, which takes a while on a GPU."""
-
-    doing: ClassVar[str] = "starting"
-    do: Literal["start_device"] = "start_device"
-    device: str
-
-
-@dataclass(frozen=True)
-class DeviceStarted:
-    """The device is ready."""
-
-
 class TakeOutputs(Request):
     """Copy outputs that a worker offers in a GPU's memory, for the comparison that follows."""
 
@@ -53,30 +40,44 @@ class OutputsTaken:
     """The outputs are copied."""
 
 
-class Compare(Request):
-    """Compare the outputs that a worker transferred with the expected ones.
+class JudgedCall(Request):
+    """The call whose outputs are judged: that on a `case`, or the timed call whose inputs have a `number`."""
 
-    The outputs are those of a `case`, or of the timed call whose inputs have a `number`.
-    """
-
-    doing: ClassVar[str] = "comparing"
-    do: Literal["compare"] = "compare"
     definition: CheckedDefinition
     recognition: Recognition | None
     """The operator that knows the exact answer; None if the outputs of the reference are the expected ones."""
     workload: Workload
     case: int | None = None
     number: int | None = None
-    earlier: list[int] = Field(default_factory=list)
-    """The numbers of the inputs of some earlier timed calls."""
     device: str
     dataset: Path | None
-    settings: Settings
-    outputs_path: str | None = None
-    """The file of the outputs; None if they were taken from a GPU's memory."""
     expected_path: str | None = None
     """The file of the outputs of the Definition's reference, which are the expected ones without a recognised operator.
     None if they were taken from a GPU's memory, or if they are not needed."""
+
+
+class Expect(JudgedCall):
+    """Compute the expected outputs of a case, which the comparisons that follow need."""
+
+    doing: ClassVar[str] = "computing the right outputs"
+    do: Literal["expect"] = "expect"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The judge has the expected outputs of the case."""
+
+
+class Compare(JudgedCall):
+    """Compare the outputs that a worker transferred with the expected ones."""
+
+    doing: ClassVar[str] = "comparing"
+    do: Literal["compare"] = "compare"
+    earlier: list[int] = Field(default_factory=list)
+    """The numbers of the inputs of some earlier timed calls."""
+    settings: Settings
+    outputs_path: str | None = None
+    """The file of the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
     keep_as: Peer | None = None

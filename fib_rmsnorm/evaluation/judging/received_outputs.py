@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputsTaken, TakeOutputs
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, JudgedCall, OutputsTaken, TakeOutputs
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
 from fib_rmsnorm.sandbox.channel import Message, RefusalError
 from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, take
@@ -43,7 +43,7 @@ class ReceivedOutputs:
         found = self._read(request.outputs_path, like, are_expected=False)
         return [output.to(right.device) for output, right in zip(found, like, strict=True)]
 
-    def read_reference(self, request: Compare, workload: Workload) -> list[torch.Tensor] | None:
+    def read_reference(self, request: JudgedCall, workload: Workload) -> list[torch.Tensor] | None:
         """The outputs of the Definition's reference on a Workload, if they were transferred."""
         if request.expected_path is None and True not in self._taken:
             return None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import FibRmsnormError
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare
+from fib_rmsnorm.evaluation.judging.judge_messages import JudgedCall
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition
@@ -43,7 +43,7 @@ class ReferenceClient:
         """The cases whose outputs the judge has kept."""
         self._failure: ReferenceFailedError | None = None
 
-    def call(self, request: Compare, judge: Process) -> Transferred | None:
+    def call(self, request: JudgedCall, judge: Process) -> Transferred | None:
         """Call the reference if the judge needs its outputs to answer. Return where they are.
 
         Raises ReferenceFailedError if the call fails, at once if one on this Workload has failed before.
@@ -76,7 +76,7 @@ class ReferenceClient:
         """Forget what the judge has kept: it was asked about something else."""
         self._current = None
 
-    def _is_needed(self, request: Compare) -> bool:
+    def _is_needed(self, request: JudgedCall) -> bool:
         if request.case in self._known:
             return False
         return request.case == 0 or request.recognition is None

@@ -10,9 +10,7 @@ import torch
 from fib_rmsnorm.evaluation import JUDGE, ROLES
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
-    DeviceStarted,
     OutputsTaken,
-    StartDevice,
     TakeOutputs,
     Verdict,
 )
@@ -56,7 +54,6 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
             ask(judge, take, OutputsTaken, deadline)
         assert not judge.alive
         judge = fork_server.spawn(JUDGE)
-        ask(judge, StartDevice(device=device), DeviceStarted, deadline)
         missing = ask(judge, right.model_copy(update={"outputs_path": None}), Verdict, deadline)
         assert "were transferred" in missing.missing
         verdict = ask(judge, right, Verdict, deadline)
