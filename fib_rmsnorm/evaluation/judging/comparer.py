@@ -30,6 +30,8 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Definition, Settings, Workload
 
+_ATTEMPTS = 2
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -38,6 +40,14 @@ class Subject:
     definition: Definition
     workload: Workload
     recognition: Recognition | None
+
+
+class _NotCopiedError(Exception):
+    """The judge could not copy outputs from the GPU's memory, and has ended."""
+
+    def __init__(self, outputs: Transferred, reason: str) -> None:
+        super().__init__(reason)
+        self.outputs = outputs
 
 
 class Comparer:
@@ -64,9 +74,8 @@ class Comparer:
 
         Raises ReferenceFailedError if they cannot be computed.
         """
-        request = Expect(**self._describe(subject), case=0)
         with self._lock:
-            self._ask_with_reference(request, Expected)
+            self._ask_until_copied(Expect(**self._describe(subject), case=0), Expected)
 
     def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
         """Compare the outputs of a worker's last call; `which` says which call it was.
@@ -76,18 +85,7 @@ class Comparer:
         """
         request = self._make_request(subject, self._config.settings, **which)
         with self._lock:
-            request.outputs_path = self._hand_over(outputs)
-            return self._ask_with_reference(request, Verdict)
-
-    def _ask_with_reference(self, request: JudgedCall, kind: type[Answer]) -> Answer:
-        """Ask the judge, with the outputs of the Definition's reference if it needs them."""
-        reference = self._reference.call(request, self._require_judge())
-        try:
-            request.expected_path = self._hand_over_reference(reference)
-            return self._ask(self._require_judge(), request, kind)
-        finally:
-            if reference is not None:
-                reference.worker.process.clear_outputs()
+            return self._ask_until_copied(request, Verdict, outputs)
 
     def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
         """Compare the outputs of the reference itself with the operator's exact answer.
@@ -98,37 +96,70 @@ class Comparer:
         request = self._make_request(subject, Settings(), case=case, suspects=unexplained)
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
-            request.outputs_path = self._hand_over(outputs)
-            return self._ask(self._require_judge(), request, Verdict)
+            return self._ask_until_copied(request, Verdict, outputs, needs_reference=False)
 
-    def _hand_over_reference(self, reference: Transferred | None) -> str | None:
+    def _ask_until_copied(
+        self,
+        request: JudgedCall,
+        kind: type[Answer],
+        outputs: Transferred | None = None,
+        *,
+        needs_reference: bool = True,
+    ) -> Answer:
+        """Ask a judge that could copy all outputs.
+
+        A judge that could not has ended. The outputs are to blame only if another cannot either, since what an earlier
+        worker offered may have spoiled the first; or the device, if nothing was ever copied there.
+        """
+        failure = None
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._ask_once(request, kind, outputs, needs_reference=needs_reference)
+            except _NotCopiedError as error:  # noqa: PERF203 - twice at most
+                failure = error
+        if self._opens_memory is None:
+            self._opens_memory = False
+            return self._ask_once(request, kind, outputs, needs_reference=needs_reference)
+        if outputs is None or failure is None or failure.outputs is not outputs:
+            raise ReferenceFailedError(f"the judge could not copy the outputs of the reference: {failure}")
+        raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the judge could not copy the outputs: {failure}")
+
+    def _ask_once(
+        self, request: JudgedCall, kind: type[Answer], outputs: Transferred | None, *, needs_reference: bool
+    ) -> Answer:
+        judge = self._require_judge()
+        reference = self._reference.call(request, judge) if needs_reference else None
         try:
-            return None if reference is None else self._hand_over(reference, are_expected=True)
+            if reference is not None:
+                request.expected_path = self._hand_over_reference(judge, reference)
+            if outputs is not None and isinstance(request, Compare):
+                request.outputs_path = self._hand_over(judge, outputs, are_expected=False)
+            return self._ask(judge, request, kind)
+        finally:
+            if reference is not None:
+                reference.worker.process.clear_outputs()
+
+    def _hand_over_reference(self, judge: Process, reference: Transferred) -> str | None:
+        try:
+            return self._hand_over(judge, reference, are_expected=True)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
 
-    def _hand_over(self, outputs: Transferred, *, are_expected: bool = False) -> str | None:
-        """Have the judge copy outputs from the GPU's memory. Return the path of their file if they are in one.
-
-        Raises EvaluationFailedError if the judge cannot copy them although it could copy others'.
-        """
+    def _hand_over(self, judge: Process, outputs: Transferred, *, are_expected: bool) -> str | None:
+        """Have the judge copy outputs from the GPU's memory. Return the path of their file if they are in one."""
         process = outputs.worker.process
         if outputs.memory is None or self._device.kind == "cpu":
             return process.outputs_path
-        if self._opens_memory is not False:
-            request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
-            try:
-                ask(self._require_judge(), request, OutputsTaken, time.monotonic() + self._config.timeout_s)
-            except (ProcessDiedError, ProcessTimeoutError, InvalidAnswerError, RefusedError) as error:
-                if self._opens_memory:
-                    reason = f"calling: the judge could not copy the outputs: {error}"
-                    raise EvaluationFailedError("RUNTIME_ERROR", reason) from None
-                self._opens_memory = False
-            else:
-                self._opens_memory = True
-                return None
-        outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
-        return process.outputs_path
+        if self._opens_memory is False:
+            outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
+            return process.outputs_path
+        request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
+        try:
+            ask(judge, request, OutputsTaken, time.monotonic() + self._config.timeout_s)
+        except (ProcessDiedError, ProcessTimeoutError, InvalidAnswerError, RefusedError) as error:
+            raise _NotCopiedError(outputs, str(error)) from None
+        self._opens_memory = True
+        return None
 
     def _make_request(self, subject: Subject, settings: Settings, **which: Any) -> Compare:
         return Compare(**self._describe(subject), settings=settings, **which)

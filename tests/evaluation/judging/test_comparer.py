@@ -1,0 +1,107 @@
+"""Who is to blame if the judge cannot copy outputs from a GPU's memory: without a GPU, by judges that refuse to."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, Transferred
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from support.registries import QUICK
+
+GPU = Device("cuda:0", "Fake GPU", 80 << 30)
+MEMORY = [DeviceMemory("ab" * 64, 0, 1 << 20)]
+VERDICT = {"case": "workload", "kind": "workload", "missing": None, "outputs": [], "hint": None, "mistakes": {}}
+REFUSAL = {"ok": False, "status": "RUNTIME_ERROR", "message": "CUDA error 400", "fatal": True}
+
+
+class Judges:
+    """Starts judges. Each copies what `copies` says, and ends when it cannot."""
+
+    def __init__(self, *copies: bool) -> None:
+        self.copies = list(copies)
+        self.asked: list[dict] = []
+        self.started = 0
+
+    def spawn(self, _role):
+        self.started += 1
+        judge = SimpleNamespace(pid=self.started, alive=True)
+
+        def answer(message, _deadline, _limit):
+            self.asked.append(message)
+            if message["do"] == "take_outputs" and not self.copies.pop(0):
+                return REFUSAL
+            return {"ok": True, **(VERDICT if message["do"] == "compare" else {})}
+
+        judge.request, judge.kill = answer, lambda: setattr(judge, "alive", False)
+        return judge
+
+
+class FakeWorker:
+    def __init__(self, memory) -> None:
+        self.memory = memory
+        self.process = SimpleNamespace(outputs_path="/the/file", clear_outputs=lambda: None)
+        self.asked: list[str] = []
+
+    def ask(self, request, kind, _budget):
+        self.asked.append(request.do)
+        return SimpleNamespace(memory=self.memory)
+
+
+@pytest.fixture
+def subject(registry):
+    (definition,) = registry.definitions().values()
+    return Subject(definition, registry.workloads(definition.name)[0], recognise_source(definition))
+
+
+def make_comparer(judges, reference_memory=None) -> Comparer:
+    return Comparer(judges, GPU, RunConfig(QUICK, 10), lambda _: FakeWorker(reference_memory))
+
+
+def test_outputs_that_are_copied_are_compared(subject):
+    judges, worker = Judges(True), FakeWorker(MEMORY)
+    make_comparer(judges).compare(subject, Transferred(worker, MEMORY), case=1)
+    assert [asked["do"] for asked in judges.asked] == ["take_outputs", "compare"]
+    assert judges.asked[-1]["outputs_path"] is None
+
+
+def test_another_judge_copies_what_one_could_not(subject):
+    judges, worker = Judges(True, False, True), FakeWorker(MEMORY)
+    comparer = make_comparer(judges)
+    for _ in range(2):
+        comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+    assert judges.started == 2
+    assert worker.asked == []
+
+
+def test_a_solution_fails_if_no_judge_can_copy_its_outputs_and_the_next_one_is_compared(subject):
+    judges, worker = Judges(True, False, False, True), FakeWorker(MEMORY)
+    comparer = make_comparer(judges)
+    comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+    with pytest.raises(EvaluationFailedError, match="could not copy the outputs: CUDA error 400"):
+        comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+    comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+    assert judges.started == 3
+
+
+def test_where_nothing_can_be_copied_outputs_pass_through_files(subject):
+    judges, worker = Judges(False, False), FakeWorker(MEMORY)
+    comparer = make_comparer(judges)
+    for _ in range(2):
+        comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+        assert judges.asked[-1]["outputs_path"] == "/the/file"
+    assert worker.asked == ["write_outputs", "write_outputs"]
+
+
+def test_the_references_outputs_are_no_fault_of_a_solution(subject):
+    judges, worker = Judges(True, True, False, False), FakeWorker(MEMORY)
+    comparer = make_comparer(judges, MEMORY)
+    comparer.compare(subject, Transferred(worker, MEMORY), case=0)
+    with pytest.raises(ReferenceFailedError, match="outputs of the reference"):
+        comparer.compare(Subject(subject.definition, subject.workload, None), Transferred(worker, MEMORY), case=0)
