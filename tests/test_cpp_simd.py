@@ -165,7 +165,7 @@ def check_form(name):
         for shape in FEW_SHAPES:
             for offset in (0,) if shape[0] > 1000 else (0, 1):
                 check(run, shape, dtype, 1, offset, form)
-                if takes_float_weight(name):
+                if takes_float_weight(name) and shape[0] < 1000:
                     check(run, shape, dtype, 1, offset, form, torch.float32)
 
 
@@ -212,7 +212,7 @@ def run_script(script: str, **environment: str) -> str:
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, **environment}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=800, check=False
     )
     return (done.stdout + done.stderr).strip()
 
@@ -238,6 +238,7 @@ def test_it_is_right_at_every_instruction_set(refusal, name):
     [*(("form", name) for name in FORMS), ("llama", "rmsnorm_llama"), ("silu", "rmsnorm_silu_gate")],
 )
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
 def test_each_form_is_right_at_every_instruction_set(refusal, part, name):
     """One test for all sets, which are in one build."""
     script = f"import test_cpp_simd; test_cpp_simd.check_{part}({name!r}); print('right')"
