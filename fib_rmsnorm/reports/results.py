@@ -66,7 +66,7 @@ def _legend(section: SectionResults) -> str:
     """What the columns mean."""
     bounds = [bound for each in section.workloads for bound in (each.reference, each.copy) if bound]
     untrusted = " Untrusted: measured against a reference or a copy that is SUSPECT." * any(b.suspect for b in bounds)
-    has_intervals = any(result.record.latency_low_ms for result in section.results)
+    has_intervals = any(result.record.latency_low_ms is not None for result in section.results)
     latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
     rivals = "Reference: times as fast as the reference."
     if section.baseline:

@@ -72,6 +72,16 @@ def test_doubts_are_marked_and_explained(fib, file):
     assert "SUSPECT odd@batch=8: too fast" in outcome.lines
 
 
+def test_an_interval_that_begins_at_zero_is_one(fib, file):
+    wide = trace("wide_v1", latency_low_ms=0.0, latency_high_ms=0.9)
+    said = " ".join(fib("report", file(wide)).out.split())
+    assert "Latency: the median, ± half its 95% interval by trials." in said
+    bare = trace("bare_v1", latency_low_ms=None, latency_high_ms=None)
+    assert "Latency: as recorded, without an interval." in " ".join(
+        fib("report", file(bare, name="bare.jsonl")).out.split()
+    )
+
+
 def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
     both = {"links": 40, "chained_latency_ms": 0.0014, "dependent_latency_ms": 0.0009}
     doubted = {"links": 40, "chained_latency_ms": 0.0013, "chained_suspect": ["95% interval ±9%"]}
