@@ -88,6 +88,11 @@ def read_kernel_source(
 def _read_python(
     path: Path, text: str, languages: Sequence[Language], signature: Signature, entry: str, style: bool | None
 ) -> KernelSource:
+    if "." in path.stem:  # which would name a module in a package
+        better = path.stem.replace(".", "_") + path.suffix
+        raise InputError(
+            f"{path}: Python cannot import a file with a dot in its name; rename it, for example to {better}"
+        )
     module = read_module(path, text)
     imported = {name.split(".")[0] for name in imported_modules(module.tree)}
     plain = next(language for language in languages if language.module is None)
