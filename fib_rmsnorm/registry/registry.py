@@ -10,6 +10,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
@@ -53,8 +54,7 @@ class Registry:
         """Return the Definition called `name`. Raises InputError with the known names."""
         definitions = self.definitions()
         if name not in definitions:
-            known = ", ".join(definitions) or "none"
-            raise InputError(f"no Definition {name!r} in {self.root} (available: {known})")
+            raise InputError(f"no Definition {name!r} in {self.root} ({name_others(name, definitions)})")
         return definitions[name]
 
     def solutions(self) -> dict[str, Solution]:

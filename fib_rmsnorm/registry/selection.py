@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition, Solution, Workload
 
 Item = TypeVar("Item")
+_MOST_NAMED = 12  # a longer list of names buries the message
 
 
 def choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], patterns: Collection[str]) -> list[Item]:
@@ -25,8 +27,17 @@ def choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], pat
     names = sorted({name_of(item) for item in found})
     for pattern in patterns:
         if not any(fnmatch(name, pattern) for name in names):
-            raise InputError(f"no {what} matches {pattern!r} (available: {', '.join(names) or 'none'})")
+            raise InputError(f"no {what} matches {pattern!r} ({name_others(pattern, names)})")
     return [item for item in found if any(fnmatch(name_of(item), pattern) for pattern in patterns)]
+
+
+def name_others(wrong: str, names: Collection[str]) -> str:
+    """What an error says instead of a wrong name: all names where they are few, else those like it, or the first."""
+    if len(names) <= _MOST_NAMED:
+        return f"available: {', '.join(names) or 'none'}"
+    if close := get_close_matches(wrong, names, n=3):
+        return f"similar: {', '.join(close)}; {len(names)} in all"
+    return f"available: {', '.join(list(names)[:_MOST_NAMED])}, ...; {len(names)} in all"
 
 
 def choose_solutions(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.selection import choose_peers
+from fib_rmsnorm.registry.selection import choose, choose_peers
 
 SOLUTIONS = [
     SimpleNamespace(name=name, definition=definition)
@@ -29,3 +29,19 @@ def test_several_and_none_are_refused(glob, told):
     with pytest.raises(InputError) as refused:
         choose_peers(SOLUTIONS, ["a", "b", "c"], glob)
     assert str(refused.value) == f"--against {glob}: {told}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("layernrm_cpp_v3", "similar: layernorm_cpp_v3, "),
+        ("nope", "available: layernorm_cpp_v0, layernorm_cpp_v1, "),
+    ],
+)
+def test_of_many_names_a_mistake_is_told_a_few(wrong, told):
+    names = [f"layernorm_cpp_v{number}" for number in range(100)]
+    with pytest.raises(InputError) as refused:
+        choose("Solution", names, str, [wrong])
+    said = str(refused.value)
+    assert said.startswith(f"no Solution matches {wrong!r} ({told}") and said.endswith("; 100 in all)")
+    assert len(said) < 400
