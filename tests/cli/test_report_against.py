@@ -116,6 +116,7 @@ def test_what_was_never_compared_says_how_to_do_it(fib, traces, tmp_path):
         "no Trace was compared with a Solution 'quack' (found: plain_v1); to compare outputs, run: fib-rmsnorm bench"
         " --against quack\n"
     )
+    assert fib("report", traces, "--against", "*_quack_v1").err.endswith("bench --against '*_quack_v1'\n")
     other = tmp_path / "other.jsonl"
     other.write_text(lines(trace()))
     assert "(found" not in fib("report", other, "--against", "quack").err

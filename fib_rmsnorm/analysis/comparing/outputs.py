@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from shlex import quote
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -46,7 +47,7 @@ def find_output_differences(records: Iterable[TraceRecord], glob: str) -> list[O
         there = f" (found: {', '.join(sorted(peers))})" if peers else ""
         raise InputError(
             f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: fib-rmsnorm bench"
-            f" --against {glob}"
+            f" --against {quote(glob)}"
         )
     ordered = sorted(found, key=lambda key: (key[:4], tuple(found[key][0].record.axes.values())))
     return [each for key in ordered for each in found[key]]
