@@ -1,4 +1,4 @@
-"""A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.
+"""A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.
 
 The command line uses this library:
 

@@ -36,7 +36,7 @@ from fib_rmsnorm.cli import list as list_
 
 app = typer.Typer(
     name="fib-rmsnorm",
-    help="A benchmark registry for RMSNorm kernels: judged, timed and stored as FlashInfer Trace records.",
+    help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
