@@ -18,7 +18,11 @@ from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY
 
 CUDA = "rmsnorm_cuda_vec16_v1"
-FOLDERS = sorted(REPOSITORY.glob("solutions/fib-rmsnorm/norm/*_d4096/*_cuda_vec16_v1"))
+FOLDERS = [
+    folder
+    for folder in sorted(REPOSITORY.glob("solutions/fib-rmsnorm/norm/*_d4096/*_cuda_vec16_v1"))
+    if "backward" not in folder.name  # a family of its own
+]
 FORWARD = [folder.name for folder in FOLDERS if (folder / "form.h").exists()]
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 EPS, SCALE = 1e-6, 0.05
