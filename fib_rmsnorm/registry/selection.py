@@ -54,16 +54,19 @@ def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], gl
 
     Raises InputError if no Definition has one, or if one has several.
     """
+    there = {solution.name: solution for solution in solutions if solution.definition in definitions}
     found: dict[str, list[Solution]] = {}
-    for solution in solutions:
-        if solution.definition in definitions and fnmatch(solution.name, glob):
+    for name, solution in there.items():
+        if fnmatch(name, glob):
             found.setdefault(solution.definition, []).append(solution)
     for definition, mine in found.items():
         if len(mine) > 1:
             names = ", ".join(solution.name for solution in mine)
             raise InputError(f"--against {glob}: {definition} has several: {names}; choose one")
     if not found:
-        raise InputError(f"--against {glob}: no Solution of {', '.join(definitions)} matches")
+        raise InputError(
+            f"--against {glob}: no Solution of the chosen Definitions matches ({name_others(glob, there)})"
+        )
     return {definition: mine[0] for definition, mine in found.items()}
 
 

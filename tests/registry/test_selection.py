@@ -23,7 +23,13 @@ def test_a_glob_names_one_solution_of_each_definition_that_has_it():
 
 @pytest.mark.parametrize(
     ("glob", "told"),
-    [("a_*", "a has several: a_quack_v1, a_torch_v1; choose one"), ("liger", "no Solution of a, b, c matches")],
+    [
+        ("a_*", "a has several: a_quack_v1, a_torch_v1; choose one"),
+        (
+            "liger",
+            "no Solution of the chosen Definitions matches (available: a_quack_v1, a_torch_v1, b_quack_v1, c_torch_v1)",
+        ),
+    ],
 )
 def test_several_and_none_are_refused(glob, told):
     with pytest.raises(InputError) as refused:
