@@ -44,6 +44,10 @@ def test_facts_as_json(new):
         (("cuda", "kernel.cpp"), "kernel.cpp: a file in CUDA ends in .cu"),
         (("cpp", "kernel.py"), "kernel.py: a file in C++ ends in .cpp or .cc or .cxx"),
         (("cutedsl", "kernel"), "kernel: a file in CuTe DSL ends in .py"),
+        (
+            ("triton", "norm.v2.py"),
+            "norm.v2.py: Python cannot import a file with a dot in its name; rename it, for example to norm_v2.py",
+        ),
         (("python", "taken.py"), "taken.py exists; name another file, or remove it first"),
         (("python", "folder.py"), "folder.py exists; name another file, or remove it first"),
         (("python", "nowhere/kernel.py"), "cannot write nowhere/kernel.py: No such file or directory"),

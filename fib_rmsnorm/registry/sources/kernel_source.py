@@ -85,14 +85,19 @@ def read_kernel_source(
     return _read_python(path, text, languages, signature, entry or DEFAULT_ENTRY, style)
 
 
-def _read_python(
-    path: Path, text: str, languages: Sequence[Language], signature: Signature, entry: str, style: bool | None
-) -> KernelSource:
-    if "." in path.stem:  # which would name a module in a package
+def check_module_name(path: Path) -> None:
+    """Raise InputError for a dot in the name of a Python file: it would name a module in a package."""
+    if "." in path.stem:
         better = path.stem.replace(".", "_") + path.suffix
         raise InputError(
             f"{path}: Python cannot import a file with a dot in its name; rename it, for example to {better}"
         )
+
+
+def _read_python(
+    path: Path, text: str, languages: Sequence[Language], signature: Signature, entry: str, style: bool | None
+) -> KernelSource:
+    check_module_name(path)
     module = read_module(path, text)
     imported = {name.split(".")[0] for name in imported_modules(module.tree)}
     plain = next(language for language in languages if language.module is None)

@@ -11,6 +11,7 @@ from typing import Literal
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.registry.sources.kernel_source import check_module_name
 from fib_rmsnorm.schema import Definition, TensorSpec
 
 _SKELETONS = Path(__file__).parent / "skeletons"
@@ -41,10 +42,12 @@ class StartingKernel:
 
 
 def check_suffix(path: Path, language: str) -> None:
-    """Raise InputError unless the file's suffix is one of the language's, by which `try` recognises it."""
+    """Raise InputError unless the file's suffix is one of the language's, and `try` can import what is Python."""
     suffixes = _SUFFIXES[language]
     if path.suffix not in suffixes:
         raise InputError(f"{path}: a file in {_TITLES[language]} ends in {' or '.join(suffixes)}")
+    if path.suffix == ".py":
+        check_module_name(path)
 
 
 def write_new(path: Path, text: str) -> None:
