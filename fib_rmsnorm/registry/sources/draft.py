@@ -14,7 +14,6 @@ from fib_rmsnorm.registry import Registry, pack
 from fib_rmsnorm.registry.signatures import make_signature
 from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.sources.packing import definition_suffix
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
@@ -53,7 +52,9 @@ def find_solution(
     solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
-        found = solutions.get(name + definition_suffix(definition))
+        served = (each for each in solutions.values() if each.definition == definition)
+        named = (each for each in served if each.name.startswith(f"{name}_"))
+        found = min(named, key=lambda each: len(each.name), default=None)
     if found is None:
         close = get_close_matches(name, solutions, n=3, cutoff=0.5)
         hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"

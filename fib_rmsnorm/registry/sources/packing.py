@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
@@ -78,16 +79,21 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     return [_make_solution(manifest, folder, author, definitions[name], sources, home) for name in served]
 
 
-def definition_suffix(definition: str) -> str:
-    """The suffix that a Definition's constants add to a Solution's name: `_d8192_bf16` for `rmsnorm_d8192_bf16`."""
-    _, separator, constants = definition.partition("_")
-    return f"_{constants}" if separator else f"_{definition}"
+def _served_suffix(home: str, definition: str) -> str:
+    """What a Definition that is not the home of the sources adds to their Solution's name.
+
+    `_d8192_bf16` for `rmsnorm_d8192_bf16`, if the sources are at home in `rmsnorm_d4096`: the operator stands in the
+    Solution's name already.
+    """
+    constants = re.search(r"_[a-z]\d", home)  # where they begin, as in _d4096
+    operator = home[: constants.start()] if constants else home
+    return definition.removeprefix(operator) if definition.startswith(f"{operator}_") else f"_{definition}"
 
 
 def _make_solution(
     manifest: Manifest, folder: Path, author: str, definition: Definition, sources: list[SourceFile], home: str
 ) -> Solution:
-    suffix = "" if definition.name == home else definition_suffix(definition.name)
+    suffix = "" if definition.name == home else _served_suffix(home, definition.name)
     try:
         check_in_place(manifest.spec.in_place, definition)
         return Solution(

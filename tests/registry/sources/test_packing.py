@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.registry import pack
 from fib_rmsnorm.registry.sources.manifest import read_manifest
 from fib_rmsnorm.schema import digest
@@ -55,6 +55,15 @@ def test_one_folder_serves_every_definition_it_names(registry):
         "one_v1_d256_bf16": "rmsnorm_d256_bf16",
     }
     assert len({digest(solution) for solution in packed.values()}) == 3
+
+
+def test_a_served_definition_adds_its_constants_whatever_the_operators_name(registry):
+    operator = find_operator("fused_add_rmsnorm")
+    for hidden, dtype in [(128, "float16"), (256, "bfloat16")]:
+        registry.write_definition(operator.define(hidden, dtype))
+    manifest = python_manifest("add_v1").replace("\n[spec]", 'definitions = ["fused_add_*"]\n\n[spec]')
+    add_sources(registry, "add_v1", {"kernel.py": RIGHT}, manifest)
+    assert sorted(solution.name for solution in pack(registry)) == ["add_v1", "add_v1_d256_bf16"]
 
 
 def test_only_the_chosen_languages_are_packed(registry):
