@@ -45,8 +45,16 @@ class Match:
 
     @property
     def doubts(self) -> list[str]:
-        """Who may be faster than the fastest with a trusted latency, of either side."""
-        return [why for contest in (self.own, self.peers) if contest.fastest and (why := contest.no_winner)]
+        """Why the fastest of a side is not known: who may be faster, or why nobody's latency is trusted."""
+        return [why for contest in (self.own, self.peers) if (why := _doubt(contest))]
+
+
+def _doubt(contest: Contest) -> str | None:
+    if contest.fastest or not contest.left_out:
+        return contest.no_winner if contest.fastest else None
+    first = contest.left_out[0]
+    others = f" (and {len(contest.left_out) - 1} more)" if len(contest.left_out) > 1 else ""
+    return f"{first.result.label}{others} is left out: {first.why}"
 
 
 @dataclass(frozen=True)

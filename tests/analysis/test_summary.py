@@ -40,6 +40,14 @@ def test_a_peer_that_may_be_faster_leaves_it_open():
     assert match.doubts == ["odd is faster by its SUSPECT number"]
 
 
+def test_a_side_without_a_trusted_latency_says_why():
+    odd = [trace(name, suspect=["the clock moved"]) for name in ("odd", "odder")]
+    match = match_of(trace("mine", latency_ms=0.0015), *odd, peers=("odd", "odder"))
+    assert (match.own.fastest.label, match.peers.fastest, match.verdict) == ("mine", None, None)
+    (doubt,) = match.doubts
+    assert doubt.startswith("odd (and 1 more) is left out: ") and "the clock moved" in doubt
+
+
 def test_without_peers_nothing_is_compared():
     match = match_of(trace("mine"))
     assert (match.peers.fastest, match.times_as_fast, match.verdict) == (None, None, None)
