@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 _TITLE, _POINTS = "Kernel", 40
+_ENTRY = "run"  # as the starter has it
 _NO_LAUNCHES = """
 
 class _NoLaunch:
@@ -36,7 +37,7 @@ def grade_kernel(registry: Registry, definition: Definition, file: Path) -> Task
     from fib_rmsnorm.registry.sources.draft import draft_solution
 
     try:
-        draft = draft_solution(registry, file, definition)
+        draft = draft_solution(registry, file, definition, _ENTRY)
     except InputError as error:
         return Task(_TITLE, _POINTS, 0, (str(error),))
     if draft.spec.language is not SupportedLanguages.TRITON:

@@ -10,7 +10,7 @@ LEGEND = {
     "±": "Half the 95% interval of the latency, by trials, relative to it. In the last line of `try`: the widest one of"
     " the latencies that the line compares.",
     "in a graph": "What one more call costs in a CUDA graph, between a kernel that has just written the input and one"
-    " that reads the output (`bench --context graph`).",
+    " that reads the output (`fib-rmsnorm bench --context graph`).",
     "dependent": "The same, where these two kernels are launched by programmatic dependent launch.",
     "bandwidth": "Bytes of all inputs and outputs, each counted once, divided by the latency.",
     "of copy": "Time of the fastest copy of the same bytes, divided by the latency. 100% is the limit where memory is"

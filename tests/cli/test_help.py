@@ -153,7 +153,8 @@ def test_try_refuses_a_source_before_torch_is_imported(name, source, options, sa
     assert found.stdout == ""
     assert len(found.stderr.splitlines()) == 1
     assert said in found.stderr
-    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+    heavy = set(HEAVY) - {"rich", "psutil"}  # of the fork server, which starts first so that torch loads meanwhile
+    assert modules.isdisjoint(heavy), modules & heavy
 
 
 NO_TORCH = [

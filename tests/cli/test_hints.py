@@ -24,7 +24,11 @@ PROGRAM = re.compile(r"fib-rmsnorm ([a-z]+)((?: (?:--?)?[A-Za-z0-9{}_,.|/-]+)*)"
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall"}
 """Of docker and pip."""
-NOT_RAISED = {("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point"}
+NOT_RAISED = {
+    ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
+    ("exercise", "--entry"): "the starter's function is named",
+    ("exercise", "--batch-sizes"): "what this advises about is printed by try alone",
+}
 
 
 def symbols_of(name: str) -> set[Symbol]:

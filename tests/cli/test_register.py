@@ -92,7 +92,8 @@ def test_what_cannot_be_registered_leaves_no_trace(register, registry, source, n
 
 def test_sources_that_cannot_be_packed_are_removed_again(register, registry):
     before = contents(registry.root)
-    outcome = register({".kernel.py": RIGHT}, author="bob")  # hidden files are not packed
+    hidden = {".kernel.cpp": CPP.replace('#include "norm/row.h"\n', "")}  # such files are not packed
+    outcome = register(hidden, author="bob")
     assert outcome.code == 2 and "no sources beside solution.toml" in outcome.err
     assert contents(registry.root) == before
 
