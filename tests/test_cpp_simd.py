@@ -158,11 +158,13 @@ def check_all():
                     check(run, (batch, hidden), dtype, scale, offset)
 
 
-def check_form(name):
+def check_form(name, baseline=True):
     torch.manual_seed(0)
-    form, run = FORMS[name], load(name)
+    form, run = FORMS[name], load(name, baseline)
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         for shape in FEW_SHAPES:
+            if shape[0] > 1000 and dtype != torch.float16:
+                continue  # what lies past the caches is written in another way, whatever the dtype
             for offset in (0,) if shape[0] > 1000 else (0, 1):
                 check(run, shape, dtype, 1, offset, form)
                 if takes_float_weight(name) and shape[0] < 1000:
@@ -233,13 +235,25 @@ def test_it_is_right_at_every_instruction_set(refusal, name):
     )
 
 
-@pytest.mark.parametrize(
-    ("part", "name"),
-    [*(("form", name) for name in FORMS), ("llama", "rmsnorm_llama"), ("silu", "rmsnorm_silu_gate")],
-)
+# Two outputs, a mean with a bias, an exponential, and a rounding in between: other forms are parts of these.
+AT_EVERY_SET = [
+    *(("form", name) for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_silu_gate")),
+    ("llama", "rmsnorm_llama"),
+    ("silu", "rmsnorm_silu_gate"),
+]
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if ("form", name) not in AT_EVERY_SET and name != "rmsnorm"])
+@pytest.mark.slow
+def test_each_form_is_right_on_this_processor(name):
+    script = f"import test_cpp_simd; test_cpp_simd.check_form({name!r}, baseline=False); print('right')"
+    assert run_script(script) == "right"
+
+
+@pytest.mark.parametrize(("part", "name"), AT_EVERY_SET)
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
-def test_each_form_is_right_at_every_instruction_set(refusal, part, name):
+def test_forms_are_right_at_every_instruction_set(refusal, part, name):
     """One test for all sets, which are in one build."""
     script = f"import test_cpp_simd; test_cpp_simd.check_{part}({name!r}); print('right')"
     for isa in (isa for isa in SETS if isa in refusal):
