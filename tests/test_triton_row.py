@@ -27,6 +27,7 @@ TO_FLOAT8 = ("rmsnorm_fp8", "rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8", "fus
 WITH_WIDE_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate", *TO_FLOAT8[:2])
 
 
+@pytest.mark.slow
 def test_what_forms_add_is_right_where_a_row_fills_its_block_and_where_not():
     names = [
         "rmsnorm_bias_d384_bf16_weight_fp32",
