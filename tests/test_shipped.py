@@ -99,7 +99,8 @@ def evaluations(tmp_path_factory):
     return {(trace.solution, trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 
 
-@pytest.mark.slow  # make bench evaluates them too
+@pytest.mark.slow
+@pytest.mark.timeout(1200)  # for the bench of all: 17 of them have torch compile for 10 s of a core
 @pytest.mark.parametrize(
     ("name", "batch"), [(name, batch) for sizes, names in EVALUATED.items() for name in names for batch in sizes]
 )
