@@ -28,11 +28,16 @@ BATCH_SIZES = (1, 128)
 """Few rows, and as many as make CPU kernels take several threads."""
 PACKED = {solution.name: solution for solution in pack(REGISTRY)}
 RUNNABLE = [name for name, solution in PACKED.items() if reason_to_skip(solution, choose_devices("cpu")[0]) is None]
-COMPILED = [name for name in RUNNABLE if "torch_compile" in name]
-"""They compile for each shape, which takes a core 10 s, and say the same thing at every batch."""
+COMPILED = [f"{operator}_python_torch_compile_v1" for operator in ("fused_add_rmsnorm", "layernorm_backward")]
+"""Some of those that torch compiles, for 10 s of a core and each shape; they share what makes them compile."""
 EVALUATED = {
     (1,): COMPILED,
-    BATCH_SIZES: [name for name in RUNNABLE if name not in COMPILED],
+    BATCH_SIZES: [name for name in RUNNABLE if PACKED[name].definition == "rmsnorm_d4096"],
+    BATCH_SIZES[1:]: [
+        name
+        for name in RUNNABLE
+        if PACKED[name].definition != "rmsnorm_d4096" and not name.endswith("_torch_compile_v1")
+    ],
 }
 
 
@@ -100,7 +105,7 @@ def evaluations(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)  # for the bench of all: 17 of them have torch compile for 10 s of a core
+@pytest.mark.timeout(1500)  # for the bench of all, and the compilers that it runs
 @pytest.mark.parametrize(
     ("name", "batch"), [(name, batch) for sizes, names in EVALUATED.items() for name in names for batch in sizes]
 )
