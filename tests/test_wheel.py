@@ -52,6 +52,8 @@ def test_init_and_bench_from_the_wheel(site, tmp_path):
         site,
         tmp_path / "demo",
         "bench",
+        "--definitions",
+        "rmsnorm_d4096",
         "--batch-sizes=1,8",
         "--languages=cpp,python",
         "--device=cpu",
