@@ -54,7 +54,7 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
         yield heading("Kernels")
         yield _kernels_table(kernels)
         if left_out := len(explanation.kernels) - len(kernels):
-            yield f"{count(left_out, 'kernel')} more in the binary, not launched at these batches"
+            yield f"{count(left_out, 'more kernel')} in the binary, not launched at these batches"
         if any(kernel.code for kernel in kernels.values()):
             yield heading("Instructions of a thread, as compiled")
             yield _instructions_table(kernels)
