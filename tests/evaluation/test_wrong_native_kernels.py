@@ -40,10 +40,6 @@ def test_gets_its_status_and_harms_no_solution_after_it(outcome, kernel, batch):
     assert SLEEP_MS <= innocent.performance.latency_ms < 200 * SLEEP_MS
 
 
-def test_nothing_is_left_behind(few):
-    assert few.left_behind == []
-
-
 @pytest.mark.slow
-def test_nothing_is_left_behind_by_all(everything):
-    assert everything.left_behind == []
+def test_nothing_is_left_behind(outcome):
+    assert outcome.left_behind == []
