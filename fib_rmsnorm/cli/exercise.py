@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    number: Annotated[int, typer.Argument(help="Number of the exercise: 1.")],
+    number: Annotated[int, typer.Argument(help="Number of the exercise, such as 1.")],
     folder: Annotated[
         Path | None,
         typer.Argument(
@@ -50,7 +50,7 @@ def _print_start(exercise: Exercise, folder: Path, *, as_json: bool) -> None:
 
     from fib_rmsnorm.reports.text.console import echo, stdout
 
-    files = [file.name for file in exercise.files]
+    files = [str(file) for file in exercise.files]
     commands = [command for command, _ in exercise.commands]
     if as_json:
         record = {"exercise": exercise.number, "folder": str(folder.resolve()), "page": exercise.page}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +36,8 @@ class Exercise:
     title: str
     page: str
     """The page that a student works through, from the repository's root."""
-    definition: str
-    batch_sizes: tuple[int, ...]
+    definitions: Mapping[str, tuple[int, ...]]
+    """Those of its registry, shipped or as `define` names them, each with the batch sizes of its Workloads."""
     solutions: tuple[str, ...]
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
     starter: str
@@ -49,5 +49,7 @@ class Exercise:
 
     @property
     def files(self) -> list[Path]:
-        """The files that it starts with."""
-        return sorted(path for path in (STARTERS / self.starter).iterdir() if path.is_file())
+        """The files that it starts with, relative to its folder."""
+        start = STARTERS / self.starter
+        found = (path.relative_to(start) for path in start.rglob("*") if path.is_file())
+        return sorted(path for path in found if "__pycache__" not in path.parts)

@@ -9,7 +9,7 @@ from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.answers import Question, grade_answers
 from fib_rmsnorm.exercises.exercise import Exercise, Task
-from fib_rmsnorm.exercises.kernel_grade import grade_kernel
+from fib_rmsnorm.exercises.kernel_grade import KernelTask, grade_kernels
 from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, Solution, digest
@@ -34,7 +34,7 @@ def _grade(folder: Path) -> list[Task]:
     solution, registered = _grade_solution(registry, folder / _KERNEL)
     records = [] if solution is None else _read_own(folder, solution)
     return [
-        grade_kernel(registry, definition, folder / _KERNEL),
+        *grade_kernels(registry, [KernelTask("Kernel", 40, definition, folder / _KERNEL)]),
         registered,
         _grade_traces(solution, records),
         grade_answers(folder / _ANALYSIS, "Analysis", _list_questions(folder, definition, records), 20),
@@ -129,8 +129,7 @@ FIRST_KERNEL = Exercise(
     number=1,
     title="RMSNorm in Triton",
     page="docs/exercises/1-triton-rmsnorm.md",
-    definition=_DEFINITION,
-    batch_sizes=(*_BATCH_SIZES, _LARGE),
+    definitions={_DEFINITION: (*_BATCH_SIZES, _LARGE)},
     solutions=("baseline/norm/rmsnorm_d4096/rmsnorm_python_torch_v1",),
     starter="triton_rmsnorm",
     commands=(

@@ -1,8 +1,10 @@
-"""The grade of a kernel in Triton: what the judge says of it on hard inputs, with its kernels and without."""
+"""The grades of kernels in Triton: what the judge says of them on hard inputs, with their launches and without."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +16,7 @@ from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-_TITLE, _POINTS = "Kernel", 40
-_ENTRY = "run"  # as the starter has it
+_ENTRY = "run"  # as the starters have it
 _NO_LAUNCHES = """
 
 class _NoLaunch:
@@ -29,36 +30,63 @@ for _name, _value in list(globals().items()):
 """
 
 
-def grade_kernel(registry: Registry, definition: Definition, file: Path) -> Task:
-    """Judge a file as `try --check` does, and then without its kernels, when it should be wrong.
+@dataclass(frozen=True)
+class KernelTask:
+    """A file with a kernel in Triton, and the Definition that it must compute."""
+
+    title: str
+    points: int
+    definition: Definition
+    file: Path
+    caller: str = ""
+    """Source added to the file: a `run` that calls what the student wrote under another name."""
+
+
+def grade_kernels(registry: Registry, tasks: Sequence[KernelTask]) -> list[Task]:
+    """Judge each file as `try --check` does, and then without its launches, when it should be wrong.
 
     Raises InputError if the judge cannot judge.
     """
-    from fib_rmsnorm.registry.sources.draft import draft_solution
-
-    try:
-        draft = draft_solution(registry, file, definition, _ENTRY)
-    except InputError as error:
-        return Task(_TITLE, _POINTS, 0, (str(error),))
-    if draft.spec.language is not SupportedLanguages.TRITON:
-        return Task(_TITLE, _POINTS, 0, (f"{file.name} is not in Triton, but in {draft.spec.language.value}",))
-    fault = _find_fault(registry, definition, draft)
-    return Task(_TITLE, _POINTS, 0, (fault,)) if fault else Task(_TITLE, _POINTS, _POINTS)
-
-
-def _find_fault(registry: Registry, definition: Definition, draft: Solution) -> str:
-    """The first failure, or that nothing depends on the kernels; empty if all is well."""
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
+    drafts = [_draft(registry, task) for task in tasks]
+    if all(isinstance(draft, str) for draft in drafts):
+        return [_grade(task, str(fault)) for task, fault in zip(tasks, drafts, strict=True)]
     with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
-        for check in _judge(fork_server, registry, definition, draft):
-            if not check.passed:
-                first = next(iter(check.log.strip().splitlines()), "")
-                return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
-        without = _without_launches(draft)
-        if all(check.passed for check in _judge(fork_server, registry, definition, without, (1,))):
-            return "right, but it is as right without its Triton kernels: nothing depends on them"
+
+        def judge(task: KernelTask, draft: Solution | str) -> Task:
+            return _grade(task, draft if isinstance(draft, str) else _find_fault(fork_server, registry, task, draft))
+
+        return [judge(task, draft) for task, draft in zip(tasks, drafts, strict=True)]
+
+
+def _grade(task: KernelTask, fault: str) -> Task:
+    return Task(task.title, task.points, 0 if fault else task.points, (fault,) if fault else ())
+
+
+def _draft(registry: Registry, task: KernelTask) -> Solution | str:
+    """The Solution that the file makes, or why it makes none."""
+    from fib_rmsnorm.registry.sources.draft import draft_solution
+
+    try:
+        draft = draft_solution(registry, task.file, task.definition, _ENTRY)
+    except InputError as error:
+        return str(error)
+    if draft.spec.language is not SupportedLanguages.TRITON:
+        return f"{task.file.name} is not in Triton, but in {draft.spec.language.value}"
+    return _with_source(draft, task.caller, [task.file.name])
+
+
+def _find_fault(fork_server: ForkServer, registry: Registry, task: KernelTask, draft: Solution) -> str:
+    """The first failure, or that nothing depends on the kernels; empty if all is well."""
+    for check in _judge(fork_server, registry, task.definition, draft):
+        if not check.passed:
+            first = next(iter(check.log.strip().splitlines()), "")
+            return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
+    without = _with_source(draft, _NO_LAUNCHES, [source.path for source in draft.sources])
+    if all(check.passed for check in _judge(fork_server, registry, task.definition, without, (1,))):
+        return "right, but it is as right without its Triton kernels: nothing depends on them"
     return ""
 
 
@@ -84,7 +112,10 @@ def _judge(
     return checks
 
 
-def _without_launches(solution: Solution) -> Solution:
-    """The same sources, in which launching a kernel does nothing."""
-    sources = [source.model_copy(update={"content": source.content + _NO_LAUNCHES}) for source in solution.sources]
+def _with_source(solution: Solution, added: str, files: Sequence[str]) -> Solution:
+    """The same sources, with more at the end of these files."""
+    sources = [
+        source.model_copy(update={"content": source.content + added}) if source.path in files else source
+        for source in solution.sources
+    ]
     return solution.model_copy(update={"sources": sources})

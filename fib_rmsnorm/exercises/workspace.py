@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import Exercise
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.exercises.exercise import STARTERS, Exercise
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.staging import staged_registry
 
 
@@ -21,23 +23,32 @@ def default_folder(exercise: Exercise) -> Path:
 
 def is_set_up(exercise: Exercise, folder: Path) -> bool:
     """Whether a folder is a registry and holds a file of the exercise."""
-    return is_registry(folder) and any((folder / file.name).exists() for file in exercise.files)
+    return is_registry(folder) and any((folder / file).exists() for file in exercise.files)
 
 
 def set_up(exercise: Exercise, folder: Path) -> None:
     """Create the exercise in an empty or new folder. Raises InputError if it is in use or cannot be written."""
     shipped = Registry(shipped_registry())
-    definition = shipped.definition(exercise.definition)
     if is_set_up(exercise, folder):
         raise InputError(f"{folder} holds exercise {exercise.number} already; name another folder, or remove it first")
     with staged_registry(folder) as staging:
         registry = Registry(staging)
-        registry.write_definition(definition)
-        registry.write_workloads(definition, generate_workloads(definition, list(exercise.batch_sizes)))
+        for name, batch_sizes in exercise.definitions.items():
+            definition = define_by_name(name) or shipped.definition(name)
+            registry.write_definition(definition)
+            registry.write_workloads(definition, generate_workloads(definition, list(batch_sizes)))
         for name in exercise.solutions:
-            source = shipped.layout.solutions / name
-            target = registry.layout.solutions / name
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-            shutil.copyfile(source.with_name(f"{source.name}.json"), target.with_name(f"{target.name}.json"))
+            _copy_sources(shipped.layout.solutions, registry.layout.solutions, name)
+        for solution in pack(registry):
+            registry.write_solution(solution, registry.definition(solution.definition).op_type)
     for file in exercise.files:
-        shutil.copyfile(file, folder / file.name)
+        (folder / file).parent.mkdir(exist_ok=True)
+        shutil.copyfile(STARTERS / exercise.starter / file, folder / file)
+
+
+def _copy_sources(shipped: Path, target: Path, name: str) -> None:
+    """Copy a Solution's sources, and the shared files that it includes."""
+    shutil.copytree(shipped / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for shared in read_manifest(shipped / name / MANIFEST).include:
+        (target / shared).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(shipped / shared, target / shared)
