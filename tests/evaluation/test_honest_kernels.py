@@ -7,18 +7,21 @@ import pytest
 from fib_rmsnorm.evaluation.timing import cupti_fault
 from support.honest_kernels import BATCH_SIZES, BATCH_SIZES_ON_CUDA, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
 
-# All of the kernels are evaluated when the first test begins.
+# All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
-
-@pytest.fixture(scope="module", params=(pytest.param(1, marks=pytest.mark.slow), 8))
-def batch(request) -> int:
-    return request.param
+FEW = ("cpp_threads", "makes_inputs_contiguous", "prints", "threads", "triton_row", "value_returning", "workspace")
+FEW_BATCH = 8
 
 
 @pytest.fixture(scope="module")
-def evaluations(tmp_path_factory, batch):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES, "cpu", (batch,))
+def few(tmp_path_factory):
+    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", FEW, "cpu", (FEW_BATCH,))
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES, "cpu", BATCH_SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +29,25 @@ def evaluations_on_cuda(tmp_path_factory):
     return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_passes(evaluations, name, batch):
-    evaluation = evaluations[name, batch]
+def assert_passed(evaluation, name):
     assert evaluation.status.value == "PASSED", evaluation.log
     assert evaluation.performance.latency_ms > 0
     assert evaluation.performance.interpreted == (KERNELS[name].language == "triton")
     assert len(evaluation.log) < 100_000
+    # Copies and casts are not kernels of torch's that do the work.
+    assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_passes(few, name):
+    assert_passed(few[name, FEW_BATCH], name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_passes(everything, name, batch):
+    assert_passed(everything[name, batch], name)
 
 
 @pytest.mark.gpu
@@ -53,17 +68,10 @@ def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
         assert "aten::rsqrt" in evaluation.performance.library_calls
 
 
-def test_what_a_kernel_prints_is_in_its_log(evaluations, batch):
-    log = evaluations["prints", batch].log
+def test_what_a_kernel_prints_is_in_its_log(few):
+    log = few["prints", FEW_BATCH].log
     assert log.startswith("normalizing")
     assert "bytes left out" in log
-
-
-def test_no_honest_kernel_calls_a_library_of_kernels(evaluations, batch):
-    """Copies and casts are not kernels of torch's that do the work."""
-    for name in NAMES:
-        calls = evaluations[name, batch].performance.library_calls
-        assert calls == (None if KERNELS[name].language == "python" else [])
 
 
 @pytest.mark.gpu
@@ -82,5 +90,5 @@ def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
             assert (launch.static_shared_bytes, launch.dynamic_shared_bytes) == (shared_bytes, 0)
 
 
-def test_a_cpu_launches_no_kernels(evaluations, batch):
-    assert evaluations["cpp_threads", batch].performance.launches is None
+def test_a_cpu_launches_no_kernels(few):
+    assert few["cpp_threads", FEW_BATCH].performance.launches is None

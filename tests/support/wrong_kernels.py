@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import psutil
-import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
@@ -34,8 +33,6 @@ from support.registries import QUICK, add_kernel, make_registry
 BATCH_SIZES = (1, 32)
 BATCH_SIZES_ON_CUDA = (1, 128)
 """Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
-ON_CPU = (pytest.param(1, marks=pytest.mark.slow), 32)
-"""Either takes a minute or two, and finds the same."""
 GROUP_SIZE = 8
 PATIENCE_S = 60.0  # for compilers on a loaded machine; kernels that must run into a timeout name theirs
 MEMORY_LIMIT = 1 << 30
@@ -157,6 +154,14 @@ def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
     assert len(evaluation.log) < 200_000
     assert evaluation.performance is None
     assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")
+
+
+def assert_judged(outcome: Outcome, kernel: str, batch: int) -> None:
+    """It got its status, and the innocent Solution after it passed in a time of its own."""
+    assert_expected(outcome.evaluations[kernel, batch], EXPECTED[kernel])
+    innocent = outcome.innocents[kernel, batch]
+    assert_unharmed(innocent)
+    assert SLEEP_MS <= innocent.performance.latency_ms < 200 * SLEEP_MS
 
 
 def assert_unharmed(evaluation: Evaluation) -> None:
