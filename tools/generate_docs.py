@@ -18,10 +18,14 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import explained
 import kernel_tables
 import timing_table
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.exercises.exercise import StandIn
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = "traces/published"  # and not what somebody benched here, which lies beside them
@@ -33,7 +37,6 @@ REPORT = ROOT / "docs" / "report.html"
 IMAGES = ROOT / "docs" / "images"
 CHARTS = ("latency", "bandwidth", "roofline", "scaling")
 README = ROOT / "README.md"
-STAND_IN = ROOT / "fib_rmsnorm" / "exercises" / "starters" / "triton_rmsnorm" / "traces_h200.jsonl"
 TABLE_BEGINS, TABLE_ENDS = "<!-- table: H200 -->", "<!-- end -->"
 TABLE_HARDWARE = "NVIDIA H200"
 HEADER = """\
@@ -215,13 +218,26 @@ def make_readme() -> str:
     return f"{before}{TABLE_BEGINS}\n{results_grid(section).as_markdown()}\n{TABLE_ENDS}{after}"
 
 
-def make_stand_in() -> str:
-    """The published Traces of a kernel in Triton and of torch, at the batch sizes of the first exercise."""
-    wanted = {"rmsnorm_triton_row_v1", "rmsnorm_python_torch_v1"}, {1, 8, 32, 128, 512, 4096}
-    lines = (ROOT / TRACES / "norm" / "rmsnorm_d4096.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+def make_stand_ins() -> list[tuple[Path, str]]:
+    """For each exercise, the Traces of an H200 that its starter brings."""
+    sys.path.insert(0, str(ROOT))
+    from fib_rmsnorm.exercises.course import EXERCISES
+    from fib_rmsnorm.exercises.exercise import STAND_IN, STARTERS
+
+    return [(STARTERS / each.starter / STAND_IN, _choose_traces(each.stand_in)) for each in EXERCISES.values()]
+
+
+def _choose_traces(wanted: StandIn) -> str:
+    """The lines of the Traces of these Solutions at these batch sizes."""
+    lines = [
+        line for path in wanted.sources for line in (ROOT / path).read_text(encoding="utf-8").splitlines(keepends=True)
+    ]
     traces = [json.loads(line) for line in lines]
-    chosen = [each["solution"] in wanted[0] and each["workload"]["axes"]["batch"] in wanted[1] for each in traces]
-    return "".join(line for line, is_chosen in zip(lines, chosen, strict=True) if is_chosen)
+    return "".join(
+        line
+        for line, trace in zip(lines, traces, strict=True)
+        if trace["solution"] in wanted.solutions and trace["workload"]["axes"]["batch"] in wanted.batch_sizes
+    )
 
 
 def main() -> int:
@@ -236,7 +252,7 @@ def main() -> int:
         (kernel_tables.PAGE, kernel_tables.make_page()),
         (explained.PAGE, explained.make_page()),
         (timing_table.PAGE, timing_table.make_page()),
-        (STAND_IN, make_stand_in()),
+        *make_stand_ins(),
     )
     for page, text in pages:
         if "--check" not in sys.argv:

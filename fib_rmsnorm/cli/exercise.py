@@ -29,7 +29,7 @@ def command(
     """Set up an exercise in a folder of its own, or grade it. Exit code 1 if points are missing."""
     from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.exercises.course import find_exercise
-    from fib_rmsnorm.exercises.workspace import default_folder, is_set_up, set_up
+    from fib_rmsnorm.exercises.workspace import default_folder, is_set_up, require_files, set_up
 
     exercise = find_exercise(number)
     target = folder or default_folder(exercise)
@@ -39,6 +39,7 @@ def command(
         return 0
     if not is_set_up(exercise, target):
         raise InputError(f"{target} does not hold exercise {number}; set it up with: fib-rmsnorm exercise {number}")
+    require_files(exercise, target)
     tasks = exercise.grade(target)
     _print_grade(exercise, tasks, as_json=json)
     return 0 if all(task.is_done for task in tasks) else 1

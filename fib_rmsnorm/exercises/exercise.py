@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STARTERS = Path(__file__).parent / "starters"
+STAND_IN = "traces_h200.jsonl"
+"""The starters' file with Traces of an H200, for students who have no GPU. `make fix` writes it."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,16 @@ class Task:
     def is_done(self) -> bool:
         """Whether it has all its points."""
         return self.earned == self.points
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The Traces that stand in for a student's own."""
+
+    sources: tuple[str, ...]
+    """Files of Traces, from the repository's root."""
+    solutions: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
 
 
 Grader = Callable[[Path], list[Task]]
@@ -42,10 +54,11 @@ class Exercise:
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
     starter: str
     """The folder in STARTERS whose files are copied."""
+    stand_in: StandIn
     commands: tuple[tuple[str, str], ...]
     """What to run after the set-up, each with what it does."""
     grade: Grader
-    """Grades a folder. Raises InputError if it lacks a file of the starter."""
+    """Grades a folder that holds all files of the starter."""
 
     @property
     def files(self) -> list[Path]:

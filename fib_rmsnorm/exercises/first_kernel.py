@@ -8,16 +8,17 @@ from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.answers import Question, grade_answers
-from fib_rmsnorm.exercises.exercise import Exercise, Task
+from fib_rmsnorm.exercises.exercise import STAND_IN, Exercise, StandIn, Task
 from fib_rmsnorm.exercises.kernel_grade import KernelTask, grade_kernels
+from fib_rmsnorm.exercises.own_solution import find_own, read_passed
 from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
-from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Definition, Solution, digest
+from fib_rmsnorm.schema import Definition, Solution
 
 _DEFINITION = "rmsnorm_d4096"
 _KERNEL, _ANALYSIS = "triton_rmsnorm.py", "analysis.md"
-_TRACES, _STAND_IN = "traces.json", "traces_h200.jsonl"
+_TRACES = "traces.json"
 _STAND_IN_SOLUTION = "rmsnorm_triton_row_v1"
+_TORCH = "rmsnorm_python_torch_v1"
 _BATCH_SIZES = (1, 8, 32, 128, 512)
 _LARGE = 4096
 _INTERPRETED_SIZES = (1, 8, 32)
@@ -28,49 +29,13 @@ _BENCH = f"fib-rmsnorm bench --output {_TRACES}"
 def _grade(folder: Path) -> list[Task]:
     registry = Registry(folder)
     definition = registry.definition(_DEFINITION)
-    for name in (_KERNEL, _ANALYSIS, _STAND_IN):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder / name} is missing; set the exercise up again elsewhere, and copy it from there")
-    solution, registered = _grade_solution(registry, folder / _KERNEL)
-    records = [] if solution is None else _read_own(folder, solution)
+    solution, remark = find_own(registry, _DEFINITION, folder / _KERNEL, _REGISTER)
+    records = [] if solution is None else read_passed(registry, folder / _TRACES, solution)
     return [
         *grade_kernels(registry, [KernelTask("Kernel", 40, definition, folder / _KERNEL)]),
-        registered,
+        Task("Solution", 20, 20 if solution else 0, (remark,)),
         _grade_traces(solution, records),
         grade_answers(folder / _ANALYSIS, "Analysis", _list_questions(folder, definition, records), 20),
-    ]
-
-
-def _grade_solution(registry: Registry, file: Path) -> tuple[Solution | None, Task]:
-    """Find the Solution that was made of the file."""
-    title, points = "Solution", 20
-    own = [
-        each
-        for each in registry.solutions().values()
-        if each.definition == _DEFINITION and any(source.path == file.name for source in each.sources)
-    ]
-    text = read_text(file)
-    for each in own:
-        if any(source.path == file.name and source.content == text for source in each.sources):
-            return each, Task(title, points, points, (f"{each.name} by {each.author}",))
-    if own:
-        remark = f"{own[0].name} holds another version of {file.name}: copy it to its folder in solutions/, and run: "
-        return None, Task(title, points, 0, (f"{remark}fib-rmsnorm solve",))
-    return None, Task(title, points, 0, (f"no Solution is made of {file.name}; run: {_REGISTER}",))
-
-
-def _read_own(folder: Path, solution: Solution) -> list[TraceRecord]:
-    """The passed Traces of the Solution as it is now, in the file of the bench."""
-    from fib_rmsnorm.analysis.loading import load_traces
-
-    if not (folder / _TRACES).exists():
-        return []
-    known = digest(solution)
-    found = load_traces([folder / _TRACES], folder, warn=lambda _: None)
-    return [
-        record
-        for record in found.records
-        if record.status == "PASSED" and record.solution == solution.name and record.solution_sha256 == known
     ]
 
 
@@ -85,7 +50,7 @@ def _grade_traces(solution: Solution | None, records: list[TraceRecord]) -> Task
     earned = points * (len(wanted) - len(lacking)) // len(wanted)
     remarks = [f"batch sizes without a passed Trace: {', '.join(map(str, sorted(lacking)))}"] if lacking else []
     if is_interpreted:
-        remarks.append(f"interpreted on a CPU: right, but without times; {_STAND_IN} stands in for those of a GPU")
+        remarks.append(f"interpreted on a CPU: right, but without times; {STAND_IN} stands in for those of a GPU")
     return Task(title, points, earned, tuple(remarks))
 
 
@@ -100,7 +65,7 @@ def _list_questions(folder: Path, definition: Definition, own: list[TraceRecord]
     file = _TRACES
     timed = _by_batch([record for record in own if not record.interpreted])
     if not _suffices(timed):
-        file = _STAND_IN
+        file = STAND_IN
         records = load_traces([folder / file], folder, warn=lambda _: None).records
         timed = _by_batch([record for record in records if record.solution == _STAND_IN_SOLUTION])
     if not _suffices(timed):
@@ -130,8 +95,11 @@ FIRST_KERNEL = Exercise(
     title="RMSNorm in Triton",
     page="docs/exercises/1-triton-rmsnorm.md",
     definitions={_DEFINITION: (*_BATCH_SIZES, _LARGE)},
-    solutions=("baseline/norm/rmsnorm_d4096/rmsnorm_python_torch_v1",),
+    solutions=(f"baseline/norm/{_DEFINITION}/{_TORCH}",),
     starter="triton_rmsnorm",
+    stand_in=StandIn(
+        (f"traces/published/norm/{_DEFINITION}.jsonl",), (_STAND_IN_SOLUTION, _TORCH), (*_BATCH_SIZES, _LARGE)
+    ),
     commands=(
         (f"fib-rmsnorm try {_KERNEL} --check", "judge the kernel, until it passes"),
         (_REGISTER, "make a Solution of it"),

@@ -1,4 +1,4 @@
-"""The grades of kernels in Triton: what the judge says of them on hard inputs, with their launches and without."""
+"""The grades of kernels: what the judge says of them on hard inputs, with their launches and without."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.exercise import Task
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages
 
@@ -21,23 +22,31 @@ _NO_LAUNCHES = """
 
 class _NoLaunch:
     def __getitem__(self, grid):
-        return lambda *arguments, **options: None
+        return self
+
+    def __call__(self, *arguments, **options):
+        return self
 
 
 for _name, _value in list(globals().items()):
     if hasattr(_value, "run") and type(_value).__module__.startswith("triton."):
         globals()[_name] = _NoLaunch()
+    elif type(_value).__module__.startswith("tilelang.") and callable(_value):  # @tilelang.jit
+        globals()[_name] = _NoLaunch()
+    elif getattr(_value, "__name__", "") == "tilelang":  # the module, whose compile() makes kernels
+        _value.compile = _NoLaunch()
 """
 
 
 @dataclass(frozen=True)
 class KernelTask:
-    """A file with a kernel in Triton, and the Definition that it must compute."""
+    """A file with a kernel, and the Definition that it must compute."""
 
     title: str
     points: int
     definition: Definition
     file: Path
+    language: str = "triton"
     caller: str = ""
     """Source added to the file: a `run` that calls what the student wrote under another name."""
 
@@ -73,8 +82,8 @@ def _draft(registry: Registry, task: KernelTask) -> Solution | str:
         draft = draft_solution(registry, task.file, task.definition, _ENTRY)
     except InputError as error:
         return str(error)
-    if draft.spec.language is not SupportedLanguages.TRITON:
-        return f"{task.file.name} is not in Triton, but in {draft.spec.language.value}"
+    if draft.spec.language is not SupportedLanguages(task.language):
+        return f"{task.file.name} is not in {LANGUAGES[task.language].title}, but in {draft.spec.language.value}"
     return _with_source(draft, task.caller, [task.file.name])
 
 
@@ -84,9 +93,13 @@ def _find_fault(fork_server: ForkServer, registry: Registry, task: KernelTask, d
         if not check.passed:
             first = next(iter(check.log.strip().splitlines()), "")
             return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
+    if LANGUAGES[task.language].is_compiled:
+        return ""  # nothing else computes in it
     without = _with_source(draft, _NO_LAUNCHES, [source.path for source in draft.sources])
     if all(check.passed for check in _judge(fork_server, registry, task.definition, without, (1,))):
-        return "right, but it is as right without its Triton kernels: nothing depends on them"
+        return (
+            f"right, but it is as right without its {LANGUAGES[task.language].title} kernels: nothing depends on them"
+        )
     return ""
 
 

@@ -26,6 +26,13 @@ def is_set_up(exercise: Exercise, folder: Path) -> bool:
     return is_registry(folder) and any((folder / file).exists() for file in exercise.files)
 
 
+def require_files(exercise: Exercise, folder: Path) -> None:
+    """Raise InputError if a file of the exercise is missing."""
+    for file in exercise.files:
+        if not (folder / file).is_file():
+            raise InputError(f"{folder / file} is missing; set the exercise up again elsewhere, and copy it from there")
+
+
 def set_up(exercise: Exercise, folder: Path) -> None:
     """Create the exercise in an empty or new folder. Raises InputError if it is in use or cannot be written."""
     shipped = Registry(shipped_registry())
