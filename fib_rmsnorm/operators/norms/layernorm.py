@@ -73,7 +73,7 @@ _KINDS: Kinds = {
 _KINDS_WITH_BIAS: Kinds = {_CANCELLED: lambda x: x, **_KINDS}
 
 
-class LayerNorm(RowOperator):
+class LayerNormOperator(RowOperator):
     """The operator LayerNorm over the last axis, with a weight and perhaps a bias: in float32 and rounded once."""
 
     name = "layernorm"
@@ -213,4 +213,4 @@ def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]
     return centered * rstd, rstd
 
 
-OPERATORS = (LayerNorm(),)
+OPERATORS = (LayerNormOperator(),)

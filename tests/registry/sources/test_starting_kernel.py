@@ -16,7 +16,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
-from fib_rmsnorm.operators.norms.layernorm import LayerNorm
+from fib_rmsnorm.operators.norms.layernorm import LayerNormOperator
 from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
@@ -32,8 +32,8 @@ HIDDEN = 384  # no power of two, and not the size that the Definitions of most m
 DTYPES = ("float16", "bfloat16", "float32")
 CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
 IN_EVERY_LANGUAGE = (
-    *(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS, FusedAddRmsNorm(), LayerNorm())),
-    LayerNorm().define(HIDDEN, bias=True),
+    *(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator())),
+    LayerNormOperator().define(HIDDEN, bias=True),
 )
 NORMS = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\

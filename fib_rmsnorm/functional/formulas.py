@@ -1,0 +1,103 @@
+"""The norms and their gradients in plain torch: where no kernel serves, and for gradients on CPUs.
+
+All compute in float32, or in float64 if x has that dtype, and round each result once, as the operators' references do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fib_rmsnorm.functional.forms import FORMS, Form
+
+
+class Gradients(NamedTuple):
+    """The gradients of a norm. A tensor without elements stands for one that nobody needs."""
+
+    x: Tensor
+    """This is the gradient of the residual too, because only its sum with x is used."""
+    weight: Tensor
+    bias: Tensor
+    """It has the weight's dtype or, without a weight, that of the computation."""
+
+
+def normalize(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """The norm over the last dimension of x, in x's dtype."""
+    wide = x.to(compute_dtype(x.dtype))
+    return _finish(FORMS[form], wide, weight, bias, eps, x.dtype)
+
+
+def add_and_normalize(
+    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual, and the sum in the residual's dtype."""
+    traits = FORMS[form]
+    wide = compute_dtype(x.dtype)
+    total = x.to(wide) + residual.to(wide)
+    new_residual = total.to(residual.dtype)
+    normalized = new_residual.to(wide) if traits.rounds_first else total
+    return _finish(traits, normalized, weight, bias, eps, x.dtype), new_residual
+
+
+def differentiate(
+    form: str, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, *, has_bias: bool, eps: float
+) -> Gradients:
+    """The gradients of `normalize`, or of `add_and_normalize`, of which x is then the new residual.
+
+    With n the normalised row, w = dy * weight and means over the row: dx = (w - n * mean(w * n)) * rstd, for LayerNorm
+    less mean(w) * rstd; dweight = sum(dy * n) and dbias = sum(dy), over all rows.
+    """
+    traits = FORMS[form]
+    hidden = x.shape[-1]
+    wide = x.to(compute_dtype(x.dtype)).reshape(-1, hidden)
+    normalized, rstd = _standardize(traits, wide, eps)
+    dy_wide = dy.reshape(-1, hidden).to(wide.dtype)
+    scaled = dy_wide if weight is None else dy_wide * _factor(traits, weight, wide.dtype)
+    dx = scaled - normalized * (scaled * normalized).mean(-1, keepdim=True)
+    if traits.is_centred:
+        dx = dx - scaled.mean(-1, keepdim=True)
+    dx = dx * rstd
+    if dnew_residual is not None:
+        dx = dx + dnew_residual.reshape(-1, hidden).to(wide.dtype)
+    nothing = x.new_empty(0)
+    seen = normalized.to(x.dtype).to(wide.dtype) if traits.rounds_first else normalized
+    dweight = nothing if weight is None else (dy_wide * seen).sum(0).to(weight.dtype).reshape(weight.shape)
+    dbias = dy_wide.sum(0).to(wide.dtype if weight is None else weight.dtype) if has_bias else nothing
+    return Gradients(dx.to(x.dtype).reshape(x.shape), dweight, dbias)
+
+
+def compute_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which a norm is computed."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _finish(
+    traits: Form, wide: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dtype: torch.dtype
+) -> Tensor:
+    normalized, _ = _standardize(traits, wide, eps)
+    if traits.rounds_first:
+        normalized = normalized.to(dtype).to(wide.dtype)
+    if weight is not None:
+        normalized = normalized * _factor(traits, weight, wide.dtype)
+    if bias is not None:
+        normalized = normalized + bias.to(wide.dtype)
+    return normalized.to(dtype)
+
+
+def _standardize(traits: Form, wide: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    if traits.is_centred:
+        wide = wide - wide.mean(-1, keepdim=True)
+    rstd = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return wide * rstd, rstd
+
+
+def _factor(traits: Form, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    wide = weight.to(dtype)
+    return 1 + wide if traits.adds_one else wide
+
+
+def rounds_sum(form: str, dtype: torch.dtype) -> bool:
+    """Whether the sum that is normalised is the one that is returned, rounded to `dtype`."""
+    return FORMS[form].rounds_first or dtype == compute_dtype(dtype)

@@ -1,0 +1,144 @@
+"""The functions against torch's, and against the operators' references, on real kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as torch_functional
+
+from fib_rmsnorm.functional import layer_norm, rms_norm
+from fib_rmsnorm.functional.kernel_calls import forget_plans
+from fib_rmsnorm.operators.known_operators import find_operator
+
+HIDDEN = 96
+CONVENTIONS = ("torch", "llama", "gemma")
+ULP = {torch.float16: 2**-10, torch.bfloat16: 2**-7, torch.float32: 2**-22, torch.float64: 2**-50}
+
+
+def draw(*shape: int, dtype: torch.dtype = torch.float16, seed: int = 0, grad: bool = False) -> torch.Tensor:
+    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return made.requires_grad_(grad)
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor, ulps: int = 1) -> None:
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+    tolerance = ulps * ULP[found.dtype]
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def run_reference(operator: str, *arguments: torch.Tensor | float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    space: dict[str, object] = {}
+    exec(find_operator(operator).reference, space)
+    return space["run"](*arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_rms_norm_and_its_gradients_are_torchs(dtype):
+    x, weight = draw(4, 5, HIDDEN, dtype=dtype, grad=True), draw(HIDDEN, dtype=dtype, seed=1, grad=True)
+    ours, torchs = rms_norm(x, weight), torch_functional.rms_norm(x, (HIDDEN,), weight, 1e-6)
+    assert_close(ours, torchs)
+    dy = draw(4, 5, HIDDEN, dtype=dtype, seed=2)
+    for found, expected in zip(*(torch.autograd.grad(y, (x, weight), dy) for y in (ours, torchs)), strict=True):
+        assert_close(found, expected, ulps=8)
+
+
+@pytest.mark.slow  # it builds a kernel
+def test_layer_norm_and_its_gradients_are_torchs():
+    check_layer_norm()
+
+
+def check_layer_norm() -> None:
+    x, weight, bias = draw(4, HIDDEN, grad=True), draw(HIDDEN, seed=1, grad=True), draw(HIDDEN, seed=2, grad=True)
+    wide = [each.detach().double().requires_grad_() for each in (x, weight, bias)]
+    ours, torchs = layer_norm(x, weight, bias), torch_functional.layer_norm(wide[0], (HIDDEN,), *wide[1:])
+    assert_close(ours, torchs.half())
+    dy = draw(4, HIDDEN, seed=3)
+    found = torch.autograd.grad(ours, (x, weight, bias), dy)
+    for gradient, expected in zip(found, torch.autograd.grad(torchs, wide, dy.double()), strict=True):
+        assert_close(gradient, expected.half())
+
+
+@pytest.mark.slow  # it builds kernels
+@pytest.mark.parametrize("convention", CONVENTIONS)
+def test_each_convention_rounds_as_its_operators_reference(convention):
+    check_convention(convention)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch, tmp_path):
+    """The process has built nothing, and finds no compiler."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", str(tmp_path / "c++"))
+    forget_plans()
+    yield
+    forget_plans()
+
+
+def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
+    with pytest.warns(UserWarning, match="cannot be built here, so another kernel or torch serves: ") as warned:
+        for _ in range(2):
+            for convention in CONVENTIONS:
+                check_convention(convention)
+            check_layer_norm()
+    by_solution = [str(each.message).split()[0] for each in warned]
+    assert len(by_solution) == len(set(by_solution))
+
+
+def check_convention(convention: str) -> None:
+    suffix = "" if convention == "torch" else f"_{convention}"
+    x, residual, weight = draw(7, HIDDEN), draw(7, HIDDEN, seed=1), draw(HIDDEN, seed=2)
+    out, new_residual = rms_norm(x, weight, 1e-5, residual=residual, convention=convention)
+    expected, total = run_reference(f"fused_add_rmsnorm{suffix}", x, residual, weight, 1e-5)
+    assert_close(out, expected)
+    assert torch.equal(new_residual, total)
+
+
+def test_strides_leading_dimensions_and_misalignment_do_not_matter():
+    weight, whole = draw(HIDDEN, seed=1), draw(3, 2, HIDDEN + 8)
+    expected = rms_norm(whole[..., 1 : HIDDEN + 1].contiguous(), weight)
+    assert torch.equal(rms_norm(whole[..., 1 : HIDDEN + 1], weight), expected)
+    misaligned = draw(HIDDEN + 1)[1:]
+    assert torch.equal(rms_norm(misaligned, weight), rms_norm(misaligned.clone()[None], weight)[0])
+    strided = draw(2 * HIDDEN, seed=3)[::2]
+    assert torch.equal(rms_norm(whole[..., :HIDDEN], strided), rms_norm(whole[..., :HIDDEN], strided.contiguous()))
+
+
+def test_an_empty_batch_gives_empty_gradients_and_zeros_for_the_weight():
+    x, weight = draw(0, HIDDEN, grad=True), draw(HIDDEN, grad=True)
+    rms_norm(x, weight).sum().backward()
+    assert x.grad.shape == (0, HIDDEN)
+    assert torch.equal(weight.grad, torch.zeros(HIDDEN, dtype=torch.float16))
+
+
+def test_a_float32_weight_beside_16_bits_gives_what_torch_gives():
+    x, weight = draw(4, HIDDEN), draw(HIDDEN, dtype=torch.float32, seed=1)
+    expected = torch_functional.rms_norm(x.float(), (HIDDEN,), weight, 1e-6).half()
+    assert_close(rms_norm(x, weight), expected)
+
+
+def test_without_an_eps_torch_chooses():
+    x = draw(4, HIDDEN) * 1e-4
+    assert_close(rms_norm(x, torch.ones_like(x[0]), eps=None), torch_functional.rms_norm(x, (HIDDEN,)))
+
+
+def test_the_gradient_refuses_to_be_differentiated_again():
+    x = draw(4, HIDDEN, dtype=torch.float64, grad=True)
+    (gradient,) = torch.autograd.grad(rms_norm(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"cannot be differentiated again; for double backward use torch\.nn"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (((2, 3), (4,), {}), ValueError, r"weight: expected shape \[3\] as x's last dimension, got \[4\]"),
+        (((2, 3), (3,), {"convention": "lama"}), ValueError, "convention: expected one of 'torch', 'llama', 'gemma'"),
+        (((), (3,), {}), ValueError, "x: expected at least one dimension"),
+        (((2, 3), (3,), {"residual": torch.ones(2, 4)}), ValueError, r"residual: expected x's shape \[2, 3\]"),
+    ],
+)
+def test_what_does_not_fit_is_named(arguments, error, message):
+    shape, weight_shape, options = arguments
+    with pytest.raises(error, match=message):
+        rms_norm(torch.ones(shape), torch.ones(weight_shape), **options)

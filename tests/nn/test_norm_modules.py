@@ -1,0 +1,43 @@
+"""The modules in the place of torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fib_rmsnorm import nn
+
+
+@pytest.mark.parametrize("arguments", [(32,), ((2, 32), 1e-3), (32, None, False)])
+def test_rms_norm_has_torchs_state_and_results(arguments):
+    ours, torchs = nn.RMSNorm(*arguments), torch.nn.RMSNorm(*arguments)
+    for parameter in torchs.parameters():
+        torch.nn.init.normal_(parameter)
+    assert repr(ours) == repr(torchs)
+    assert ours.load_state_dict(torchs.state_dict()) == torchs.load_state_dict(ours.state_dict())
+    x = torch.randn(3, 2, 32)
+    torch.testing.assert_close(ours(x), torchs(x))
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}, {"normalized_shape": (2, 32)}])
+def test_layer_norm_has_torchs_state_and_results(options):
+    options = {"normalized_shape": 32, "dtype": torch.float64, **options}
+    ours, torchs = nn.LayerNorm(**options), torch.nn.LayerNorm(**options)
+    for parameter in torchs.parameters():
+        torch.nn.init.normal_(parameter)
+    assert repr(ours) == repr(torchs)
+    ours.load_state_dict(torchs.state_dict())
+    x = torch.randn(3, 2, 32, dtype=torch.float64)
+    torch.testing.assert_close(ours(x), torchs(x))
+
+
+def test_gemmas_norm_starts_as_the_identity_and_says_its_convention():
+    module = nn.RMSNorm(32, 1e-6, convention="gemma", dtype=torch.float64)
+    assert "convention='gemma'" in repr(module)
+    x = torch.randn(4, 32, dtype=torch.float64)
+    torch.testing.assert_close(module(x), torch.nn.functional.rms_norm(x, (32,), None, 1e-6))
+
+
+def test_a_row_of_another_size_is_refused():
+    with pytest.raises(ValueError, match=r"x: expected the last dimensions \[32\], got shape \[4, 31\]"):
+        nn.RMSNorm(32, elementwise_affine=False)(torch.ones(4, 31))
