@@ -67,8 +67,9 @@ def command(
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
+    from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.sweep import SweepOptions, check_device
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, check_device, is_interpreted
     from fib_rmsnorm.tuning.tunable import find_tunables
 
     registry = Registry.find(root)
@@ -81,10 +82,15 @@ def command(
     place = choose_devices(device)[0]
     check_device(tunables, place)
     sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
+    if is_interpreted(tunables[0], place):  # said before the sweep
+        stderr().print(
+            f"Interpreted on {place.name}: judged on at most {INTERPRETED_ROWS} rows, not timed; no table will be"
+            " written"
+        )
     with OutputFile(output) if output else nullcontext() as file:
         options = SweepOptions(sizes, chosen, file)
         traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
-    if passes and not dry_run:
+    if passes and not dry_run and not is_interpreted(tunables[0], place):
         _finish(registry, tunables, place, traces)
     return 0 if passes else 1
 
@@ -113,12 +119,8 @@ def _finish(
     registry: Registry, tunables: Sequence[Tunable], device: Device, traces: Mapping[str, Sequence[Trace]]
 ) -> None:
     """Write the table from the stored Traces of this device model, or from this run where none are stored."""
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.tuning.sweep import is_interpreted, read_kept
+    from fib_rmsnorm.tuning.sweep import read_kept
 
-    if is_interpreted(tunables[0], device):
-        stderr().print("No table written: interpreted times say nothing about a kernel's speed")
-        return
     kept = read_kept(tunables, device.hardware)
     _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
 
@@ -142,12 +144,10 @@ def _sweep(
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
     from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.tuning.sweep import Sweep, Tried, is_interpreted
+    from fib_rmsnorm.tuning.sweep import Sweep, Tried
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
-    if is_interpreted(tunables[0], device):  # said before the sweep, which takes minutes
-        stderr().print(f"Interpreted on {device.name}: checks correctness only; no table will be written")
     for tunable in tunables:
         sweep = Sweep(tunable, device, config)
         mine = traces.setdefault(tunable.definition.name, [])
@@ -171,17 +171,20 @@ def _print_results(
     from fib_rmsnorm.reports.live.sweep import figures_table
     from fib_rmsnorm.reports.text.console import stderr, stdout
     from fib_rmsnorm.tuning.figures import collect_figures
+    from fib_rmsnorm.tuning.sweep import is_interpreted
 
+    batch = max(options.batch_sizes) if is_interpreted(tunable, device) else results.batches[-1]
     with ProgressBar(doing="inspecting the compiled code"):
-        figures = collect_figures(tunable, tunable.combinations(options.chosen), results.batches[-1], device, config)
+        figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
     if as_json:
         rows = [row.model_dump(mode="json") for row in figures]
         stdout().print(dumps({"definition": tunable.definition.name, "figures": rows}))
         return
-    stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
-    stdout().print(results.table())
+    if not is_interpreted(tunable, device):
+        stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
+        stdout().print(results.table())
     if figures:
-        stdout().print(f"\nCompiled code at {results.name_batch(results.batches[-1])}, for {figures[0].arch}")
+        stdout().print(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
     if results.failures or results.doubts:
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
 from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.cuda_properties import find_properties
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import bytes_moved, generate_workloads
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Trace, Workload
+from fib_rmsnorm.schema import Settings, Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
 _MOST_AT_ONCE = 16
 """The most combinations to interleave; more are measured in groups, and the best of all groups once more."""
 _FINALISTS = 8
+INTERPRETED_ROWS = 4
+"""The most rows on which an interpreted combination is judged: small blocks take a tenth of a second for each row."""
+_UNTIMED = Settings(warmup_runs=0, iterations=1, num_trials=1)
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,18 @@ class Sweep:
     def __init__(self, tunable: Tunable, device: Device, config: RunConfig) -> None:
         self._tunable = tunable
         self._device = device
-        self._config = config
+        self._config = replace(config, settings=_UNTIMED) if is_interpreted(tunable, device) else config
 
     def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
-        """The Workloads that fit the device, and are small enough for an interpreter. Raises InputError if none is."""
+        """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row.
+
+        Raises InputError if none fits.
+        """
         definition = self._tunable.definition
         found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
         if is_interpreted(self._tunable, self._device):
-            found = [each for each in found if bytes_moved(definition, each) <= MAX_INTERPRETED_BYTES]
+            few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
+            found = few or generate_workloads(definition, (1,))
         if not found:
             raise InputError(
                 f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"

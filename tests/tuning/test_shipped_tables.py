@@ -27,14 +27,19 @@ def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     monkeypatch.chdir(registry.root)
     shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
     before = (tmp_path / "block_size" / "choices.inc").read_text()
-    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1", "--set", "block=512,4096")
+    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "512,4096", "--set", "block=1024,4096")
     assert outcome.code == 0, outcome.err
-    assert "No table written" in outcome.err
+    assert "judged on at most 4 rows, not timed; no table will be written" in outcome.err
+    assert outcome.lines[:2] == [
+        "batch=1      block=1024  PASSED  interpreted",
+        "batch=1      block=4096  PASSED  interpreted",
+    ]
+    assert "Compiled code at batch=4096, for sm_90" in outcome.lines
     assert (tmp_path / "block_size" / "choices.inc").read_text() == before
     rows = {line.split()[0]: line.split()[1:] for line in outcome.lines if line.split()[2:3] == ["interpreted"]}
     # x is read twice unless the block holds the whole row: then the compiler keeps it.
     assert rows["4096"][2:5] == ["32", "512", "256"]
-    assert int(rows["512"][3]) > 700
+    assert int(rows["1024"][3]) > 700
 
 
 def make_kernel(tmp_path, name, table):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
@@ -54,12 +55,12 @@ class SweepResults:
         return min(filter(None, map(_latency_ms, mine)), default=None)
 
     def latency_text(self, parameters: Mapping[str, int], batch: int) -> str:
-        """The median latency of a combination at a batch, if it says something."""
-        trace = self._traces.get((tuple(parameters.items()), batch))
-        performance = trace.evaluation.performance if trace and trace.evaluation else None
-        if performance is None:
-            return "failed"
-        return "interpreted" if performance.interpreted else format_latency(performance.latency_ms)
+        """The median latency of a combination at a batch, if it says something; an interpreter may have fewer rows."""
+        mine = [trace for (tried, _), trace in self._traces.items() if tried == tuple(parameters.items())]
+        if any(map(_is_interpreted, mine)):
+            return "interpreted"
+        latency_ms = next((_latency_ms(trace) for trace in mine if row_size(trace.workload.axes) == batch), None)
+        return "failed" if latency_ms is None else format_latency(latency_ms)
 
     @property
     def failures(self) -> int:
@@ -86,9 +87,10 @@ def trial_line(trace: Trace) -> Text:
     line = Text(f"{assignments(trace.workload.axes):<11}  {assignments(dict(_parameters_of(trace)))}  ")
     line.append(status, style="green" if passed else "bold red")
     performance = evaluation.performance if evaluation else None
-    if performance:
+    if performance and performance.interpreted:
+        line.append("  interpreted")
+    elif performance:
         line.append(f"  {format_latency(performance.latency_ms)}")
-        line.append("  interpreted: no measure of the kernel" if performance.interpreted else "")
         line.append("  SUSPECT" if performance.suspect else "", style="yellow")
     elif evaluation:
         line.append(f"  {evaluation.log.strip().partition(chr(10))[0]}")
@@ -146,6 +148,8 @@ def _cell(trace: Trace | None, best_ms: float | None) -> Text:
     latency_ms = _latency_ms(trace)
     if latency_ms is None:
         return Text("failed", style="red")
+    if _is_interpreted(trace):
+        return Text("passed")
     if latency_ms != best_ms:
         return Text(format_latency(latency_ms))
     return Text(f"* {format_latency(latency_ms)}", style="bold green")
