@@ -50,12 +50,13 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session", autouse=True)
 def private_build_cache(tmp_path_factory):
-    """Builds go to a folder that lives as long as the tests, never to the user's cache."""
+    """Builds and the key that seals Traces lie in a folder that lives as long as the tests, never in the user's."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # every xdist worker builds a kernel that another has built already
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIB_RMSNORM_CACHE", str(base / "cache"))
+        patch.setenv("XDG_STATE_HOME", str(base / "state"))
         for variable in ("FIB_RMSNORM_ROOT", "TRITON_INTERPRET", "PYTHONUNBUFFERED", "NO_COLOR"):
             patch.delenv(variable, raising=False)
         yield

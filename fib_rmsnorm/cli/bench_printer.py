@@ -47,6 +47,9 @@ class BenchPrinter:
             if event.plan.lacking:
                 self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
             self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
+            if event.foreign:
+                why = "their Traces were not recorded by you on this machine, or were changed since"
+                self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Skip):

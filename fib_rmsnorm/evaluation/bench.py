@@ -13,12 +13,13 @@ from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Event, Scheduler, key_of_trace
+from fib_rmsnorm.evaluation.scheduler import Event, ResultKey, Scheduler, key_of_trace, result_key
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.seals import Origin, Sealer
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Settings
+from fib_rmsnorm.schema import Settings, Trace
 
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -49,6 +50,8 @@ class Started:
 
     plan: Plan
     devices: list[str]
+    foreign: int = 0
+    """Evaluations that --resume repeats, though Traces say that they passed: this machine did not record those Traces."""
 
 
 def bench(
@@ -64,6 +67,7 @@ def bench(
     """
     if options.resume and options.selection.against:
         raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
+    sealer = Sealer.of_this_machine(create=True)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
@@ -80,15 +84,40 @@ def bench(
                 if (each.definition in plan.definitions if each.solution is None else each.solution in plan.solutions)
             ]
         yield from made
-        yield Started(plan, [device.hardware for device in devices])
-        done = {}
+        hardware = [device.hardware for device in devices]
+        done: dict[ResultKey, Trace] = {}
+        foreign = 0
         if options.resume:
-            done = {key: trace for trace in registry.traces() if (key := key_of_trace(trace)) is not None}
+            done, foreign = _find_done(registry, sealer, plan, set(hardware), options.settings)
+        yield Started(plan, hardware, foreign)
         scheduler = Scheduler(
             source,
             devices,
-            RunConfig(options.settings, options.timeout_s, registry.root),
+            RunConfig(options.settings, options.timeout_s, registry.root, sealer=sealer),
             record=Recorder(registry, output),
             done=done,
         )
         yield from scheduler.run(plan)
+
+
+def _find_done(
+    registry: Registry, sealer: Sealer, plan: Plan, hardware: set[str], settings: Settings
+) -> tuple[dict[ResultKey, Trace], int]:
+    """The passed evaluations that this machine recorded, and how many of the plan others say have passed."""
+    wanted = {
+        result_key(group.definition, group.workload, solution, name, settings)
+        for group in plan.groups
+        for solution in group.solutions
+        for name in hardware
+    }
+    own: dict[ResultKey, Trace] = {}
+    others: set[ResultKey] = set()
+    for trace in registry.traces():
+        key = key_of_trace(trace)
+        if key is None or key not in wanted:
+            continue
+        if sealer.find_origin(trace) is Origin.OWN:
+            own[key] = trace
+        else:
+            others.add(key)
+    return own, len(others - own.keys())

@@ -185,7 +185,7 @@ class DeviceRunner:
         self, definition: Definition, workload: Workload, solution: Solution, verdict: _Passed | EvaluationFailedError
     ) -> Trace:
         passed = verdict if isinstance(verdict, _Passed) else None
-        return Trace(
+        trace = Trace(
             definition=definition.name,
             workload=workload,
             solution=solution.name,
@@ -203,3 +203,4 @@ class DeviceRunner:
                 build_flags=compiler_flags(solution),
             ),
         )
+        return self._config.sealer.seal(trace)

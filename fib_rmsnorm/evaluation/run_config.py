@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Settings
 
 _MEMORY_SHARE = 0.75
@@ -23,3 +24,5 @@ class RunConfig:
     """The folder to which the paths of safetensors inputs are relative."""
     memory_limit_bytes: int = int(psutil.virtual_memory().total * _MEMORY_SHARE)
     """The limit of a worker's and its descendants' resident memory."""
+    sealer: Sealer = field(default_factory=lambda: Sealer(None))
+    """Seals the Traces; without a key, they say nothing of who recorded them."""

@@ -23,7 +23,7 @@ from fib_rmsnorm.schema.judged_case import (
 )
 from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
 from fib_rmsnorm.schema.solution import Solution, SourceFile
-from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Trace
+from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Seal, Trace
 from fib_rmsnorm.schema.workload import RandomInput, SafetensorsInput, ScalarInput, Workload
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "RandomInput",
     "SafetensorsInput",
     "ScalarInput",
+    "Seal",
     "Settings",
     "Solution",
     "SourceFile",

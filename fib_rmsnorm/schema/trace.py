@@ -44,6 +44,15 @@ class Environment(BaseModel):
     """Versions of libraries by name."""
 
 
+class Seal(BaseModel):
+    """Who recorded an evaluation: a code over its Trace, by a key of one user on one machine."""
+
+    key: str
+    """The key's name, which does not tell the key."""
+    code: str
+    """HMAC-SHA256 (hex) over the Trace without its seal."""
+
+
 class EvaluationStatus(str, Enum):
     """How an evaluation ended."""
 
@@ -80,6 +89,7 @@ class Evaluation(BaseModel):
     """The launch parameters of a tuned Solution, if `tune` measured it."""
     multiprocessors: int | None = None
     """The GPU's number of multiprocessors, if `tune` measured the Solution."""
+    seal: Seal | None = None
 
     @model_validator(mode="after")
     def _check_parts(self) -> Evaluation:

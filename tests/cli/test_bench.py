@@ -207,6 +207,23 @@ def test_resume_takes_nothing_from_other_hardware(registry, bench):
 
 
 @pytest.mark.slow
+def test_resume_takes_nothing_that_others_wrote(registry, bench, monkeypatch, tmp_path):
+    add_kernel(registry, "right_v1")
+    options = (*QUICK_OPTIONS, "--batch-sizes", "1", "--resume")
+    assert bench(*options).code == 0
+    assert "1 resumed from earlier runs" in bench(*options).err
+    (path,) = registry.layout.traces.rglob("*.jsonl")
+    trace = json.loads(path.read_text())
+    trace["evaluation"]["log"] = "forged"
+    path.write_text(json.dumps(trace) + "\n")
+    found = bench(*options).err
+    assert "earlier runs" not in found and "Not resumed: 1 evaluation: " in found
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of_another_user"))
+    assert "earlier runs" not in bench(*options).err
+    assert len(registry.traces()) == 3
+
+
+@pytest.mark.slow
 def test_the_table_is_in_the_order_of_the_plan(registry, bench):
     """Whatever came first: here a result of an earlier run, with several GPUs any of their Workloads."""
     for name in ("first_v1", "second_v1"):

@@ -1,0 +1,104 @@
+"""Who measured: what this machine did not record is not its own, and what was changed since is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fib_rmsnorm.registry.seals import Origin, Sealer, key_file
+from fib_rmsnorm.registry.store import read_jsonl
+from fib_rmsnorm.schema import Trace
+from support.full_registry import CUDA_TRACES, PYTHON_TRACES
+from support.paths import REPOSITORY
+
+SEALER = Sealer(b"k" * 32)
+TRACES = read_jsonl(REPOSITORY / "traces/published/norm/rmsnorm_d4096.jsonl", Trace)[::20]
+
+
+def places_in(node: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The paths of all numbers and texts."""
+    if isinstance(node, dict):
+        return [place for key, value in node.items() for place in places_in(value, (*path, key))]
+    if isinstance(node, list):
+        return [place for key, value in enumerate(node) for place in places_in(value, (*path, key))]
+    return [] if node is None or isinstance(node, bool) else [path]
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.solution)
+def test_a_sealed_trace_is_its_own_after_reading_and_writing(trace):
+    sealed = SEALER.seal(trace)
+    written = sealed.model_dump_json()
+    again = Trace.model_validate_json(json.dumps(json.loads(written), indent=1))
+    assert again == sealed
+    assert SEALER.find_origin(again) is Origin.OWN
+    assert Sealer(b"o" * 32).find_origin(again) is Origin.ELSEWHERE
+    assert Sealer(None).find_origin(again) is Origin.ELSEWHERE
+    assert SEALER.find_origin(trace) is Origin.UNSEALED
+
+
+@given(data=st.data())
+def test_any_other_number_or_text_breaks_the_seal(data):
+    record = json.loads(SEALER.seal(TRACES[0]).model_dump_json())
+    *path, last = data.draw(st.sampled_from([each for each in places_in(record) if each[-1] != "key"]))
+    node = record
+    for key in path:
+        node = node[key]
+    node[last] = node[last] * 2 + 1 if isinstance(node[last], int | float) else node[last] + "x"
+    try:
+        altered = Trace.model_validate_json(json.dumps(record))
+    except ValueError:
+        return  # no Trace any more
+    assert SEALER.find_origin(altered) is Origin.ALTERED
+
+
+def seal_all(path) -> None:
+    """As if this user's bench had recorded them."""
+    sealer = Sealer.of_this_machine(create=True)
+    path.write_text("".join(sealer.seal(trace).model_dump_json() + "\n" for trace in read_jsonl(path, Trace)))
+
+
+def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry):
+    for path in (PYTHON_TRACES, CUDA_TRACES):
+        seal_all(full_registry.root / path)
+    assert fib("validate").code == 0
+    before = json.loads(fib("best", "--json").out)
+    path = full_registry.root / PYTHON_TRACES
+    forged, late = (json.loads(line) for line in path.read_text().splitlines()[:2])
+    forged["evaluation"]["performance"]["latency_ms"] /= 2
+    late["evaluation"]["timestamp"] = (datetime.now(timezone.utc) + timedelta(days=1)).isoformat()
+    late["evaluation"].pop("seal")
+    with path.open("a") as file:
+        file.writelines(json.dumps(each) + "\n" for each in (forged, late))
+    found = fib("best", "--json")
+    assert json.loads(found.out) == before
+    assert re.search(r":3: a Trace changed since this machine recorded it \(left out\)", found.err)
+    assert re.search(r":4: a Trace dated in the future \(left out\)", found.err)
+    checked = fib("validate")
+    assert checked.code == 1
+    assert "changed since this machine recorded it" in checked.out + checked.err
+    assert "dated in the future" in checked.out + checked.err
+
+
+def test_a_damaged_key_is_one_line(fib, full_registry, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    key_file().parent.mkdir()
+    key_file().write_bytes(b"short")
+    found = fib("best")
+    assert found.code == 2
+    assert (
+        found.err
+        == f"fib-rmsnorm: {key_file()} is damaged: it should have 32 bytes; remove it, and a new one is made\n"
+    )
+
+
+def test_a_key_is_made_once_and_nobody_else_reads_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = Sealer.of_this_machine(create=True).seal(TRACES[0])
+    assert key_file().stat().st_mode & 0o777 == 0o600
+    assert Sealer.of_this_machine(create=True).seal(TRACES[0]) == first
+    assert [path.name for path in key_file().parent.iterdir()] == [key_file().name]
