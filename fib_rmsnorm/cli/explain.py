@@ -39,14 +39,14 @@ def command(
         from fib_rmsnorm.inspection.explanation import explain
         from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
-        from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry, choose_workloads
+        from fib_rmsnorm.registry import Registry, choose_workloads
         from fib_rmsnorm.registry.sources.draft import find_solution
         from fib_rmsnorm.schema import Settings
 
         target = check_arch(arch) if arch else None
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, entry)
-        workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, DEFAULT_BATCH_SIZES)
+        workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH
         device = here if gpu_arch(here) == target else None

@@ -56,7 +56,7 @@ def explain(
         chip=None if on_host else chip,
         multiprocessors=None if on_host else multiprocessors,
         kernels=found.kernels,
-        launches=tuple(_explain_launches(found, workloads, row_axis(definition), limits, multiprocessors)),
+        launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), limits, multiprocessors)),
         functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
@@ -117,7 +117,7 @@ def _describe_work(definition: Definition, workload: Workload) -> Work:
     cost = count_cost(definition, workload.axes)
     flops = cost.flops if cost else None
     moved = bytes_moved(definition, workload)
-    rows = workload.axes.get(row_axis(definition) or "")
+    rows = workload.axes.get(_counted_axis(definition) or "")
     sizes = tensor_bytes(definition, workload)
     sectors = sum(sizes.values()) / SECTOR_BYTES
     by_row = {name: size / rows if _varies(definition, name) else size for name, size in sizes.items() if rows}
@@ -131,6 +131,12 @@ def _describe_work(definition: Definition, workload: Workload) -> Work:
         if rows
         else None,
     )
+
+
+def _counted_axis(definition: Definition) -> str | None:
+    """The row axis, if transactions can be counted by its rows: not where an output sums over them, as dweight does."""
+    axis = row_axis(definition)
+    return axis if all(axis in (spec.shape or ()) for spec in definition.outputs.values()) else None
 
 
 def _varies(definition: Definition, name: str) -> bool:

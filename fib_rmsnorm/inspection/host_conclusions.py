@@ -95,8 +95,9 @@ def _conclude_vectors(
     apart = [loop for loop in vectors if min(loop.multiplies_and_adds) and not loop.fused]
     if apart and "fma" in cpu_flags:
         multiplies, adds = apart[0].multiplies_and_adds
+        counted = f"{number_of(multiplies, 'multiplication')} and {number_of(adds, 'addition')}"
         yield (
-            f"{multiplies} multiplications and {adds} additions apart in a loop, where this processor has fused ones",
+            f"{counted} apart in a loop, where this processor has fused ones",
             "write them as one expression, and compile with -march=native or -mfma",
         )
 
@@ -107,7 +108,7 @@ def _conclude_calls(function: HostFunction) -> Iterator[tuple[str, str]]:
         return
     converts = any(part in name for name in called for part in _HALF_CONVERSIONS)
     yield (
-        f"its loops call {', '.join(called)} for each number",
+        f"its loops call {', '.join(called)} {'for each number' if converts else 'at each pass'}",
         "convert 8 halves at once by instructions: compile with -march=native or -mf16c"
         if converts
         else "inline it, or move it out of the loop",

@@ -58,17 +58,23 @@ def list_undetermined(definition: Definition) -> list[str]:
 
 
 def choose_workloads(
-    definition: Definition, registered: Sequence[Workload], batch_sizes: Sequence[int], usual: Sequence[int]
+    definition: Definition, registered: Sequence[Workload], batch_sizes: Sequence[int], usual: Sequence[int] = ()
 ) -> list[Workload]:
     """Generate Workloads of `batch_sizes`, or of the `usual` ones if there are none.
 
-    Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes. Raises
-    InputError if one is missing.
+    Without either, the registered ones, one for each set of sizes, or if there are none generated ones of the default
+    sizes. Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes.
+    Raises InputError if one is missing.
     """
+    if registered and not batch_sizes and not usual:
+        by_sizes: dict[tuple[int, ...], Workload] = {}
+        for each in registered:
+            by_sizes.setdefault(tuple(each.axes.values()), each)
+        return list(by_sizes.values())
     axis = row_axis(definition)
     undetermined = list_undetermined(definition)
     if not undetermined:
-        return generate_workloads(definition, batch_sizes or (usual if axis else None))
+        return generate_workloads(definition, batch_sizes or (usual or DEFAULT_BATCH_SIZES if axis else None))
     found = [each for each in registered if not batch_sizes or each.axes.get(axis or "") in batch_sizes]
     there = {each.axes.get(axis or "") for each in found}
     missing = [f" of {axis}={size}" for size in batch_sizes if size not in there]

@@ -63,8 +63,10 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
         yield _functions_table(explanation.functions)
     if explanation.launches:
         yield heading("Launches")
-        yield launches_table(explanation.launches)
-        yield from explain_traffic(explanation.launches)
+        by_row = any(work.least_sectors_per_row is not None for work in explanation.work)
+        yield launches_table(explanation.launches, by_row=by_row)
+        if by_row:
+            yield from explain_traffic(explanation.launches)
     yield heading("The work")
     yield _work_table(explanation.work)
     if explanation.notes:
@@ -162,16 +164,20 @@ def _functions_table(functions: Sequence[HostFunction]) -> Table:
 
 
 def _work_table(work: Sequence[Work]) -> Table:
+    by_row = [f"{each.least_sectors_per_row:.4g}" for each in work if each.least_sectors_per_row is not None]
     return plain_table(
-        ("axes", ">floating-point operations", ">bytes (each once)", ">FLOP per byte", ">sectors/row (each once)"),
+        (
+            *("axes", ">floating-point operations", ">bytes (each once)", ">FLOP per byte"),
+            *([">sectors/row (each once)"] if by_row else []),
+        ),
         (
             (
                 assignments(each.axes),
                 _number(each.flops),
                 str(each.bytes_moved),
                 "?" if each.flops_per_byte is None else f"{each.flops_per_byte:.3f}",
-                "?" if each.least_sectors_per_row is None else f"{each.least_sectors_per_row:.4g}",
+                *([by_row[number]] if by_row else []),
             )
-            for each in work
+            for number, each in enumerate(work)
         ),
     )

@@ -14,10 +14,10 @@ _LAUNCH_COLUMNS = ("axes", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", 
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")
 
 
-def launches_table(launches: Sequence[ExplainedLaunch]) -> Table:
-    """What is launched at each batch, how full the multiprocessors are, and the memory transactions of a row."""
+def launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Table:
+    """What is launched at each batch, how full the multiprocessors are, and `by_row` the transactions of a row."""
     return plain_table(
-        (*_LAUNCH_COLUMNS, *TRAFFIC_COLUMNS),
+        (*_LAUNCH_COLUMNS, *(TRAFFIC_COLUMNS if by_row else ())),
         (
             (
                 assignments(launch.axes),
@@ -25,7 +25,7 @@ def launches_table(launches: Sequence[ExplainedLaunch]) -> Table:
                 _size(launch.grid),
                 _size(launch.block),
                 *_occupancy_cells(launch),
-                *traffic_cells(launch.traffic),
+                *(traffic_cells(launch.traffic) if by_row else ()),
             )
             for launch in launches
         ),

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.registry import Registry, generate_workloads
 from support.full_registry import CUDA, DEFINITION, PYTHON
 from support.paths import REPOSITORY, TESTS
 from support.registries import copy_shared, make_registry, pack_all, python_manifest
@@ -115,6 +116,24 @@ def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, sh
     assert work["bytes_moved"] == 2 * 4096 * 8192 + 8192
     assert work["flops"] == 4096 * (4 * 4096 + 3)
     assert work["flops_per_byte"] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
+    """The registered Workloads are told, and no sectors of a row where dweight has none."""
+    pytest.importorskip("triton")
+    registry = make_registry(tmp_path / "registry")
+    shipped = Registry(REPOSITORY).definition("rmsnorm_backward_d4096")
+    registry.write_definition(shipped)
+    registry.write_workloads(shipped, generate_workloads(shipped, [8]))
+    folder = SHIPPED.with_name(shipped.name) / "rmsnorm_backward_triton_row_v1"
+    home = registry.layout.solutions / "fib-rmsnorm" / "norm" / shipped.name / folder.name
+    shutil.copytree(folder, home, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_shared(registry)
+    outcome = fib("explain", folder.name, "--root", registry.root, "--arch", "sm_90")
+    assert outcome.code == 0 and "Launches" in outcome.lines
+    assert [line.split()[0] for line in outcome.lines if line.startswith("batch=")] == ["batch=8", "batch=8"]
+    assert "sectors" not in outcome.out and "Instructions of a thread" in outcome.out
 
 
 @pytest.mark.slow

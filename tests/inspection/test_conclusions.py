@@ -147,6 +147,12 @@ float sum(const float* __restrict x, int64_t cols) {
 void scale(const float* __restrict x, float rstd, float* __restrict out, int64_t cols) {
   for (int64_t col = 0; col < cols; ++col) out[col] = x[col] * rstd;
 }
+void shift(const float* __restrict x, float rstd, float bias, float* __restrict out, int64_t cols) {
+  for (int64_t col = 0; col < cols; ++col) out[col] = x[col] * rstd + bias;
+}
+void roots(const float* means, float eps, float* out, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) out[row] = std::tanh(means[row] + eps);
+}
 """
 
 
@@ -184,6 +190,12 @@ def test_vectors_that_are_narrower_than_the_processors(build):
     said = build("-O3", "-msse2")
     assert "16-byte vectors (SSE2) where this processor has 32-byte ones (AVX2)" in said["scale"]
     assert "a loop computes mostly one number at a time: 4 scalar operations for 1 vector operation" in said["sum"]
+
+
+def test_what_a_loop_calls_and_what_it_does_not_fuse(build):
+    said = build("-O3", "-mavx2")
+    assert "its loops call tanhf at each pass; inline it, or move it out of the loop" in said["roots"]
+    assert "1 multiplication and 1 addition apart in a loop, where this processor has fused ones" in said["shift"]
 
 
 def test_nothing_is_said_of_a_loop_with_wide_vectors(build):

@@ -96,6 +96,15 @@ def test_what_nobody_knows_must_be_given(axes, scalars, said):
         generate_workloads(with_heads(), [8], axes, scalars)
 
 
+def test_without_sizes_each_registered_size_is_chosen_once():
+    definition = RmsNorm().define(128)
+    small, large = generate_workloads(definition, [4, 24])
+    (again,) = generate_workloads(definition, [4], scalars={"eps": 1e-3})
+    assert choose_workloads(definition, [small, again, large], []) == [small, large]
+    assert [each.axes["batch"] for each in choose_workloads(definition, [small], [8])] == [8]
+    assert choose_workloads(definition, [], []) == generate_workloads(definition)
+
+
 def test_registered_workloads_are_chosen_where_none_can_be_generated():
     registered = generate_workloads(with_heads(), [1, 8], {"heads": [2]}, {"scale": 2})
     assert choose_workloads(with_heads(), registered, [], [512]) == registered
