@@ -97,7 +97,10 @@ def command(
     else:
         if entry:
             raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
-        sides = [read_traces([_find_traces(side)], root, definitions, solutions, batch_sizes) for side in (old, new)]
+        sides = [
+            read_traces([_find_traces(side, other)], root, definitions, solutions, batch_sizes)
+            for side, other in ((old, new), (new, old))
+        ]
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed)
@@ -141,16 +144,25 @@ def _print(found: Comparisons, max_slowdown: float | None, unjudged: list[Unjudg
         print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
 
 
-def _find_traces(side: str) -> Path:
+def _find_traces(side: str, other: str) -> Path:
     """Return the path of OLD or NEW. Raises InputError that says how to compare two Solutions instead."""
     if not Path(side).exists():
         raise InputError(
-            f"no such file or folder: {side}; to write it, run: fib-rmsnorm bench --output {side}"
+            f"no such file or folder: {side}; to write it, run: {_bench_as(other, side)}"
             if Path(side).suffix in {".json", ".jsonl"}
             else f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored"
             " results, run: fib-rmsnorm report --solutions A,B --baseline A"
         )
     return Path(side)
+
+
+def _bench_as(other: str, output: str) -> str:
+    """The command that benches what the other side holds, if it can be read, and writes it to `output`."""
+    from fib_rmsnorm.analysis.loading import load_traces
+    from fib_rmsnorm.registry.selection import bench_command
+
+    records = load_traces([Path(other)], warn=lambda _: None).records if Path(other).exists() else []
+    return bench_command({record.definition for record in records}, "--output", output)
 
 
 def _require_any(found: Comparisons, allowed: tuple[str, ...]) -> None:

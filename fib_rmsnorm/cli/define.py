@@ -5,13 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from pathlib import Path
+from shlex import join
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Definition
 
 _DEFAULT = "rmsnorm"
 _NAMES = [operator.name for operator in list_operators()]
@@ -79,7 +85,20 @@ def command(
         return
     stdout().print(summarize_definition(definition))
     stdout().print(f"Wrote {path.relative_to(registry.root)}")
-    stdout().print(f"Next:\n  fib-rmsnorm workload --definition {definition.name}")
+    stdout().print(f"Next:\n  {_next_command(registry, definition, root)}")
+
+
+def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
+    """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
+    from fib_rmsnorm.registry.selection import bench_command
+
+    name = definition.name
+    there = ["--root", str(root)] if root else []
+    if not registry.workloads(name):
+        return join(["fib-rmsnorm", "workload", "--definition", name, *there])
+    if any(solution.definition == name for solution in registry.solutions().values()):
+        return bench_command([name], *there)
+    return join(["fib-rmsnorm", "new", "triton", "kernel.py", "--definition", name, *there])
 
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def command(
 
         echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
     elif kind:
-        _print_kind(kind, rows[kind], each=each)
+        _print_kind(kind, rows[kind], catalogue, each=each)
     else:
         _print_overview(registry.root, catalogue, rows)
 
@@ -85,12 +85,14 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     return rows
 
 
-def _print_kind(kind: str, rows: list[Any], *, each: bool) -> None:
+def _print_kind(kind: str, rows: list[Any], catalogue: Catalogue, *, each: bool) -> None:
+    from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
-        stderr().print(f"No {kind}; create them with: fib-rmsnorm {_KINDS[kind]}")
+        following = bench_command(catalogue.definitions) if kind == "traces" else f"fib-rmsnorm {_KINDS[kind]}"
+        stderr().print(f"No {kind}; create them with: {following}")
         return
     tables: dict[str, Callable[[list[Any]], Table]] = {
         "definitions": listing.definitions_table,

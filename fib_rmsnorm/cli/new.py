@@ -57,7 +57,7 @@ def command(
 def _try_command(file: Path, definition: str, root: Path | None) -> str:
     from shlex import join
 
-    from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION
+    from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 
     options = [] if definition == DEFAULT_DEFINITION else ["--definition", definition]
     options += ["--root", str(root)] if root is not None else []

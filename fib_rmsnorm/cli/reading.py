@@ -39,7 +39,8 @@ def read_traces(
     sizes = split_batch_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.traffic import count_bytes
-    from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.registry.layout import list_definitions
+    from fib_rmsnorm.registry.selection import bench_command, choose
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
 
@@ -47,7 +48,8 @@ def read_traces(
     gc.freeze()  # a million objects that live to the end: do not scan them again and again
     if not found.records:
         where = ", ".join(map(str, sources or found.roots))
-        raise InputError(f"no Traces in {where}; create them with: fib-rmsnorm bench")
+        wanted = list(split_names(definitions)) or list_definitions(found.roots)
+        raise InputError(f"no Traces in {where}; create them with: {bench_command(wanted)}")
     found.records = choose("Definition with Traces", found.records, lambda r: r.definition, split_names(definitions))
     found.records = choose("Solution with Traces", found.records, lambda r: r.solution, split_names(solutions))
     found.records = _choose_batches(found, sizes)

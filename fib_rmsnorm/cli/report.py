@@ -125,19 +125,29 @@ def _report_summary(results: list[SectionResults], chosen: Format, output: Path 
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
-    from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
+    from fib_rmsnorm.analysis.comparing.outputs import find_failures, find_output_differences
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.records.differences import describe_differences, differences_json, flat_differences
+    from fib_rmsnorm.reports.records.differences import (
+        describe_differences,
+        describe_failures,
+        differences_json,
+        flat_differences,
+    )
+    from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.csv_text import csv_text
 
     differences = find_output_differences(found.records, against)
+    failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
     if chosen is Format.CSV:
         write_or_print(csv_text(flat_differences(differences, definitions)), output)
     elif chosen is Format.JSON:
         write_or_print(differences_json(differences, definitions), output)
     else:
-        write_parts(list(describe_differences(differences, definitions)), chosen, output)
+        write_parts([*describe_differences(differences, definitions), *failed], chosen, output)
+        return
+    for line in failed:
+        stderr().print(line)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
-from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, Workload, digest
 

@@ -14,7 +14,8 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
-from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution, refuse_entry
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +139,11 @@ def registry_folder_of(path: Path) -> Path | None:
         if folder.name in (*FOLDERS, TUNING) and is_registry(root):
             return folder
     return None
+
+
+def list_definitions(roots: Iterable[Path]) -> list[str]:
+    """The names of the Definitions of these registries, by their files, of which none is read."""
+    return sorted({path.stem for root in roots for path in Layout(root).definitions.rglob("*.json")})
 
 
 def follow_links(path: Path) -> Path:

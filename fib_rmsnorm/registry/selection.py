@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatch
+from shlex import join
 from typing import TYPE_CHECKING, TypeVar
 
 from fib_rmsnorm.errors import InputError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition, Solution, Workload
 
 Item = TypeVar("Item")
+DEFAULT_DEFINITION = "rmsnorm_d4096"
+"""What commands take where nothing says which Definition is meant."""
 _MOST_NAMED = 12  # a longer list of names buries the message
 
 
@@ -68,6 +71,15 @@ def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], gl
             f"--against {glob}: no Solution of the chosen Definitions matches ({name_others(glob, there)})"
         )
     return {definition: mine[0] for definition, mine in found.items()}
+
+
+def bench_command(definitions: Collection[str], *options: str) -> str:
+    """The command that benches one of these Definitions: the default one if it is among them, else the first.
+
+    Without a name it would bench every Definition of the registry, which takes hours.
+    """
+    chosen = DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else min(definitions, default=None)
+    return join(["fib-rmsnorm", "bench", *(["--definitions", chosen] if chosen else []), *options])
 
 
 def row_axis(definition: Definition) -> str | None:

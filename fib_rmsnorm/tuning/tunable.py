@@ -12,7 +12,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.sources.draft import DEFAULT_DEFINITION, draft_solution
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.workload_generation import list_undetermined

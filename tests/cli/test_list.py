@@ -170,7 +170,8 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
         path.unlink()
     outcome = fib("list", "traces")
     assert (outcome.code, outcome.out) == (0, "")
-    assert outcome.err == "No traces; create them with: fib-rmsnorm bench\n"
+    assert outcome.err == f"No traces; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n"
+    assert fib("report").err.endswith(f"; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n")
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 

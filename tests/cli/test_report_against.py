@@ -27,6 +27,7 @@ def run(x, residual, weight, eps):
 """
 ROUNDS = RIGHT.replace("rstd = ", "kept = total.to(x.dtype)\n    total = kept.float()\n    rstd = ")
 """It normalizes the rounded sum, which changes `out` alone."""
+FAILS = "def run(x, residual, weight, eps):\n    raise ValueError('no')\n"
 BATCH = 8
 ELEMENTS = BATCH * 128
 
@@ -41,10 +42,15 @@ def traces(tmp_path_factory):
     definition = FusedAddRmsNorm().define(128)
     registry.write_definition(definition)
     registry.write_workloads(definition, generate_workloads(definition, [BATCH]))
-    for name, source in {"plain_v1": RIGHT, "same_v1": f"# again\n{RIGHT}", "rounds_v1": ROUNDS}.items():
+    for name, source in {
+        "plain_v1": RIGHT,
+        "same_v1": f"# again\n{RIGHT}",
+        "rounds_v1": ROUNDS,
+        "fails_v1": FAILS,
+    }.items():
         add_kernel(registry, name, source)
     output = root / "traces.jsonl"
-    chosen = Selection(solutions=("same_v1", "rounds_v1"), against="plain*")
+    chosen = Selection(solutions=("same_v1", "rounds_v1", "fails_v1"), against="plain*")
     for _ in bench(registry, BenchOptions(chosen, settings=QUICK, device="cpu", output=output)):
         pass
     return output
@@ -101,6 +107,14 @@ def test_the_table_has_a_line_for_each_output_and_kind_of_inputs(fib, traces):
     assert int(row["ulp_0"]) + int(row["ulp_1"]) <= ELEMENTS and row["inputs"].startswith("x=float16, residual=")
 
 
+def test_a_solution_that_failed_before_is_named(fib, traces):
+    said = "Not compared, because of failures: fails_v1@batch=8 (RUNTIME_ERROR)."
+    assert said in fib("report", traces, "--against", "plain_v1").lines
+    for form in ("csv", "json"):
+        outcome = fib("report", traces, "--against", "plain_v1", "--format", form)
+        assert outcome.code == 0 and "fails_v1" not in outcome.out and said in " ".join(outcome.err.split())
+
+
 def test_one_trace_tells_it_too(fib, traces):
     told = fib("show", "rounds_v1@batch=8", "--root", traces.parent)
     table = told.lines[next(n for n, line in enumerate(told.lines) if line.startswith("against plain_v1")) :]
@@ -114,9 +128,9 @@ def test_what_was_never_compared_says_how_to_do_it(fib, traces, tmp_path):
     there = fib("report", traces, "--against", "quack")
     assert there.code == 2 and there.err.endswith(
         "no Trace was compared with a Solution 'quack' (found: plain_v1); to compare outputs, run: fib-rmsnorm bench"
-        " --against quack\n"
+        " --definitions fused_add_rmsnorm_d128 --against quack\n"
     )
-    assert fib("report", traces, "--against", "*_quack_v1").err.endswith("bench --against '*_quack_v1'\n")
+    assert fib("report", traces, "--against", "*_quack_v1").err.endswith("rmsnorm_d128 --against '*_quack_v1'\n")
     other = tmp_path / "other.jsonl"
     other.write_text(lines(trace()))
     assert "(found" not in fib("report", other, "--against", "quack").err

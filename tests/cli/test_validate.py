@@ -136,9 +136,10 @@ def test_what_upstreams_reports_want(fib, full_registry):
     Path(PYTHON_TRACES).write_text(trace.model_dump_json() + "\n")
     outcome = fib("validate")
     assert outcome.code == 0
+    resume = f"fib-rmsnorm bench --definitions {DEFINITION} --resume"
     assert [line for line in outcome.lines if ": warning: " in line] == [
         f"{DEFINITION_FILE}: warning: no description for axes.batch, outputs.out",
-        f"{PYTHON_TRACES}: warning: no Traces for 1 of 2 Workloads; run: fib-rmsnorm bench --resume",
+        f"{PYTHON_TRACES}: warning: no Traces for 1 of 2 Workloads; run: {resume}",
         f"{PYTHON_TRACES}: warning: 1 Trace of the baseline did not pass",
     ]
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from shlex import quote
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.ulp_histogram import read_extras
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.schema import AGAINST, CaseKind, Difference, JudgedCase, Peer, UlpStatistics
 
 _CASES = TypeAdapter(list[JudgedCase])
@@ -31,7 +31,7 @@ class OutputDifference:
     difference: Difference
 
 
-def find_output_differences(records: Iterable[TraceRecord], glob: str) -> list[OutputDifference]:
+def find_output_differences(records: Sequence[TraceRecord], glob: str) -> list[OutputDifference]:
     """What Traces recorded against peers whose names match a glob; of equal evaluations, the newest.
 
     Raises InputError if there is none.
@@ -45,12 +45,23 @@ def find_output_differences(records: Iterable[TraceRecord], glob: str) -> list[O
             found[key] = list(_sum_up(record, peer, cases))
     if not found:
         there = f" (found: {', '.join(sorted(peers))})" if peers else ""
-        raise InputError(
-            f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: fib-rmsnorm bench"
-            f" --against {quote(glob)}"
-        )
+        serving = {record.definition for record in records if fnmatch(record.solution, glob)}
+        following = bench_command(serving or {record.definition for record in records}, "--against", glob)
+        raise InputError(f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: {following}")
     ordered = sorted(found, key=lambda key: (key[:4], tuple(found[key][0].record.axes.values())))
     return [each for key in ordered for each in found[key]]
+
+
+def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifference]) -> list[TraceRecord]:
+    """The newest Traces, of the Definitions and devices in `found`, that failed before their outputs were compared."""
+    tables = {(each.record.hardware, each.record.definition) for each in found}
+    compared = {(each.record.path, each.record.line) for each in found}
+    newest: dict[tuple[str, ...], TraceRecord] = {}
+    for record in sorted(records, key=lambda each: each.timestamp):
+        if (record.hardware, record.definition) in tables:
+            newest[record.hardware, record.definition, record.solution, record.workload] = record
+    failed = (newest[key] for key in sorted(newest) if not newest[key].passed)
+    return [each for each in failed if (each.path, each.line) not in compared]
 
 
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:

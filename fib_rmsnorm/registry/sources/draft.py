@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.signatures import make_signature
 from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
@@ -28,7 +29,6 @@ from fib_rmsnorm.schema import (
 )
 
 AUTHOR = "draft"
-DEFAULT_DEFINITION = "rmsnorm_d4096"
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.registry.seals import Sealer
+from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
 from fib_rmsnorm.registry.workload_generation import generating_command
@@ -119,10 +120,12 @@ class TraceChecker:
         for record in self._dataset.traces:
             files.setdefault(record.path, []).append(record)
         for path, records in files.items():
-            wanted = self._workloads.get(records[0].model.definition, {})
+            definition = records[0].model.definition
+            wanted = self._workloads.get(definition, {})
             missing = wanted.keys() - {record.model.workload.uuid for record in records}
             if missing:
-                message = f"no Traces for {len(missing)} of {len(wanted)} Workloads; run: fib-rmsnorm bench --resume"
+                following = bench_command([definition], "--resume")
+                message = f"no Traces for {len(missing)} of {len(wanted)} Workloads; run: {following}"
                 yield self._dataset.finding("warning", path, message)
             failed = sum(self._author_of(each) == "baseline" and not _passed(each.model) for each in records)
             if failed:

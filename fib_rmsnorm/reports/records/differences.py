@@ -15,6 +15,7 @@ from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import assignments
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.schema import Definition, Difference
 
 _KINDS = {"workload": "its own", "hard": "hard", "awkward": "awkward size", "timed": "timed call"}
@@ -34,6 +35,14 @@ def describe_differences(found: Sequence[OutputDifference], definitions: Mapping
         " the same value; the others by their distance in units in the last place (ULP). A difference is not an error:"
         " the verdict is in fib-rmsnorm show."
     )
+
+
+def describe_failures(failed: Sequence[TraceRecord]) -> list[str]:
+    """A line that names the Solutions without a row, by the Workloads on which they failed; none if there are none."""
+    if not failed:
+        return []
+    told = [f"{each.name} ({each.status})" for each in failed]
+    return [f"Not compared, because of failures: {', '.join(told)}."]
 
 
 def _tables(found: Iterable[OutputDifference]) -> Iterator[tuple[tuple[str, str, str], Iterator[OutputDifference]]]:
