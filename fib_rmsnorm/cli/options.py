@@ -82,7 +82,15 @@ OwnDefinition = Annotated[
     typer.Option(
         "--definition",
         autocompletion=completion.definition,
-        help="Definition; default: the Solution's own, else rmsnorm_d4096.",
+        help="Definition; default: the Solution's own, or the one that the parameters of a file fit.",
+    ),
+]
+KernelDefinition = Annotated[
+    str | None,
+    typer.Option(
+        "--definition",
+        autocompletion=completion.definition,
+        help="Definition that the kernel computes; default: the one that its parameters fit, or that its name tells.",
     ),
 ]
 SolutionOrKernel = Annotated[

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import CallingStyle, CompilerFlags, Entry, Json, Root, is_destination_passing
+from fib_rmsnorm.cli.options import (
+    CallingStyle,
+    CompilerFlags,
+    Entry,
+    Json,
+    KernelDefinition,
+    Root,
+    is_destination_passing,
+)
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -18,9 +25,7 @@ def command(
     kernel: Annotated[Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, as `try` takes it.")],
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
-    definition: Annotated[
-        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
-    ] = "rmsnorm_d4096",
+    definition: KernelDefinition = None,
     description: Annotated[str | None, typer.Option(help="What is special about it, in a sentence.")] = None,
     entry: Entry = None,
     style: CallingStyle = None,
@@ -34,6 +39,7 @@ def command(
 
     from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.sources.definition_choice import choose_definition
     from fib_rmsnorm.registry.sources.draft import draft_solution
     from fib_rmsnorm.registry.sources.registration import register_solution
     from fib_rmsnorm.reports.text.console import echo, stderr, stdout
@@ -43,13 +49,16 @@ def command(
             f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
         )
     registry = Registry.find(root)
-    wanted = registry.definition(definition)
-    draft = draft_solution(registry, kernel, wanted, entry, is_destination_passing(style), flags.split())
+    is_destination = is_destination_passing(style)
+    wanted = registry.definition(
+        definition or choose_definition(registry, kernel, entry, is_destination, name=name, is_filed=True)
+    )
+    draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author, description=description)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *(["--root", str(root)] if root else [])])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])
     if json:
-        record = {"solution": name, "definition": definition, "folder": str(folder), "files": files}
+        record = {"solution": name, "definition": wanted.name, "folder": str(folder), "files": files}
         echo(json_.dumps({**record, "next": following}, indent=2))
     else:
         stdout().print(f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
@@ -16,6 +15,7 @@ from fib_rmsnorm.cli.options import (
     CompilerFlags,
     DeviceName,
     Entry,
+    KernelDefinition,
     Root,
     Rtol,
     is_destination_passing,
@@ -26,9 +26,7 @@ from fib_rmsnorm.cli.options import (
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
-    definition: Annotated[
-        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernel computes.")
-    ] = "rmsnorm_d4096",
+    definition: KernelDefinition = None,
     entry: Entry = None,
     style: CallingStyle = None,
     flags: CompilerFlags = "",
@@ -66,9 +64,11 @@ def command(
     with ForkServer(ROLES, defaults) as fork_server, ProgressBar() as bar:
         with importing():
             from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.sources.definition_choice import choose_definition
             from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 
             registry = Registry.find_or_shipped(root)
+            definition = definition or choose_definition(registry, kernel, entry, is_destination)
             check_kernel(registry, kernel, definition, entry, is_destination)  # tells a wrong source at once
 
             from fib_rmsnorm.cli.try_printer import TryPrinter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatch
@@ -80,6 +81,12 @@ def bench_command(definitions: Collection[str], *options: str) -> str:
     """
     chosen = DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else min(definitions, default=None)
     return join(["fib-rmsnorm", "bench", *(["--definitions", chosen] if chosen else []), *options])
+
+
+def operator_of(definition: str) -> str:
+    """What stands before the constants in the name of a Definition: `rmsnorm` in `rmsnorm_d4096`."""
+    constants = re.search(r"_[a-z]\d", definition)
+    return definition[: constants.start()] if constants else definition
 
 
 def row_axis(definition: Definition) -> str | None:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry, pack
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.signatures import make_signature
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
@@ -46,7 +46,7 @@ def find_solution(
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
-        wanted = registry.definition(definition or DEFAULT_DEFINITION)
+        wanted = registry.definition(definition or choose_definition(registry, path, entry))
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
     solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}

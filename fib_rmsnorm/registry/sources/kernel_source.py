@@ -49,7 +49,7 @@ def check_kernel(registry: Registry, path: Path, definition: str, entry: str | N
         read_kernel_source(path, signature, entry, style)
     except InputError as error:
         others = [make_signature(each) for name, each in registry.definitions().items() if name != definition]
-        fitting = [other.definition for other in others if _fits(path, other, entry, style)]
+        fitting = [other.definition for other in others if fits(path, other, entry, style)]
         if not fitting:
             raise
         reason = str(error).removeprefix(f"{path}: ")
@@ -57,7 +57,8 @@ def check_kernel(registry: Registry, path: Path, definition: str, entry: str | N
         raise InputError(message, error.paste) from None
 
 
-def _fits(path: Path, signature: Signature, entry: str | None, style: bool | None) -> bool:
+def fits(path: Path, signature: Signature, entry: str | None, style: bool | None) -> bool:
+    """Whether the entry point of a kernel's file can be called with the names of a Definition in order."""
     try:
         read_kernel_source(path, signature, entry, style)
     except InputError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +13,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
+from fib_rmsnorm.registry.selection import operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe
@@ -85,8 +85,7 @@ def _served_suffix(home: str, definition: str) -> str:
     `_d8192_bf16` for `rmsnorm_d8192_bf16`, if the sources are at home in `rmsnorm_d4096`: the operator stands in the
     Solution's name already.
     """
-    constants = re.search(r"_[a-z]\d", home)  # where they begin, as in _d4096
-    operator = home[: constants.start()] if constants else home
+    operator = operator_of(home)
     return definition.removeprefix(operator) if definition.startswith(f"{operator}_") else f"_{definition}"
 
 
