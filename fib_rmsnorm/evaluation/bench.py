@@ -51,7 +51,7 @@ class Started:
     plan: Plan
     devices: list[str]
     foreign: int = 0
-    """Evaluations that --resume repeats, though Traces say that they passed: this machine did not record those Traces."""
+    """Evaluations that --resume repeats, though Traces that this machine did not record say PASSED."""
 
 
 def bench(
