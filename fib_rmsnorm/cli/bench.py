@@ -81,6 +81,10 @@ def command(
             " names; shown by report --against.",
         ),
     ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign each Trace with this private SSH key; see best --signers."),
+    ] = None,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
@@ -121,6 +125,7 @@ def command(
             timeout_s=timeout,
             resume=resume,
             output=output,
+            sign_with=sign,
         )
         return _run(fork_server, options, root, bar, as_json=json)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, Signers, SolutionNames
 from fib_rmsnorm.cli.reading import Traces, read_traces
 
 
@@ -11,6 +11,7 @@ def command(
     definitions: DefinitionNames = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
+    signers: Signers = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -32,11 +33,11 @@ def command(
 
     rankings = make_rankings()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if find_false(result.record for ranking in rankings for result in ranking.section.results):
-        false = find_false(found.records)
+    if find_false((result.record for ranking in rankings for result in ranking.section.results), signers):
+        false = find_false(found.records, signers)
         found.records = [record for record in found.records if (record.path, record.line) not in false]
-        for (path, line), origin in false.items():
-            stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
+        for (path, line), provenance in false.items():
+            stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {provenance.value} (left out)")
         if not found.records:
             raise InputError("no Trace is left; measure again: fib-rmsnorm bench")
         rankings = make_rankings()

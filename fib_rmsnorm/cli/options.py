@@ -43,6 +43,10 @@ Root = Annotated[
         help="Registry; default: $FIB_RMSNORM_ROOT, else the one around the working folder.",
     ),
 ]
+Signers = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Believe only Traces signed by one of these allowed signers (ssh-keygen(1))."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")]
 BatchSizes = Annotated[

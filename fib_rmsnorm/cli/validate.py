@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json
+from fib_rmsnorm.cli.options import Json, Signers
 
 
 def command(
@@ -19,6 +19,7 @@ def command(
         bool,
         typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
     ] = False,
+    signers: Signers = None,
     json: Json = False,
 ) -> int:
     """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
@@ -30,7 +31,7 @@ def command(
         from fib_rmsnorm.reports.text.console import echo, stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
-        validation = validate(folder or find_root(), published_only=published)
+        validation = validate(folder or find_root(), published_only=published, signers=signers)
     if json:
         echo(validation_json(validation))
     else:

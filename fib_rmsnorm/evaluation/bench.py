@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.scheduler import Event, ResultKey, Scheduler, key_of
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.seals import Origin, Sealer
+from fib_rmsnorm.registry.provenance.seals import Provenance, Sealer
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Trace
 
@@ -34,6 +34,8 @@ class BenchOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     resume: bool = False
     output: Path | None = None
+    sign_with: Path | None = None
+    """A private SSH key that signs each Trace."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def bench(
     """
     if options.resume and options.selection.against:
         raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
-    sealer = Sealer.of_this_machine(create=True)
+    sealer = Sealer.of_this_machine(create=True, sign_with=options.sign_with)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
@@ -116,7 +118,7 @@ def _find_done(
         key = key_of_trace(trace)
         if key is None or key not in wanted:
             continue
-        if sealer.find_origin(trace) is Origin.OWN:
+        if sealer.find_provenance(trace) is Provenance.OWN:
             own[key] = trace
         else:
             others.add(key)

@@ -33,11 +33,12 @@ class Validation:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def validate(root: Path, *, published_only: bool = False) -> Validation:
+def validate(root: Path, *, published_only: bool = False, signers: Path | None = None) -> Validation:
     """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
 
-    With `published_only`, Traces of local benches are left out. References to a missing folder are not checked. Raises
-    InputError if `root` is not a dataset.
+    With `published_only`, Traces of local benches are left out. With `signers`, a file of allowed signers, a Trace that
+    none of them signed is an error. References to a missing folder are not checked. Raises
+    InputError if `root` is not a dataset or `signers` not a file.
     """
     if not root.is_dir():
         raise InputError(f"not a folder: {root}" if root.exists() else f"no such folder: {root}")
@@ -56,7 +57,7 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
             *check_definitions(dataset),
             *check_solutions(dataset),
             *check_workloads(dataset),
-            *TraceChecker(dataset).check(),
+            *TraceChecker(dataset, signers).check(),
         ]
     counts = {
         "definitions": len(dataset.definitions),

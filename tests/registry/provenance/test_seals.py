@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from datetime import datetime, timedelta, timezone
+from shutil import which
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.registry.seals import Origin, Sealer, key_file
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.provenance.seals import Provenance, Sealer, key_file
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
 from support.full_registry import CUDA_TRACES, PYTHON_TRACES
@@ -35,10 +38,10 @@ def test_a_sealed_trace_is_its_own_after_reading_and_writing(trace):
     written = sealed.model_dump_json()
     again = Trace.model_validate_json(json.dumps(json.loads(written), indent=1))
     assert again == sealed
-    assert SEALER.find_origin(again) is Origin.OWN
-    assert Sealer(b"o" * 32).find_origin(again) is Origin.ELSEWHERE
-    assert Sealer(None).find_origin(again) is Origin.ELSEWHERE
-    assert SEALER.find_origin(trace) is Origin.UNSEALED
+    assert SEALER.find_provenance(again) is Provenance.OWN
+    assert Sealer(b"o" * 32).find_provenance(again) is Provenance.ELSEWHERE
+    assert Sealer(None).find_provenance(again) is Provenance.ELSEWHERE
+    assert SEALER.find_provenance(trace) is Provenance.UNSEALED
 
 
 @given(data=st.data())
@@ -53,7 +56,7 @@ def test_any_other_number_or_text_breaks_the_seal(data):
         altered = Trace.model_validate_json(json.dumps(record))
     except ValueError:
         return  # no Trace any more
-    assert SEALER.find_origin(altered) is Origin.ALTERED
+    assert SEALER.find_provenance(altered) is Provenance.ALTERED
 
 
 def seal_all(path) -> None:
@@ -76,12 +79,52 @@ def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry):
         file.writelines(json.dumps(each) + "\n" for each in (forged, late))
     found = fib("best", "--json")
     assert json.loads(found.out) == before
-    assert re.search(r":3: a Trace changed since this machine recorded it \(left out\)", found.err)
+    assert re.search(r":3: a Trace changed since it was recorded \(left out\)", found.err)
     assert re.search(r":4: a Trace dated in the future \(left out\)", found.err)
     checked = fib("validate")
     assert checked.code == 1
-    assert "changed since this machine recorded it" in checked.out + checked.err
+    assert "changed since it was recorded" in checked.out + checked.err
     assert "dated in the future" in checked.out + checked.err
+
+
+@pytest.fixture
+def ann(tmp_path):
+    """A key, and the file of allowed signers that names it."""
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "ann", "-f", key], check=True)
+    signers = tmp_path / "signers"
+    signers.write_text(f"ann@example.org {key.with_suffix('.pub').read_text()}")
+    return key, signers
+
+
+@pytest.mark.skipif(which("ssh-keygen") is None, reason="needs OpenSSH")
+def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry, ann):
+    key, signers = ann
+    signed = full_registry.root / PYTHON_TRACES
+    sealer = Sealer.of_this_machine(create=True, sign_with=key)
+    signed.write_text("".join(sealer.seal(each).model_dump_json() + "\n" for each in read_jsonl(signed, Trace)))
+    elsewhere = Sealer(b"o" * 32)
+    first, *_ = read_jsonl(signed, Trace)
+    assert elsewhere.find_provenance(first) is Provenance.ELSEWHERE
+    renamed = first.model_copy(update={"solution": "another"})
+    assert elsewhere.find_provenance(renamed) is Provenance.ALTERED  # its signature tells anybody
+    found = fib("best", "--signers", signers, "--json")
+    assert {each["definition"] for each in json.loads(found.out)} == {"rmsnorm_d128"}
+    assert f"{CUDA_TRACES}:1: a Trace not signed by anyone who is believed (left out)" in found.err
+    assert "Test GPU" not in found.out
+    checked = fib("validate", "--signers", signers)
+    assert checked.code == 1
+    assert PYTHON_TRACES not in checked.out and f"{CUDA_TRACES}:1" in checked.out
+    signers.write_text("")
+    assert fib("best", "--signers", signers).err.endswith("no Trace is left; measure again: fib-rmsnorm bench\n")
+
+
+def test_a_key_that_cannot_sign_is_one_line_before_anything_is_evaluated(full_registry, tmp_path):
+    (tmp_path / "id").write_text("no key")
+    with pytest.raises(InputError, match=r"--sign .*id: "):
+        Sealer.of_this_machine(sign_with=tmp_path / "id")
+    with pytest.raises(InputError, match=r"--signers .*none: no such file"):
+        Sealer.of_this_machine(signers=tmp_path / "none")
 
 
 def test_a_damaged_key_is_one_line(fib, full_registry, monkeypatch, tmp_path):

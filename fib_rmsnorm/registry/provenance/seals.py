@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.provenance.signing import find_signer, is_intact, sign
 from fib_rmsnorm.schema import Seal, Trace
 
 _KEY_BYTES = 32
@@ -24,19 +25,21 @@ _FORWARD = timedelta(minutes=10)
 """How far the clock of an honest machine may be ahead."""
 
 
-class Origin(Enum):
+class Provenance(Enum):
     """What a Trace's seal says of where it comes from."""
 
     OWN = "recorded by this user on this machine"
     ELSEWHERE = "sealed on another machine"
     UNSEALED = "without a seal"
-    ALTERED = "changed since this machine recorded it"
+    ALTERED = "changed since it was recorded"
     FUTURE = "dated in the future"
+    SIGNED = "signed by one who is believed"
+    UNSIGNED = "not signed by anyone who is believed"
 
     @property
     def is_false(self) -> bool:
-        """Whether the Trace says what cannot be."""
-        return self in (Origin.ALTERED, Origin.FUTURE)
+        """Whether the Trace should not be believed."""
+        return self in (Provenance.ALTERED, Provenance.FUTURE, Provenance.UNSIGNED)
 
 
 def key_file() -> Path:
@@ -47,48 +50,70 @@ def key_file() -> Path:
 class Sealer:
     """Seals Traces, and tells which it has sealed."""
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None, *, sign_with: Path | None = None, signers: Path | None = None) -> None:
         self._key = key
+        self._sign_with = sign_with
+        self._signers = signers
         self._name = hashlib.sha256(b"fib-rmsnorm seal\n" + key).hexdigest()[:16] if key else None
 
     @classmethod
-    def of_this_machine(cls, *, create: bool = False) -> Sealer:
+    def of_this_machine(
+        cls, *, create: bool = False, sign_with: Path | None = None, signers: Path | None = None
+    ) -> Sealer:
         """With this user's key, which is made if asked for; without one, no Trace is its own.
 
-        Raises InputError if the key cannot be read, is damaged, or cannot be made.
+        `sign_with` is a private SSH key that signs each Trace too. With `signers`, a file of allowed signers, only what
+        one of them signed is believed. Raises InputError if a file cannot be read or made, or is damaged.
         """
+        for file, option in ((sign_with, "--sign"), (signers, "--signers")):
+            if file is not None and not file.is_file():
+                raise InputError(f"{option} {file}: no such file")
+        if sign_with is not None:
+            sign(b"", sign_with)  # now, rather than after the first evaluation
         path = key_file()
         try:
             if create and not path.exists():
                 _make_key(path)
             key = path.read_bytes()
         except FileNotFoundError:
-            return cls(None)
+            return cls(None, signers=signers)
         except OSError as error:
             raise InputError(f"the key that seals Traces, {path}: {error.strerror}") from None
         if len(key) != _KEY_BYTES:
             raise InputError(f"{path} is damaged: it should have {_KEY_BYTES} bytes; remove it, and a new one is made")
-        return cls(key)
+        return cls(key, sign_with=sign_with, signers=signers)
 
     def seal(self, trace: Trace) -> Trace:
         """A copy of an evaluation's Trace, with its seal."""
         if self._key is None or self._name is None or trace.evaluation is None:
             return trace
-        seal = Seal(key=self._name, code=_code(self._key, trace))
+        content = _content(trace)
+        signature = sign(content, self._sign_with) if self._sign_with else None
+        seal = Seal(key=self._name, code=_code(self._key, content), signature=signature)
         return trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"seal": seal})})
 
-    def find_origin(self, trace: Trace) -> Origin:
+    def find_provenance(self, trace: Trace) -> Provenance:
         """Where a Trace comes from."""
         evaluation = trace.evaluation
         if evaluation is None:
-            return Origin.UNSEALED
+            return Provenance.UNSEALED
         if _is_ahead(evaluation.timestamp):
-            return Origin.FUTURE
-        if evaluation.seal is None:
-            return Origin.UNSEALED
-        if self._key is None or evaluation.seal.key != self._name:
-            return Origin.ELSEWHERE
-        return Origin.OWN if hmac.compare_digest(evaluation.seal.code, _code(self._key, trace)) else Origin.ALTERED
+            return Provenance.FUTURE
+        seal, content = evaluation.seal, _content(trace)
+        if self._signers is not None:
+            signature = seal.signature if seal else None
+            return (
+                Provenance.SIGNED
+                if signature and find_signer(content, signature, self._signers)
+                else Provenance.UNSIGNED
+            )
+        if seal is None:
+            return Provenance.UNSEALED
+        if self._key is not None and seal.key == self._name:
+            return Provenance.OWN if hmac.compare_digest(seal.code, _code(self._key, content)) else Provenance.ALTERED
+        return (
+            Provenance.ELSEWHERE if seal.signature is None or is_intact(content, seal.signature) else Provenance.ALTERED
+        )
 
 
 def _make_key(path: Path) -> None:
@@ -107,13 +132,16 @@ def _make_key(path: Path) -> None:
         Path(name).unlink()
 
 
-def _code(key: bytes, trace: Trace) -> str:
-    """HMAC-SHA256 of all that the schema keeps, but for the seal itself.
+def _content(trace: Trace) -> bytes:
+    """All that the schema keeps, but for the seal itself.
 
-    Fields that are None are left out, so that a Trace keeps its code when the schema gains fields.
+    Fields that are None are left out, so that a Trace keeps its seal when the schema gains fields.
     """
-    content = trace.model_dump_json(exclude={"evaluation": {"seal"}}, exclude_none=True)
-    return hmac.new(key, content.encode(), hashlib.sha256).hexdigest()
+    return trace.model_dump_json(exclude={"evaluation": {"seal"}}, exclude_none=True).encode()
+
+
+def _code(key: bytes, content: bytes) -> str:
+    return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
 def _is_ahead(timestamp: str) -> bool:

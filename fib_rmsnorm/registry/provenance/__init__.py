@@ -1,0 +1,1 @@
+"""Where Traces come from: the seal of a user and machine, and signatures."""
