@@ -70,7 +70,10 @@ def test_it_starts_as_a_registry_with_a_kernel_to_fill_in(fib, folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("9",), "fib-rmsnorm: no exercise 9 (available: 1 (RMSNorm in Triton))"),
+        (
+            ("9",),
+            "fib-rmsnorm: no exercise 9 (available: 1 (RMSNorm in Triton), 4 (one Definition in three languages))",
+        ),
         (("1", "--check"), "fib-rmsnorm: exercise-1 does not hold exercise 1; set it up with: fib-rmsnorm exercise 1"),
     ],
 )

@@ -1,0 +1,57 @@
+"""The page of an exercise, walked by its own text: its commands, what it shows of them, its answers and corrections."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from support.command_line import cli_environment, run_cli
+from support.paths import REPOSITORY
+
+_PAGES = REPOSITORY / "docs" / "exercises"
+
+
+def read_page(name: str) -> str:
+    return (_PAGES / name).read_text(encoding="utf-8")
+
+
+def list_commands(page: str) -> list[tuple[str, list[str]]]:
+    """Each command of the page, with the lines that it shows; `...` stands for any lines."""
+    found = re.findall(r"^\$ ((?:fib-rmsnorm|python) .+)\n((?:(?!\$|```).*\n)*)", page, re.MULTILINE)
+    return [(command, [line for line in shown.splitlines() if line != "..."]) for command, shown in found]
+
+
+def run_command(command: str, cwd: Path) -> list[str]:
+    """The lines that a command of a page prints."""
+    program, *arguments = shlex.split(command)
+    if program == "fib-rmsnorm":
+        done = run_cli(*arguments, cwd=cwd)
+    else:
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=cwd, env=cli_environment(), capture_output=True, text=True, check=False
+        )
+    return (done.stdout + done.stderr).splitlines()
+
+
+def correct_files(page: str, folder: Path) -> None:
+    """Apply the page's diffs: a file's name, the lines that it loses, and those that it gets."""
+    for block in re.findall(r"^```diff\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for name, lost, got in re.findall(r"^(\S+)\n((?:-.*\n)+)((?:\+.*\n)+)", block, re.MULTILINE):
+            text = (folder / name).read_text(encoding="utf-8")
+            old, new = (re.sub("^.", "", lines, flags=re.MULTILINE) for lines in (lost, got))
+            assert text.count(old) == 1, (name, old)
+            (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+
+
+def write_answers(page: str, file: Path) -> None:
+    """Put the page's worked answers in the place of the question marks of a starter's file."""
+    text = file.read_text(encoding="utf-8")
+    (answers,) = re.findall(r"^```markdown\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for line in answers.splitlines():
+        question = f"{line.partition(':** ')[0]}:** ?"
+        assert question in text
+        text = text.replace(question, line)
+    file.write_text(text, encoding="utf-8")
