@@ -1,5 +1,22 @@
-"""Norms for models, by the registry's kernels: modules that take the place of torch.nn's."""
+"""Norms for models, by the registry's kernels: modules that take the place of torch.nn's, and of a loaded model's.
+
+replace(model) swaps the norms of a model, restore(model) swaps them back; verify(model, inputs) compares its logits.
+"""
 
 from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm
+from fib_rmsnorm.nn.replacement import LeftNorm, ReplacedNorm, Replacement, replace, restore
+from fib_rmsnorm.nn.verification import LogitDifference, Verification, VerificationError, verify
 
-__all__ = ["LayerNorm", "RMSNorm"]
+__all__ = [
+    "LayerNorm",
+    "LeftNorm",
+    "LogitDifference",
+    "RMSNorm",
+    "ReplacedNorm",
+    "Replacement",
+    "Verification",
+    "VerificationError",
+    "replace",
+    "restore",
+    "verify",
+]

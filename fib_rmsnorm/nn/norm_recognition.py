@@ -1,0 +1,165 @@
+"""Which norm a module computes, by what its forward makes of probe inputs. Names do not matter."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from fib_rmsnorm.nn.norm_bounds import RMSNORM_CONVENTIONS, Convention, NormFormula
+
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_LARGEST_EPS = 0.1
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class RoundingCase:
+    """What decides how a norm rounds, beside its formula."""
+
+    x: torch.dtype
+    weight: torch.dtype
+    autocast: bool
+
+
+@dataclass(frozen=True)
+class RecognisedNorm:
+    """The formula of a module's forward, and the calls in which it computes that formula."""
+
+    formula: NormFormula
+    shape: tuple[int, ...]
+    calls: frozenset[RoundingCase]
+
+
+class UnrecognisedNormError(Exception):
+    """The reason why a module that looks like a norm is not one of ours."""
+
+
+def looks_like_a_norm(module: nn.Module) -> bool:
+    """Whether a module is worth probing, or its class is called a norm."""
+    own, has_children = [*module.parameters(recurse=False)], any(True for _ in module.children())
+    if "norm" in type(module).__name__.lower():
+        return bool(own) or not has_children  # not a block that is called after the norm in it
+    return len(own) == 1 and own[0].dim() == 1 and any(True for _ in _list_eps(module)) and not has_children
+
+
+def recognise_norm(module: nn.Module) -> RecognisedNorm:
+    """Recognise the norm that a module computes.
+
+    Raises UnrecognisedNormError with the reason if its forward computes none of ours, or if the module carries what a
+    replacement would lose.
+    """
+    check_structure(module)
+    weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
+    shape = _find_shape(module, weight)
+    own = torch.float32 if weight is None else weight.dtype
+    conventions: tuple[Convention, ...] = ("layer_norm",) if bias is not None else (*RMSNORM_CONVENTIONS, "layer_norm")
+    found: list[RecognisedNorm] = []
+    for eps in _list_eps(module):
+        for convention in conventions:
+            formula = NormFormula(convention, eps)
+            probe = _Probe(module, formula, shape)
+            if probe.agrees(RoundingCase(own, own, autocast=False)):
+                found.append(RecognisedNorm(formula, shape, frozenset(filter(probe.agrees, _list_calls()))))
+    if not found:
+        raise UnrecognisedNormError("its forward computes something else")
+    return max(found, key=lambda each: len(each.calls))
+
+
+def _list_calls() -> Iterator[RoundingCase]:
+    """The calls that kernels of ours serve: a weight of x's dtype, or of float32."""
+    for autocast in (False, True):
+        for x in _DTYPES:
+            for weight in {x, torch.float32}:
+                yield RoundingCase(x, weight, autocast)
+
+
+def check_structure(module: nn.Module) -> None:
+    """Raise the reason for which a module cannot be swapped, whatever it computes."""
+    if any(True for _ in module.children()) or any(True for _ in module.buffers(recurse=False)):
+        raise UnrecognisedNormError("it has submodules or buffers")
+    if "forward" in vars(module) or isinstance(module, torch.jit.ScriptModule):
+        raise UnrecognisedNormError("its forward is replaced or scripted; replace the norms before")
+    if any(vars(module).get(hooks) for hooks in _HOOKS):
+        raise UnrecognisedNormError("it has hooks, which would be lost; replace the norms before you register them")
+    parameters = {name: each for name, each in module._parameters.items() if each is not None}
+    if not parameters.keys() <= {"weight", "bias"} or (parameters and "weight" not in parameters):
+        raise UnrecognisedNormError(f"its parameters are {', '.join(parameters)}; ours are weight and bias")
+    if any(type(each) is not nn.Parameter or type(each.data) is not torch.Tensor for each in parameters.values()):
+        raise UnrecognisedNormError("its weight is not a plain tensor; replace the norms before you shard the model")
+    taken = [*inspect.signature(type(module).forward).parameters.values()][1:]
+    if len(taken) != 1 or taken[0].kind not in (taken[0].POSITIONAL_ONLY, taken[0].POSITIONAL_OR_KEYWORD):
+        raise UnrecognisedNormError("its forward takes more than x")
+
+
+def _find_shape(module: nn.Module, weight: torch.Tensor | None) -> tuple[int, ...]:
+    shape = tuple(weight.shape) if weight is not None else tuple(getattr(module, "normalized_shape", ()))
+    if len(shape) != 1 or not shape[0]:
+        raise UnrecognisedNormError("it has no weight of one dimension")
+    return shape
+
+
+def _list_eps(module: nn.Module) -> Iterator[float | None]:
+    """The values of a module that may be its eps."""
+    if vars(module).get("eps", 0.0) is None:
+        yield None
+    floats = {each for each in vars(module).values() if isinstance(each, float) and 0 < each <= _LARGEST_EPS}
+    yield from sorted(floats)
+
+
+class _Probe:
+    """Calls of a module's forward with made up inputs and weights. The module is left as it is."""
+
+    def __init__(self, module: nn.Module, formula: NormFormula, shape: tuple[int, ...]) -> None:
+        self._module = module
+        self._formula = formula
+        generator = torch.Generator().manual_seed(0)
+        self._x = torch.randn(4, 2, *shape, generator=generator)
+        # 1 + weight never cancels.
+        self._affine = {
+            name: (torch.rand(shape, generator=generator) * 0.6 + 0.3) * torch.randn(shape, generator=generator).sign()
+            for name, each in module._parameters.items()
+            if each is not None
+        }
+
+    def agrees(self, call: RoundingCase) -> bool:
+        """Whether the forward's outputs are those of the formula in x's dtype, and the same in training."""
+        given = next(iter(self._module._parameters.values()), None)
+        device = torch.device("cpu") if given is None or given.is_meta else given.device
+        x = self._make_rows(call.x).to(device, call.x)
+        affine = {name: each.to(device, call.weight) for name, each in self._affine.items()}
+        least, greatest = self._formula.bound(x, affine.get("weight"), affine.get("bias"))
+        for training in (False, True):
+            out = self._forward(x, affine, training=training, autocast=call.autocast)
+            if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != x.dtype:
+                return False
+            if not bool(((least <= out) & (out <= greatest)).all()):
+                return False
+        return True
+
+    def _make_rows(self, dtype: torch.dtype) -> torch.Tensor:
+        """Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean."""
+        scales = torch.tensor([1.0, self._formula.find_eps(dtype) ** 0.5, 300.0, 1.0])
+        return self._x * scales.view(4, 1, 1) + torch.tensor([0.0, 0.0, 0.0, 3.0]).view(4, 1, 1)
+
+    def _forward(self, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool) -> Any:
+        """What the forward returns; None if it fails."""
+        probed = copy.copy(self._module)
+        probed.__dict__["_parameters"] = {**dict.fromkeys(self._module._parameters), **affine}
+        probed.__dict__["training"] = training
+        try:
+            with (
+                warnings.catch_warnings(),
+                torch.no_grad(),
+                torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast),
+            ):
+                warnings.simplefilter("ignore")
+                return probed.forward(x)
+        except Exception:  # code of others: whatever it raises, it does not compute the norm
+            return None

@@ -1,0 +1,151 @@
+"""Swapping the norms of a loaded model for ours, and back."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.nn.drop_in import DropIn, DropInLayerNorm, DropInRMSNorm, make_drop_in
+from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm
+from fib_rmsnorm.nn.norm_recognition import (
+    RecognisedNorm,
+    UnrecognisedNormError,
+    check_structure,
+    looks_like_a_norm,
+    recognise_norm,
+)
+
+
+@dataclass(frozen=True)
+class ReplacedNorm:
+    """A module that one of ours took the place of."""
+
+    name: str
+    was: str
+    convention: str
+    shape: tuple[int, ...]
+    eps: float | None
+
+
+@dataclass(frozen=True)
+class LeftNorm:
+    """A module that looks like a norm and stays."""
+
+    name: str
+    was: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What `replace` did. Printed, it has a line for each group of layers that differ in their number alone."""
+
+    replaced: tuple[ReplacedNorm, ...]
+    left: tuple[LeftNorm, ...]
+
+    def __str__(self) -> str:
+        done = Counter(
+            f"{_without_numbers(each.name)}: {each.was}{each.shape}, {each.convention}, eps {each.eps}"
+            for each in self.replaced
+        )
+        left = Counter(f"{_without_numbers(each.name)}: {each.was}: {each.reason}" for each in self.left)
+        return "\n".join(
+            [
+                f"{_count(len(self.replaced))} replaced" + (":" if done else ""),
+                *(f"  {count} x {line}" for line, count in done.items()),
+                *(
+                    [f"{_count(len(self.left))} left as {'it is' if len(self.left) == 1 else 'they are'}:"]
+                    if left
+                    else []
+                ),
+                *(f"  {count} x {line}" for line, count in left.items()),
+            ]
+        )
+
+
+def replace(model: nn.Module) -> Replacement:
+    """Swap the norms of a model for ours, in place, each in its own rounding convention.
+
+    A norm is known by what its forward computes on probe inputs, so its class does not matter: Hugging Face's, torch's
+    and your own are swapped alike. Parameters stay the same objects, with their dtype, device and gradients, so
+    optimizers, ties and state_dict keys stay too. What is not recognised, or carries hooks, is left and listed.
+    Replace before torch.compile, DDP and accelerate wrap the model; after FSDP has, it is an InputError.
+    """
+    if any(base.__module__.startswith("torch.distributed.fsdp") for m in model.modules() for base in type(m).__mro__):
+        raise InputError("the model is sharded by FSDP, which keeps its modules: replace the norms before you shard it")
+    replaced, left = [], []
+    made: dict[nn.Module, DropIn] = {}
+    known: dict[tuple[Any, ...], RecognisedNorm] = {}
+    for name, parent, key, module in [*_list_places(model)]:
+        if isinstance(module, (RMSNorm, LayerNorm)) or not looks_like_a_norm(module):
+            continue
+        was = type(module).__name__
+        try:
+            if parent is None:
+                raise UnrecognisedNormError("it is the model itself, and no module holds it")
+            if module not in made:
+                made[module] = _recognise_and_make(module, known)
+        except UnrecognisedNormError as reason:
+            left.append(LeftNorm(name, was, str(reason)))
+            continue
+        parent._modules[key] = made[module]
+        norm = made[module].norm
+        replaced.append(ReplacedNorm(name, was, norm.formula.convention, norm.shape, norm.formula.eps))
+    return Replacement(tuple(replaced), tuple(left))
+
+
+def restore(model: nn.Module) -> int:
+    """Put the original norms back, with the parameters that the model has now; returns how many places they have."""
+    places = list_drop_ins(model)
+    for parent, key, module in places:
+        parent._modules[key] = module.find_original()
+    return len(places)
+
+
+def list_drop_ins(model: nn.Module) -> list[tuple[nn.Module, str, DropIn]]:
+    """The replaced norms of a model, each with the module and the key that hold it."""
+    return [
+        (parent, key, module)
+        for _, parent, key, module in _list_places(model)
+        if parent is not None and isinstance(module, (DropInRMSNorm, DropInLayerNorm))
+    ]
+
+
+def _list_places(model: nn.Module) -> Iterator[tuple[str, nn.Module | None, str, nn.Module]]:
+    """Every module by each of its names, with its parent and its key there."""
+    for name, module in model.named_modules(remove_duplicate=False):
+        path, _, key = name.rpartition(".")
+        yield name, model.get_submodule(path) if name else None, key, module
+
+
+def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], RecognisedNorm]) -> DropIn:
+    """Make the replacement of a module. Modules of one class, shape, dtype and plain attributes are probed once."""
+    check_structure(module)  # hooks are each module's own
+    plain = tuple(sorted((name, each) for name, each in vars(module).items() if isinstance(each, (float, int, str))))
+    forms = tuple((name, each.shape, each.dtype, each.device) for name, each in module.named_parameters())
+    kind = (type(module), plain, forms)
+    if kind not in known:
+        known[kind] = recognise_norm(module)
+    return make_drop_in(module, known[kind])
+
+
+def check_replaced(model: nn.Module) -> list[tuple[nn.Module, str, DropIn]]:
+    """The replaced norms of a model; an InputError if it has none."""
+    places = list_drop_ins(model)
+    if not places:
+        raise InputError("no norm of this model is replaced: call fib_rmsnorm.nn.replace(model) before")
+    return places
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)", "*", name)
+
+
+def _count(number: int) -> str:
+    return f"{number} norm{'' if number == 1 else 's'}"

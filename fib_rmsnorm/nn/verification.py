@@ -1,0 +1,186 @@
+"""Whether a model says the same with its replaced norms, beside what rounding alone changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from fib_rmsnorm.errors import FibRmsnormError, InputError
+from fib_rmsnorm.nn.drop_in import DropIn
+from fib_rmsnorm.nn.replacement import check_replaced
+from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS
+
+MOST_TIMES_NOISE = 3.0
+"""A difference, as a root mean square, up to so many times the noise counts as noise."""
+_RSTD_STEPS = 4
+"""Units in the last place of float32 by which rstd is off in an honest norm that adds the squares in another order."""
+_ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class LogitDifference:
+    """How far the logits of two runs are apart."""
+
+    largest: float
+    root_mean_square: float
+    same_argmax: float
+    """The share of rows whose largest logit is the same."""
+    kl_nats: float
+    """KL(before || after), the mean of all rows."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The difference that replaced norms make to a model's logits, and those that rounding alone makes."""
+
+    rows: int
+    norms: int
+    after: LogitDifference
+    noise: dict[str, LogitDifference]
+    """By what was changed: the original norms' rounding, or nothing."""
+
+    @property
+    def times_noise(self) -> float:
+        """The difference over the largest noise, as root mean squares; 0 where nothing differs."""
+        noise = max(each.root_mean_square for each in self.noise.values())
+        return self.after.root_mean_square / noise if noise else 0.0
+
+    @property
+    def is_within_noise(self) -> bool:
+        """Whether rounding explains the difference."""
+        return self.times_noise <= MOST_TIMES_NOISE
+
+    def __str__(self) -> str:
+        runs = {f"{self.norms} norms replaced": self.after, **self.noise}
+        width = max(map(len, runs))
+        verdict = "within" if self.is_within_noise else "beyond"
+        return "\n".join(
+            [
+                f"{self.rows} rows of logits".ljust(width) + "   largest       rms  same argmax  KL, nats",
+                *(
+                    f"{name.ljust(width)}  {each.largest:8.1e}  {each.root_mean_square:8.1e}"
+                    f"  {each.same_argmax:11.2%}  {each.kl_nats:8.1e}"
+                    for name, each in runs.items()
+                ),
+                f"{verdict} the noise of rounding: {self.times_noise:.2g} times its rms (limit: {MOST_TIMES_NOISE:g})",
+            ]
+        )
+
+
+class VerificationError(FibRmsnormError):
+    """The replaced norms change a model's logits by more than rounding does."""
+
+    def __init__(self, verification: Verification) -> None:
+        super().__init__(str(verification))
+        self.verification = verification
+
+
+def verify(model: nn.Module, inputs: Any, *, strict: bool = True) -> Verification:
+    """Compare a model's logits before and after `replace`, on inputs of yours.
+
+    `inputs` is what the model is called with: a tensor, a tuple of arguments or a mapping of keywords. The model runs
+    six times, without gradients and in evaluation mode: with its replaced norms, twice with the original ones, and with
+    three whose rounding is as honest: exact before it rounds, and with rstd 4 units of float32 higher and lower. Their
+    differences are the noise. Raises VerificationError if the difference is more than 3 times the noise, unless
+    `strict` is false, and InputError where nothing can be judged.
+    """
+    places = check_replaced(model)
+    factors = {
+        "exact": 1.0,
+        "rstd + 4 ULP": 1 + _RSTD_STEPS * FLOAT32_EPS,
+        "rstd - 4 ULP": 1 - _RSTD_STEPS * FLOAT32_EPS,
+    }
+    after = _run(model, inputs)
+    with _swapped(places, lambda module: module.find_original()):
+        before = _run(model, inputs)
+        noise = {"noise: run again": compare_logits(before, _run(model, inputs))}
+    for name, factor in factors.items():
+        with _swapped(places, partial(_HonestNorm, rstd_factor=factor)):
+            noise[f"noise: {name}"] = compare_logits(before, _run(model, inputs))
+    found = Verification(before.shape[0], len(places), compare_logits(before, after), noise)
+    if found.after.root_mean_square and not any(each.root_mean_square for each in noise.values()):
+        raise InputError(
+            f"rounding changes none of these {before.shape[0]} rows of logits, so the largest difference "
+            f"({found.after.largest:.2g}) cannot be judged: give more inputs"
+        )
+    if strict and not found.is_within_noise:
+        raise VerificationError(found)
+    return found
+
+
+def compare_logits(before: torch.Tensor, after: torch.Tensor) -> LogitDifference:
+    """Compare logits, [rows, vocabulary] both."""
+    largest = squares = kl_nats = 0.0
+    same = 0
+    for start in range(0, before.shape[0], _ROWS_AT_ONCE):
+        old, new = (each[start : start + _ROWS_AT_ONCE].double() for each in (before, after))
+        if not bool(old.isfinite().all() and new.isfinite().all()):
+            raise InputError("the model's logits are not finite, so they cannot be compared")
+        largest = max(largest, float((new - old).abs().max()))
+        squares += float((new - old).square().sum())
+        same += int((new.argmax(-1) == old.argmax(-1)).sum())
+        old, new = old.log_softmax(-1), new.log_softmax(-1)
+        kl_nats += float((old.exp() * (old - new)).sum())
+    rows = before.shape[0]
+    return LogitDifference(largest, (squares / before.numel()) ** 0.5, same / rows, max(0.0, kl_nats / rows))
+
+
+class _HonestNorm(nn.Module):
+    """The norm of a replaced module, computed in float64 and rounded as its convention does."""
+
+    def __init__(self, module: DropIn, rstd_factor: float) -> None:
+        super().__init__()
+        self._module = (module,)
+        self._rstd_factor = rstd_factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        (module,) = self._module
+        if not module.takes(x):
+            out: torch.Tensor = module(x)
+            return out
+        return module.norm.formula.compute(x, module.weight, getattr(module, "bias", None), self._rstd_factor)
+
+
+@contextmanager
+def _swapped(places: list[tuple[nn.Module, str, DropIn]], choose: Callable[[DropIn], nn.Module]) -> Iterator[None]:
+    """Other modules in the places of the replaced norms."""
+    try:
+        for parent, key, module in places:
+            parent._modules[key] = choose(module)
+        yield
+    finally:
+        for parent, key, module in places:
+            parent._modules[key] = module
+
+
+def _run(model: nn.Module, inputs: Any) -> torch.Tensor:
+    """The logits, [rows, vocabulary], in evaluation mode."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            if isinstance(inputs, Mapping):
+                out = model(**inputs)
+            else:
+                out = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    logits = _find_logits(out)
+    return logits.detach().reshape(-1, logits.shape[-1])
+
+
+def _find_logits(out: Any) -> torch.Tensor:
+    """The attribute `logits` of what a model returns, or its first tensor of numbers."""
+    found = getattr(out, "logits", None)
+    candidates = [found, out, *(out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else ())]
+    for each in candidates:
+        if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dim() and each.numel():
+            return each
+    raise InputError(f"the model returns {type(out).__name__}, in which there are no logits")

@@ -1,0 +1,163 @@
+"""`replace`: the norms of a loaded model become ours, and everything else stays."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.nn import RMSNorm, replace, restore, verify
+from support import published_norms as published
+
+
+@pytest.fixture
+def decoder():
+    return make_decoder_of(published.RoundedFirst)
+
+
+def make_decoder_of(norm, dtype=torch.bfloat16):
+    return published.make_decoder(norm, dtype)
+
+
+def test_replacing_lists_what_it_did(decoder):
+    model, _ = decoder
+    model.extra = nn.GroupNorm(4, 64)
+    assert str(replace(model)).splitlines() == [
+        "3 norms replaced:",
+        "  2 x blocks.*.0: RoundedFirst(64,), llama, eps 1e-06",
+        "  1 x norm: RoundedFirst(64,), llama, eps 1e-06",
+        "1 norm left as it is:",
+        "  1 x extra: GroupNorm: its forward computes something else",
+    ]
+    assert isinstance(model.norm, RMSNorm)
+    assert str(replace(model)).splitlines()[0] == "0 norms replaced"
+
+
+def test_parameters_stay_the_same_objects(decoder):
+    model, ids = decoder
+    model.norm.weight.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before, keys = dict(model.named_parameters()), [*model.state_dict()]
+    replace(model)
+    assert [*model.state_dict()] == keys
+    assert all(each is before[name] for name, each in model.named_parameters())
+    assert model.head.weight is model.embedding.weight
+    model(ids).float().sum().backward()
+    weight = model.blocks[0][0].weight
+    trained = weight.clone()
+    optimizer.step()
+    assert not torch.equal(weight, trained)
+    assert model.norm.weight.grad is None
+
+
+def test_a_replaced_model_says_the_same_and_can_be_restored(decoder):
+    model, ids = decoder
+    originals = [module for module in model.modules() if isinstance(module, published.RoundedFirst)]
+    expected = model(ids)
+    replace(model.train())
+    assert model.norm.training
+    torch.testing.assert_close(model(ids), expected, rtol=2**-7, atol=2**-7)
+    assert restore(model.eval()) == 3
+    assert [module for module in model.modules() if isinstance(module, published.RoundedFirst)] == originals
+    assert not model.norm.training
+    assert torch.equal(model(ids), expected)
+
+
+def test_calls_that_round_otherwise_are_the_originals(decoder):
+    """A float32 weight beside bfloat16: the original's output is float32, which the next Linear needs."""
+    norm = published.make_decoder(published.RoundedFirst)[0].norm
+    holder = nn.Sequential(norm)
+    x = torch.randn(4, 64, dtype=torch.bfloat16)
+    expected = norm(x)
+    replace(holder)
+    assert expected.dtype == torch.float32
+    assert torch.equal(holder(x), expected)
+    with torch.no_grad():
+        holder.to(torch.float32)[0].weight.mul_(2)
+    assert torch.equal(holder(x), expected * 2)
+
+
+def test_a_model_converted_after_replacing_keeps_the_convention():
+    model, ids = make_decoder_of(published.RoundedFirst, torch.float32)
+    expected = copy.deepcopy(model).bfloat16()(ids)
+    replace(model)
+    torch.testing.assert_close(model.bfloat16()(ids), expected, rtol=2**-7, atol=2**-7)
+    verify(model, ids)
+
+
+def test_a_norm_in_two_places_stays_one():
+    norm = published.RoundedFirst(64)
+    model = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})
+    assert len(replace(model).replaced) == 2
+    assert model["first"] is model["second"][0]
+    assert restore(model) == 2
+    assert model["first"] is model["second"][0] is norm
+
+
+def test_each_module_is_asked_for_its_own_hooks():
+    model = nn.Sequential(published.RoundedFirst(64), published.RoundedFirst(64))
+    model[1].register_forward_hook(lambda *_: None)
+    report = replace(model)
+    assert [each.name for each in report.replaced] == ["0"]
+    assert [each.reason for each in report.left] == [
+        "it has hooks, which would be lost; replace the norms before you register them"
+    ]
+
+
+def test_a_norm_alone_has_no_place():
+    (left,) = replace(published.RoundedFirst(64)).left
+    assert left.reason == "it is the model itself, and no module holds it"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_replaced_model_can_be_copied(decoder, copied):
+    model, ids = decoder
+    replace(model)
+    another = copied(model)
+    assert torch.equal(another(ids), model(ids))
+    restore(another)
+    assert another.norm.weight is not model.norm.weight
+
+
+def test_a_replaced_model_compiles_as_one_graph():
+    """A float32 x by a kernel, and a bfloat16 x beside the float32 weight as the original has it."""
+    holder = nn.Sequential(published.make_decoder(published.RoundedFirst)[0].norm)
+    replace(holder)
+    compiled = torch.compile(holder, fullgraph=True, backend="eager")
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.randn(4, 64).to(dtype)
+        assert torch.equal(compiled(x), holder(x))
+
+
+def test_a_model_that_fsdp_sharded_is_refused(decoder):
+    """FSDP puts each weight together in the module that it met, and not in what took its place."""
+    from torch import distributed
+    from torch.distributed.fsdp import fully_shard
+
+    model, _ = decoder
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        fully_shard(model, mesh=distributed.init_device_mesh("cpu", (1,)))
+        with pytest.raises(InputError, match="before you shard it"):
+            replace(model)
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_a_block_called_after_its_norm_is_no_norm():
+    class PreNormBlock(nn.Sequential):
+        pass
+
+    report = replace(PreNormBlock(published.RoundedFirst(64), nn.Linear(64, 64)))
+    assert [each.name for each in report.replaced] == ["0"]
+    assert not report.left
+
+
+def test_a_model_without_replaced_norms_cannot_be_verified(decoder):
+    model, ids = decoder
+    with pytest.raises(InputError, match="no norm of this model is replaced"):
+        verify(model, ids)
