@@ -33,7 +33,7 @@ MODELS = [
 
 
 def make_model(model, config, sizes, dtype):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="needs transformers: pip install -e '.[models]'")
     torch.manual_seed(0)
     made = getattr(transformers, model)(getattr(transformers, config)(**sizes)).to(dtype)
     with torch.no_grad():
@@ -44,7 +44,7 @@ def make_model(model, config, sizes, dtype):
     return made, {"input_ids": ids, **({"decoder_input_ids": ids} if model.startswith("T5") else {})}
 
 
-@pytest.mark.parametrize(("model", "config", "sizes", "convention", "places"), MODELS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("model", "config", "sizes", "convention", "places"), MODELS, ids=[each[0] for each in MODELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_model_says_the_same_with_our_norms(model, config, sizes, convention, places, dtype):
     made, inputs = make_model(model, config, sizes, dtype)
