@@ -98,6 +98,14 @@ def test_a_norm_in_two_places_stays_one():
     assert model["first"] is model["second"][0] is norm
 
 
+def test_restoring_keeps_a_weight_that_the_model_was_given_since():
+    model = nn.Sequential(published.RoundedFirst(64))
+    replace(model)
+    model[0].weight = given = nn.Parameter(torch.zeros(64))
+    restore(model)
+    assert model[0].weight is given
+
+
 def test_each_module_is_asked_for_its_own_hooks():
     model = nn.Sequential(published.RoundedFirst(64), published.RoundedFirst(64))
     model[1].register_forward_hook(lambda *_: None)
