@@ -10,24 +10,24 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.analysis.loading import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.provenance.seals import Provenance, Sealer
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
 from fib_rmsnorm.schema import Trace
 
 
-def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> dict[tuple[str, int], Provenance]:
+def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> dict[tuple[str, int], TraceOrigin]:
     """Those of the records not to believe, by path and line, read again from their files.
 
     With `signers`, a file of allowed signers, all that none of them signed. Raises InputError if it cannot be read.
     """
-    sealer, found = Sealer.of_this_machine(signers=signers), dict[tuple[str, int], Provenance]()
+    sealer, found = Sealer.of_this_machine(signers=signers), dict[tuple[str, int], TraceOrigin]()
     by_path = sorted(records, key=lambda record: (record.path, record.line))
     for path, of_file in groupby(by_path, key=lambda record: record.path):
         lines = {record.line for record in of_file}
         for line, item in read_items(Path(path), lines):
             try:
-                provenance = sealer.find_provenance(Trace.model_validate_json(item))
+                origin = sealer.find_origin(Trace.model_validate_json(item))
             except ValidationError:  # not by the schema's models, so not sealed
-                provenance = Provenance.UNSIGNED if signers else Provenance.UNSEALED
-            if provenance.is_false:
-                found[path, line] = provenance
+                origin = TraceOrigin.UNSIGNED if signers else TraceOrigin.UNSEALED
+            if origin.is_false:
+                found[path, line] = origin
     return found

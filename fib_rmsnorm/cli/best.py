@@ -36,8 +36,8 @@ def command(
     if find_false((result.record for ranking in rankings for result in ranking.section.results), signers):
         false = find_false(found.records, signers)
         found.records = [record for record in found.records if (record.path, record.line) not in false]
-        for (path, line), provenance in false.items():
-            stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {provenance.value} (left out)")
+        for (path, line), origin in false.items():
+            stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
         if not found.records:
             raise InputError("no Trace is left; measure again: fib-rmsnorm bench")
         rankings = make_rankings()

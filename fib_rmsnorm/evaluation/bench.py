@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.scheduler import Event, ResultKey, Scheduler, key_of
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.provenance.seals import Provenance, Sealer
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Trace
 
@@ -118,7 +118,7 @@ def _find_done(
         key = key_of_trace(trace)
         if key is None or key not in wanted:
             continue
-        if sealer.find_provenance(trace) is Provenance.OWN:
+        if sealer.find_origin(trace) is TraceOrigin.OWN:
             own[key] = trace
         else:
             others.add(key)

@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.provenance.signing import find_signer, is_intact, sign
+from fib_rmsnorm.registry.provenance.signing import find_signer, is_signature_of, sign
 from fib_rmsnorm.schema import Seal, Trace
 
 _KEY_BYTES = 32
@@ -25,7 +25,7 @@ _FORWARD = timedelta(minutes=10)
 """How far the clock of an honest machine may be ahead."""
 
 
-class Provenance(Enum):
+class TraceOrigin(Enum):
     """What a Trace's seal says of where it comes from."""
 
     OWN = "recorded by this user on this machine"
@@ -39,7 +39,7 @@ class Provenance(Enum):
     @property
     def is_false(self) -> bool:
         """Whether the Trace should not be believed."""
-        return self in (Provenance.ALTERED, Provenance.FUTURE, Provenance.UNSIGNED)
+        return self in (TraceOrigin.ALTERED, TraceOrigin.FUTURE, TraceOrigin.UNSIGNED)
 
 
 def key_file() -> Path:
@@ -92,28 +92,28 @@ class Sealer:
         seal = Seal(key=self._name, code=_code(self._key, content), signature=signature)
         return trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"seal": seal})})
 
-    def find_provenance(self, trace: Trace) -> Provenance:
+    def find_origin(self, trace: Trace) -> TraceOrigin:
         """Where a Trace comes from."""
         evaluation = trace.evaluation
         if evaluation is None:
-            return Provenance.UNSEALED
+            return TraceOrigin.UNSEALED
         if _is_ahead(evaluation.timestamp):
-            return Provenance.FUTURE
+            return TraceOrigin.FUTURE
         seal, content = evaluation.seal, _content(trace)
         if self._signers is not None:
             signature = seal.signature if seal else None
             return (
-                Provenance.SIGNED
+                TraceOrigin.SIGNED
                 if signature and find_signer(content, signature, self._signers)
-                else Provenance.UNSIGNED
+                else TraceOrigin.UNSIGNED
             )
         if seal is None:
-            return Provenance.UNSEALED
+            return TraceOrigin.UNSEALED
         if self._key is not None and seal.key == self._name:
-            return Provenance.OWN if hmac.compare_digest(seal.code, _code(self._key, content)) else Provenance.ALTERED
-        return (
-            Provenance.ELSEWHERE if seal.signature is None or is_intact(content, seal.signature) else Provenance.ALTERED
-        )
+            is_intact = hmac.compare_digest(seal.code, _code(self._key, content))
+            return TraceOrigin.OWN if is_intact else TraceOrigin.ALTERED
+        is_altered = seal.signature is not None and not is_signature_of(content, seal.signature)
+        return TraceOrigin.ALTERED if is_altered else TraceOrigin.ELSEWHERE
 
 
 def _make_key(path: Path) -> None:

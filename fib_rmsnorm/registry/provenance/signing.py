@@ -24,7 +24,7 @@ def sign(content: bytes, key: Path) -> str:
     return made.stdout.decode()
 
 
-def is_intact(content: bytes, signature: str) -> bool:
+def is_signature_of(content: bytes, signature: str) -> bool:
     """Whether somebody signed just this content, whoever that is."""
     with TemporaryDirectory() as folder:
         return _ssh_keygen("check-novalidate", "-s", _keep(signature, folder), content=content).returncode == 0

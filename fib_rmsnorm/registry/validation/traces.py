@@ -43,8 +43,8 @@ class TraceChecker:
         yield from self._check_definition(record)
         yield from self._check_solution(record)
         yield from self._check_workload(record)
-        if (provenance := self._sealer.find_provenance(trace)).is_false:
-            yield record.error(f"{provenance.value}; remove it, and measure again: fib-rmsnorm bench --resume")
+        if (origin := self._sealer.find_origin(trace)).is_false:
+            yield record.error(f"{origin.value}; remove it, and measure again: fib-rmsnorm bench --resume")
 
     def _check_definition(self, record: Record[Trace]) -> Iterator[Finding]:
         name = record.model.definition

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.provenance.seals import Provenance, Sealer, key_file
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin, key_file
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
 from support.full_registry import CUDA_TRACES, PYTHON_TRACES
@@ -38,10 +38,10 @@ def test_a_sealed_trace_is_its_own_after_reading_and_writing(trace):
     written = sealed.model_dump_json()
     again = Trace.model_validate_json(json.dumps(json.loads(written), indent=1))
     assert again == sealed
-    assert SEALER.find_provenance(again) is Provenance.OWN
-    assert Sealer(b"o" * 32).find_provenance(again) is Provenance.ELSEWHERE
-    assert Sealer(None).find_provenance(again) is Provenance.ELSEWHERE
-    assert SEALER.find_provenance(trace) is Provenance.UNSEALED
+    assert SEALER.find_origin(again) is TraceOrigin.OWN
+    assert Sealer(b"o" * 32).find_origin(again) is TraceOrigin.ELSEWHERE
+    assert Sealer(None).find_origin(again) is TraceOrigin.ELSEWHERE
+    assert SEALER.find_origin(trace) is TraceOrigin.UNSEALED
 
 
 @given(data=st.data())
@@ -56,7 +56,7 @@ def test_any_other_number_or_text_breaks_the_seal(data):
         altered = Trace.model_validate_json(json.dumps(record))
     except ValueError:
         return  # no Trace any more
-    assert SEALER.find_provenance(altered) is Provenance.ALTERED
+    assert SEALER.find_origin(altered) is TraceOrigin.ALTERED
 
 
 def seal_all(path) -> None:
@@ -105,9 +105,9 @@ def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry
     signed.write_text("".join(sealer.seal(each).model_dump_json() + "\n" for each in read_jsonl(signed, Trace)))
     elsewhere = Sealer(b"o" * 32)
     first, *_ = read_jsonl(signed, Trace)
-    assert elsewhere.find_provenance(first) is Provenance.ELSEWHERE
+    assert elsewhere.find_origin(first) is TraceOrigin.ELSEWHERE
     renamed = first.model_copy(update={"solution": "another"})
-    assert elsewhere.find_provenance(renamed) is Provenance.ALTERED  # its signature tells anybody
+    assert elsewhere.find_origin(renamed) is TraceOrigin.ALTERED  # its signature tells anybody
     found = fib("best", "--signers", signers, "--json")
     assert {each["definition"] for each in json.loads(found.out)} == {"rmsnorm_d128"}
     assert f"{CUDA_TRACES}:1: a Trace not signed by anyone who is believed (left out)" in found.err
