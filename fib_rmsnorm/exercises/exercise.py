@@ -59,10 +59,15 @@ class Exercise:
     """What to run after the set-up, each with what it does."""
     grade: Grader
     """Grades a folder that holds all files of the starter."""
+    shared: tuple[str, ...] = ()
+    """Folders in STARTERS that several exercises start with, each copied as a folder."""
 
     @property
-    def files(self) -> list[Path]:
-        """The files that it starts with, relative to its folder."""
+    def files(self) -> dict[Path, Path]:
+        """The files that it starts with: by their paths in its folder, those that are copied."""
         start = STARTERS / self.starter
-        found = (path.relative_to(start) for path in start.rglob("*") if path.is_file())
-        return sorted(path for path in found if "__pycache__" not in path.parts)
+        found = {path.relative_to(start): path for path in start.rglob("*")}
+        found |= {path.relative_to(STARTERS): path for name in self.shared for path in (STARTERS / name).rglob("*")}
+        return {
+            name: path for name, path in sorted(found.items()) if path.is_file() and "__pycache__" not in path.parts
+        }

@@ -17,7 +17,7 @@ from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-_ENTRY = "run"  # as the starters have it
+_STARTERS_ENTRY = "run"
 _NO_LAUNCHES = """
 
 class _NoLaunch:
@@ -48,7 +48,9 @@ class KernelTask:
     file: Path
     language: str = "triton"
     caller: str = ""
-    """Source added to the file: a `run` that calls what the student wrote under another name."""
+    """Source added to the file: a function of the same parameters that calls something else of the student's."""
+    entry: str = _STARTERS_ENTRY
+    """The function to judge: of the file, or of what is added to it."""
 
 
 def grade_kernels(registry: Registry, tasks: Sequence[KernelTask]) -> list[Task]:
@@ -79,12 +81,13 @@ def _draft(registry: Registry, task: KernelTask) -> Solution | str:
     from fib_rmsnorm.registry.sources.draft import draft_solution
 
     try:
-        draft = draft_solution(registry, task.file, task.definition, _ENTRY)
+        draft = draft_solution(registry, task.file, task.definition, _STARTERS_ENTRY)
     except InputError as error:
         return str(error)
     if draft.spec.language is not SupportedLanguages(task.language):
         return f"{task.file.name} is not in {LANGUAGES[task.language].title}, but in {draft.spec.language.value}"
-    return _with_source(draft, task.caller, [task.file.name])
+    spec = draft.spec.model_copy(update={"entry_point": f"{task.file.name}::{task.entry}"})
+    return _with_source(draft.model_copy(update={"spec": spec}), task.caller, [task.file.name])
 
 
 def _find_fault(fork_server: ForkServer, registry: Registry, task: KernelTask, draft: Solution) -> str:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import STARTERS, Exercise
+from fib_rmsnorm.exercises.exercise import STAND_IN, Exercise
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.layout import is_registry
@@ -22,8 +22,9 @@ def default_folder(exercise: Exercise) -> Path:
 
 
 def is_set_up(exercise: Exercise, folder: Path) -> bool:
-    """Whether a folder is a registry and holds a file of the exercise."""
-    return is_registry(folder) and any((folder / file).exists() for file in exercise.files)
+    """Whether a folder is a registry and holds a file that no other exercise has."""
+    own = (path for path in exercise.files if path.name != STAND_IN and path.parts[0] not in exercise.shared)
+    return is_registry(folder) and any((folder / path).exists() for path in own)
 
 
 def require_files(exercise: Exercise, folder: Path) -> None:
@@ -48,9 +49,9 @@ def set_up(exercise: Exercise, folder: Path) -> None:
             _copy_sources(shipped.layout.solutions, registry.layout.solutions, name)
         for solution in pack(registry):
             registry.write_solution(solution, registry.definition(solution.definition).op_type)
-    for file in exercise.files:
-        (folder / file).parent.mkdir(exist_ok=True)
-        shutil.copyfile(STARTERS / exercise.starter / file, folder / file)
+    for path, file in exercise.files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, folder / path)
 
 
 def _copy_sources(shipped: Path, target: Path, name: str) -> None:
