@@ -19,6 +19,7 @@ MOST_LINES = {
     "docs/definitions_of_your_own.md": 135,
     "docs/exercises/1-triton-rmsnorm.md": 150,
     "docs/exercises/2-layernorm-passes.md": 150,
+    "docs/exercises/3-profile-d2048.md": 150,
     "docs/exercises/4-three-languages.md": 150,
     "docs/files.md": 100,
     "docs/first_hour.md": 150,
