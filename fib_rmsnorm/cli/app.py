@@ -13,6 +13,7 @@ from fib_rmsnorm.cli import (
     cache,
     compare,
     define,
+    deploy,
     env,
     exercise,
     explain,
@@ -88,6 +89,7 @@ app.command("explain")(explain.command)
 app.command("profile")(profile.command)
 app.command("tune")(tune.command)
 app.command("export")(export.command)
+app.command("deploy")(deploy.command)
 app.command("merge")(merge.command)
 app.command("validate")(validate.command)
 app.command("env")(env.command)

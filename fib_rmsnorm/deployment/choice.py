@@ -1,18 +1,124 @@
-"""Which kernel serves a call."""
+"""Which kernel serves a call, and why: by the table of winners, the first that can be built here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.deployment.kernels import KERNELS, BuiltKernel, shipped_solutions
+from fib_rmsnorm.deployment.deployed_registry import DeployedRegistry
+from fib_rmsnorm.deployment.kernels import BuiltKernel, KernelCache
+from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, Shape
 
 if TYPE_CHECKING:
     import torch
 
+    from fib_rmsnorm.schema import Solution
 
-def find_kernel(operator: str, device: torch.device, dtype: torch.dtype, rows: int, hidden: int) -> BuiltKernel | None:
-    """The kernel for a shape, built if it is not yet; None if torch shall serve."""
-    name = f"{operator}_cpp_simd_v1"
-    if device.type != "cpu" or name not in shipped_solutions():
+FLOAT_WEIGHT_OPERATORS = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+"""Those whose kernels, in some languages, take a float32 weight beside an x of 16 bits."""
+FLOAT_WEIGHT_LANGUAGES = ("cpp", "cuda", "triton")
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """What serves an operator on a shape and device; printed, it says why."""
+
+    operator: str | None
+    shape: Shape
+    device: str
+    """Its name in Traces: `NVIDIA H200`."""
+    kernel: BuiltKernel | None
+    """None: torch serves."""
+    near: MeasuredShape | None
+    """The measured shape by which the kernel was chosen."""
+    passed_over: tuple[str, ...]
+    """Why other kernels, or all, do not serve: a line each."""
+
+    @property
+    def trace(self) -> Candidate | None:
+        """What the Trace says of the kernel on that shape; None if it was not measured."""
+        candidates = self.near.candidates if self.near and self.kernel else ()
+        return next((each for each in candidates if self.kernel and each.solution == self.kernel.solution), None)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        name = self.kernel.solution if self.kernel else "torch"
+        yield f"{name} serves {self.operator or 'this'} on {self.device}: {self.shape}"
+        trace = self.trace
+        if trace is not None and self.near is not None:
+            nearest = "" if self.near.shape == self.shape else ", the nearest shape measured"
+            yield f"{trace.latency_us:.3g} us at {self.near.shape}{nearest}: {trace.trace}"
+            if self.near.faster_elsewhere:
+                yield f"faster there, but of another author: {self.near.faster_elsewhere}"
+        elif self.kernel is not None:
+            yield "no Trace of it on this device"
+        yield from self.passed_over
+
+
+class Deployment:
+    """The registry that serves this process, and its kernels."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._registry: DeployedRegistry | None = None
+        self._kernels = KernelCache()
+
+    @property
+    def registry(self) -> DeployedRegistry:
+        """The registry in use."""
+        with self._lock:
+            if self._registry is None:
+                self._registry = DeployedRegistry.shipped()
+            return self._registry
+
+    def use(self, root: Path | None) -> None:
+        """Take kernels from another registry, or, for None, from the shipped one; forget those that were built."""
+        with self._lock:
+            self._registry = None if root is None else DeployedRegistry.at(root)
+            self._kernels.forget()
+
+    def choose(self, operator: str, shape: Shape, device: torch.device) -> KernelChoice:
+        """Find the kernel for a shape, and build it if it is not built yet."""
+        name = model_of(device)
+        ranked = self.registry.table.find(operator, device.type, name, shape)
+        passed_over: list[str] = []
+        for solution in map(self.registry.solution, ranked.solutions):
+            refusal = _refuse(operator, shape, solution)
+            kernel = refusal or self._kernels.build(solution, device)
+            if isinstance(kernel, BuiltKernel):
+                return KernelChoice(operator, shape, name, kernel, ranked.near, tuple(passed_over))
+            passed_over.append(f"{solution.name}: {kernel}")
+        if not ranked.solutions:
+            passed_over.append(f"the registry has no {operator} that may serve on {device.type}")
+        return KernelChoice(operator, shape, name, None, ranked.near, tuple(passed_over))
+
+
+def _refuse(operator: str, shape: Shape, solution: Solution) -> str | None:
+    """Why a Solution cannot take the dtypes of a shape; None if it can."""
+    if shape.weight_dtype in (None, shape.dtype):
         return None
-    return KERNELS.find(name, device)
+    if operator in FLOAT_WEIGHT_OPERATORS and solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES:
+        return None
+    return f"takes no weight in {shape.weight_dtype} beside {shape.dtype}"
+
+
+@cache
+def model_of(device: torch.device) -> str:
+    """The name by which Traces know a device."""
+    import torch
+
+    from fib_rmsnorm.machine.devices import cpu_device
+
+    if device.type == "cpu":
+        return cpu_device().hardware
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+DEPLOYMENT = Deployment()
+"""Of this process."""

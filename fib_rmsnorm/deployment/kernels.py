@@ -1,4 +1,4 @@
-"""Solutions built for this process: each once, at its first use, whichever thread asks first."""
+"""Solutions built for this process: each once for a device, at its first use, whichever thread asks first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A Solution's entry point. It writes to its last arguments and checks its tensors if it is native."""
+    """A Solution's entry point, which writes to its last arguments."""
 
     solution: str
     entry: Callable[..., Any]
+    language: str
     is_native: bool
+    """Whether it is C++ or CUDA, checks its tensors and launches on the device of x, whichever is current."""
 
 
 class KernelCache:
@@ -31,57 +32,48 @@ class KernelCache:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._kernels: dict[tuple[str, str], BuiltKernel | str] = {}
+        self._found: dict[tuple[str, str], BuiltKernel | str] = {}
 
-    def find(self, solution: str, device: torch.device) -> BuiltKernel | None:
-        """The kernel of a shipped Solution, built if it is not yet; None, after one warning, if that fails."""
-        key = solution, str(device)
-        found = self._kernels.get(key)
+    def build(self, solution: Solution, device: torch.device) -> BuiltKernel | str:
+        """The kernel of a Solution, built if it is not yet; or, after one warning, why it cannot be."""
+        key = solution.name, str(device)
+        found = self._found.get(key)
         if found is None:
             with self._lock:
-                found = self._kernels.get(key) or self._build(solution, device)
-                self._kernels[key] = found
-        return None if isinstance(found, str) else found
+                found = self._found.get(key) or _try_build(solution, device)
+                self._found[key] = found
+        return found
 
     def forget(self) -> None:
         """Forget all kernels, and what could not be built: the next use builds it again."""
         with self._lock:
-            self._kernels.clear()
-
-    def _build(self, name: str, device: torch.device) -> BuiltKernel | str:
-        try:
-            return _build(name, device)
-        except Exception as error:  # whatever is wrong with a compiler or a library, torch computes the same
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            warnings.warn(f"{name} cannot be built here, so another kernel or torch serves: {reason}", stacklevel=2)
-            return reason
+            self._found.clear()
 
 
-KERNELS = KernelCache()
+def _try_build(solution: Solution, device: torch.device) -> BuiltKernel | str:
+    try:
+        return _build(solution, device)
+    except Exception as error:  # whatever is wrong with a compiler or a library, torch computes the same
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        warnings.warn(
+            f"{solution.name} cannot be built here, so another kernel or torch serves: {reason}", stacklevel=2
+        )
+        return reason
 
 
-def _build(name: str, device: torch.device) -> BuiltKernel:
+def _build(solution: Solution, device: torch.device) -> BuiltKernel:
     from fib_rmsnorm.building import build_entry
     from fib_rmsnorm.building.solution_cache import solution_cache
+    from fib_rmsnorm.errors import EnvironmentMissingError
     from fib_rmsnorm.languages import LANGUAGES
+    from fib_rmsnorm.machine.dependencies import missing_dependency
 
-    solution = shipped_solutions()[name]()
-    with _unchanged_imports(), _on(device):
+    if missing := missing_dependency(solution):
+        raise EnvironmentMissingError(missing)
+    with _unchanged_imports(), on_device(device):
         entry = build_entry(solution, str(device), solution_cache(solution))
-    return BuiltKernel(name, entry, is_native=LANGUAGES[solution.spec.language.value].is_compiled)
-
-
-@cache
-def shipped_solutions() -> dict[str, Callable[[], Solution]]:
-    """What reads each Solution of the shipped registry, by name."""
-    from fib_rmsnorm.registry.layout import Layout, is_source
-    from fib_rmsnorm.registry.shipped import shipped_registry
-    from fib_rmsnorm.registry.store import read_json
-    from fib_rmsnorm.schema import Solution
-
-    layout = Layout(shipped_registry())
-    paths = (path for path in layout.solutions.rglob("*.json") if not is_source(path, layout.solutions))
-    return {path.stem: partial(read_json, path, Solution, layout.root) for path in paths}
+    language = solution.spec.language.value
+    return BuiltKernel(solution.name, entry, language, LANGUAGES[language].is_compiled)
 
 
 @contextmanager
@@ -95,8 +87,8 @@ def _unchanged_imports() -> Iterator[None]:
 
 
 @contextmanager
-def _on(device: torch.device) -> Iterator[None]:
-    """Make a GPU the current one: compilers ask it for its architecture."""
+def on_device(device: torch.device) -> Iterator[None]:
+    """Make a GPU the current one: compilers ask it for its architecture, and Python launches on it."""
     import torch
 
     if device.type != "cuda":

@@ -7,5 +7,6 @@ y, residual = rms_norm(x, weight, residual=residual)
 """
 
 from fib_rmsnorm.functional.norms import layer_norm, rms_norm
+from fib_rmsnorm.functional.serving import use_registry, why
 
-__all__ = ["layer_norm", "rms_norm"]
+__all__ = ["layer_norm", "rms_norm", "use_registry", "why"]

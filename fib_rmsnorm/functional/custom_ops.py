@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional import formulas, kernel_calls
+from fib_rmsnorm.functional.formulas import compute_dtype
+from fib_rmsnorm.functional.gradient_calls import run_norm_backward
+from fib_rmsnorm.functional.kernel_calls import run_add_norm, run_norm
 
 # torch.library has no types: it is Any here.
 _torch_library: Any = torch.library
@@ -32,19 +34,19 @@ TWICE = (
 
 
 def _norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
-    return kernel_calls.run_norm(form, x, weight, bias, eps)
+    return run_norm(form, x, weight, bias, eps)
 
 
 def _add_norm(
     x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
 ) -> tuple[Tensor, Tensor]:
-    return kernel_calls.run_add_norm(form, x, residual, weight, bias, eps)
+    return run_add_norm(form, x, residual, weight, bias, eps)
 
 
 def _norm_backward(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return formulas.differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+    return run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
 
 
 def _fake_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
@@ -62,7 +64,7 @@ def _fake_norm_backward(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     nothing = x.new_empty(0)
-    dtype = formulas.compute_dtype(x.dtype) if weight is None else weight.dtype
+    dtype = compute_dtype(x.dtype) if weight is None else weight.dtype
     return (
         torch.empty_like(x, memory_format=torch.contiguous_format),
         nothing if weight is None else torch.empty_like(weight),

@@ -40,3 +40,22 @@ def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool
     if residual:
         return f"fused_add_{form}" if form != "layernorm" else None
     return form
+
+
+def find_form(convention: str) -> str:
+    """The form by the name of a convention, or `layernorm`. Raises ValueError for another name."""
+    form = CONVENTIONS.get(convention)
+    if form is None and convention != "layernorm":
+        raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
+    return form or "layernorm"
+
+
+def name_gradient_operator(form: str, *, residual: bool) -> str | None:
+    """The registry's operator for the gradients of a form with a weight; None if it has none.
+
+    Of Llama's convention it has the gradients as if nothing were rounded on the way. Gemma's would need 1 + weight in
+    x's dtype, and so rounded.
+    """
+    if form in ("rmsnorm", "rmsnorm_llama"):
+        return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
+    return "layernorm_backward" if form == "layernorm" and not residual else None

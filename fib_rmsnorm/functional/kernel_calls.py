@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.choice import find_kernel
-from fib_rmsnorm.deployment.kernels import KERNELS
+from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
+from fib_rmsnorm.deployment.kernels import BuiltKernel, on_device
+from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional import formulas
 from fib_rmsnorm.functional.forms import name_operator
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-MOST_PLANS = 4096
-"""Shapes of which a process remembers the kernel. One that meets more forgets all and asks again."""
+MOST_CHOICES = 4096
+"""Calls of which a process remembers the kernel. One that meets more forgets all and asks again."""
 
 
 class NormCall(NamedTuple):
@@ -32,26 +33,26 @@ class NormCall(NamedTuple):
     has_residual: bool
 
 
-class NormPlan(NamedTuple):
-    """The kernel for a call; None if torch serves."""
+class ChosenKernel(NamedTuple):
+    """How to run a call."""
 
+    choice: KernelChoice
     entry: Callable[..., Any] | None
-    solution: str | None
-    why_not: str
+    """None: torch serves."""
 
 
-_plans: dict[NormCall, NormPlan] = {}
+_chosen: dict[NormCall, ChosenKernel] = {}
 _lock = Lock()
 
 
 def run_norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm over the last dimension of x: any leading dimensions, strides and alignment."""
-    plan = find_plan(form, x, weight, bias, None)
-    if plan.entry is None or x.numel() == 0:
+    entry = find_entry(form, x, weight, bias, None) if x.numel() else None
+    if entry is None:
         return formulas.normalize(form, x, weight, bias, eps)
-    rows = _rows_of(x)
+    rows = rows_of(x)
     out = torch.empty_like(rows)
-    plan.entry(rows, *_parameters(weight, bias), eps, out)
+    entry(rows, *_parameters(weight, bias), eps, out)
     return out.view(x.shape)
 
 
@@ -59,72 +60,91 @@ def run_add_norm(
     form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """The norm of x + residual, and the sum."""
-    plan = find_plan(form, x, weight, bias, residual)
-    if x.numel() == 0:
-        return formulas.add_and_normalize(form, x, residual, weight, bias, eps)
-    if plan.entry is None:
+    entry = find_entry(form, x, weight, bias, residual) if x.numel() else None
+    if entry is None:
         if formulas.rounds_sum(form, x.dtype):  # then the sum is all that the norm needs
             total = x + residual
             return run_norm(form, total, weight, bias, eps), total
         return formulas.add_and_normalize(form, x, residual, weight, bias, eps)
-    rows = _rows_of(x)
+    rows = rows_of(x)
     out, new_residual = torch.empty_like(rows), torch.empty_like(rows)
-    plan.entry(rows, _rows_of(residual), *_parameters(weight, bias), eps, out, new_residual)
+    entry(rows, rows_of(residual), *_parameters(weight, bias), eps, out, new_residual)
     return out.view(x.shape), new_residual.view(x.shape)
 
 
-def find_plan(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None) -> NormPlan:
-    """The kernel for a call, from memory if its shape was met before."""
+def find_entry(
+    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None
+) -> Callable[..., Any] | None:
+    """The kernel for a call; None if torch serves."""
+    return find_chosen(form, x, weight, bias, residual).entry
+
+
+def find_for(operator: str, x: Tensor, weight: Tensor) -> ChosenKernel:
+    """How to run another operator on rows like x's, from memory too."""
+    rows, hidden = x.numel() // x.shape[-1], x.shape[-1]
+    return _look_up(NormCall(operator, rows, hidden, x.dtype, x.device, weight.dtype, False, False), operator)
+
+
+def find_chosen(
+    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None
+) -> ChosenKernel:
+    """How to run a call, from memory if its shape was met before."""
     hidden = x.shape[-1]
-    call = NormCall(
-        form,
-        x.numel() // max(hidden, 1),
-        hidden,
-        x.dtype,
-        x.device,
-        None if weight is None else weight.dtype,
-        bias is not None,
-        residual is not None,
-    )
-    plan = _plans.get(call)
-    if plan is None:
-        plan = _make_plan(call)
+    rows = x.numel() // max(hidden, 1)
+    weight_dtype = None if weight is None else weight.dtype
+    call = NormCall(form, rows, hidden, x.dtype, x.device, weight_dtype, bias is not None, residual is not None)
+    return _look_up(call, None)
+
+
+def _look_up(call: NormCall, operator: str | None) -> ChosenKernel:
+    found = _chosen.get(call)
+    if found is None:
+        found = _choose(call, operator)
         with _lock:
-            if len(_plans) >= MOST_PLANS:
-                _plans.clear()
-            _plans[call] = plan
-    return plan
+            if len(_chosen) >= MOST_CHOICES:
+                _chosen.clear()
+            _chosen[call] = found
+    return found
 
 
-def forget_plans() -> None:
-    """Forget which kernel serves what, and build again what could not be built."""
-    with _lock:
-        _plans.clear()
-        KERNELS.forget()
-
-
-def _make_plan(call: NormCall) -> NormPlan:
-    operator = name_operator(
-        call.form, weight=call.weight_dtype is not None, bias=call.has_bias, residual=call.has_residual
-    )
-    if operator is None:
-        return NormPlan(None, None, "no operator of the registry computes this")
-    if call.dtype not in KERNEL_DTYPES:
-        return NormPlan(None, None, f"no kernel takes {call.dtype}")
-    if call.weight_dtype not in (None, call.dtype) and not _takes_float_weight(operator, call):
-        return NormPlan(None, None, f"no kernel takes {call.dtype} with a weight of {call.weight_dtype}")
-    kernel = find_kernel(operator, call.device, call.dtype, call.rows, call.hidden)
-    if kernel is None:
-        return NormPlan(None, None, f"no kernel of {operator} for {call.device}")
-    return NormPlan(kernel.entry, kernel.solution, "")
-
-
-def _takes_float_weight(operator: str, call: NormCall) -> bool:
-    return call.weight_dtype == torch.float32 and operator in ("rmsnorm", "rmsnorm_bias") and call.device.type == "cpu"
-
-
-def _rows_of(x: Tensor) -> Tensor:
+def rows_of(x: Tensor) -> Tensor:
+    """x with two dimensions, contiguous: itself if it is that already."""
     return x.contiguous().view(-1, x.shape[-1])
+
+
+def forget_choices() -> None:
+    """Choose every kernel again, as after a change of the registry."""
+    with _lock:
+        _chosen.clear()
+
+
+def _choose(call: NormCall, operator: str | None) -> ChosenKernel:
+    weight_dtype = None if call.weight_dtype is None else _name(call.weight_dtype)
+    shape = Shape(call.rows, call.hidden, _name(call.dtype), weight_dtype)
+    if operator is None:
+        has_weight = weight_dtype is not None
+        operator = name_operator(call.form, weight=has_weight, bias=call.has_bias, residual=call.has_residual)
+    if operator is None or call.dtype not in KERNEL_DTYPES:
+        why = "no operator of the registry computes this" if operator is None else f"no kernel takes {shape.dtype}"
+        return ChosenKernel(KernelChoice(operator, shape, call.device.type, None, None, (why,)), None)
+    choice = DEPLOYMENT.choose(operator, shape, call.device)
+    return ChosenKernel(choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
+
+
+def _guard(kernel: BuiltKernel, device: torch.device) -> Callable[..., Any]:
+    """The entry point; where there are several GPUs and it launches on the current one, with x's as that."""
+    if kernel.is_native or device.type != "cuda" or torch.cuda.device_count() == 1:
+        return kernel.entry
+
+    def run(*arguments: Any) -> None:
+        with on_device(device):
+            kernel.entry(*arguments)
+
+    return run
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _parameters(weight: Tensor | None, bias: Tensor | None) -> list[Tensor]:

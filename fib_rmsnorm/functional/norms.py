@@ -8,7 +8,22 @@ import torch
 from torch import Tensor
 
 from fib_rmsnorm.functional.custom_ops import add_norm, norm
-from fib_rmsnorm.functional.forms import CONVENTIONS
+from fib_rmsnorm.functional.eager import (
+    add_norm_eagerly,
+    are_plain,
+    differentiable_norm,
+    is_transformed,
+    is_watched,
+    norm_eagerly,
+)
+from fib_rmsnorm.functional.forms import find_form
+from fib_rmsnorm.functional.formulas import add_and_normalize, normalize
+from fib_rmsnorm.functional.quick_calls import QUICK
+
+_is_compiling = torch.compiler.is_dynamo_compiling
+_is_autocast = torch._C._is_any_autocast_enabled
+_is_grad_enabled = torch.is_grad_enabled
+_empty_like = torch.empty_like
 
 
 @overload
@@ -50,15 +65,32 @@ def rms_norm(
     also the sum and the normalised row, before the weight (Hugging Face's LlamaRMSNorm); "gemma" is "torch" with the
     factor 1 + weight.
     """
-    form = CONVENTIONS.get(convention)
-    if form is None:
-        raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
+    # What comes first costs the least host time: the kernel of a shape that was met before.
+    if not _is_compiling() and type(x) is Tensor and weight is not None and bias is None and residual is None:
+        entry = QUICK.get((convention, x.shape, x.dtype, weight.dtype, x.get_device()))
+        if entry is not None and eps is not None and _is_quick(x, weight):
+            try:
+                if _is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+                    return differentiable_norm(x, weight, None, eps, convention, entry)
+                out = _empty_like(x)
+                entry(x, weight, eps, out)
+            except (ValueError, TypeError, RuntimeError):
+                pass  # what follows says what is wrong
+            else:
+                return out
+    form = find_form(convention)
     _check(x, weight, bias, residual)
     if eps is None:
         eps = default_eps(x.dtype)
+    if form == "rmsnorm" and _is_autocast() and _autocasts(x):
+        x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
     if residual is None:
-        out: Tensor = norm(x, weight, bias, eps, form)
-        return out
+        return _norm(form, x, weight, bias, eps)
+    if not _is_compiling():
+        if is_transformed():
+            return add_and_normalize(form, x, residual, weight, bias, eps)
+        if are_plain(x, residual, weight, bias) and not is_watched():
+            return add_norm_eagerly(form, x, residual, weight, bias, eps)
     pair: tuple[Tensor, Tensor] = add_norm(x, residual, weight, bias, eps, form)
     return pair
 
@@ -69,9 +101,46 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     It computes in float32 and rounds once. `weight` and `bias` have the size of x's last dimension, and x's dtype or
     float32.
     """
+    if not _is_compiling() and type(x) is Tensor and weight is not None and bias is not None:
+        entry = QUICK.get(("layernorm", x.shape, x.dtype, weight.dtype, x.get_device()))
+        if entry is not None and _is_quick(x, weight):
+            try:
+                if _is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad):
+                    return differentiable_norm(x, weight, bias, eps, "layernorm", entry)
+                out = _empty_like(x)
+                entry(x, weight, bias, eps, out)
+            except (ValueError, TypeError, RuntimeError):
+                pass  # what follows says what is wrong
+            else:
+                return out
     _check(x, weight, bias, None)
-    out: Tensor = norm(x, weight, bias, eps, "layernorm")
+    if _is_autocast() and _autocasts(x):
+        x, weight, bias = x.float(), _float(weight), _float(bias)
+    return _norm("layernorm", x, weight, bias, eps)
+
+
+def _is_quick(x: Tensor, weight: Tensor) -> bool:
+    """Whether torch need not see the call, and the kernel can take the tensors as they are."""
+    return not (is_watched() or is_transformed() or _is_autocast()) and x.is_contiguous() and weight.is_contiguous()
+
+
+def _norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    if not _is_compiling():
+        if is_transformed():
+            return normalize(form, x, weight, bias, eps)
+        if are_plain(x, weight, bias) and not is_watched():
+            return norm_eagerly(form, x, weight, bias, eps)
+    out: Tensor = norm(x, weight, bias, eps, form)
     return out
+
+
+def _autocasts(x: Tensor) -> bool:
+    """Whether autocast has torch's own norms compute, and return, float32."""
+    return x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
+
+
+def _float(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.float()
 
 
 def default_eps(dtype: torch.dtype) -> float:

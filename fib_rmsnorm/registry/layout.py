@@ -70,6 +70,11 @@ class Layout:
         """Folder of the Traces that come with the registry."""
         return self.traces / PUBLISHED
 
+    @property
+    def winners(self) -> Path:
+        """Path of the table by which a model's norms choose their kernels."""
+        return self.root / "winners.json"
+
     def definition(self, op_type: str, name: str) -> Path:
         """Path of a Definition's JSON."""
         return self.definitions / check_name(op_type, "op_type") / f"{check_name(name, 'definition')}.json"

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional import layer_norm, rms_norm
-from fib_rmsnorm.functional.kernel_calls import forget_plans
+from fib_rmsnorm.functional import layer_norm, rms_norm, use_registry
 from fib_rmsnorm.operators.known_operators import find_operator
 
 HIDDEN = 96
@@ -70,9 +69,9 @@ def no_compiler(monkeypatch, tmp_path):
     """The process has built nothing, and finds no compiler."""
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", str(tmp_path / "c++"))
-    forget_plans()
+    use_registry(None)
     yield
-    forget_plans()
+    use_registry(None)
 
 
 def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):

@@ -8,14 +8,14 @@ import torch
 from fib_rmsnorm import nn
 
 
-@pytest.mark.parametrize("arguments", [(32,), ((2, 32), 1e-3), (32, None, False)])
+@pytest.mark.parametrize("arguments", [(32,), ((2, 32), 1e-3), (32, None, False, None, torch.float64)])
 def test_rms_norm_has_torchs_state_and_results(arguments):
     ours, torchs = nn.RMSNorm(*arguments), torch.nn.RMSNorm(*arguments)
     for parameter in torchs.parameters():
         torch.nn.init.normal_(parameter)
     assert repr(ours) == repr(torchs)
     assert ours.load_state_dict(torchs.state_dict()) == torchs.load_state_dict(ours.state_dict())
-    x = torch.randn(3, 2, 32)
+    x = torch.randn(3, 2, 32, dtype=arguments[-1] if len(arguments) > 4 else None)
     torch.testing.assert_close(ours(x), torchs(x))
 
 

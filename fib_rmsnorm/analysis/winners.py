@@ -1,0 +1,145 @@
+"""Traces to the table by which a model's norms choose their kernels.
+
+On each measured shape the Solutions of the chosen authors are ranked by `ranking`. Of those that may be as fast as the
+fastest, the one whose call costs the host least comes first: a model that is not captured in a graph waits for the host
+wherever a kernel takes less.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fib_rmsnorm.analysis.ranking import Contest, hold_contest
+from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Definition, Solution
+
+_UNMEASURED_ORDER = ("cpp", "cuda", "triton")
+"""The languages that serve where nothing was measured: by what a call costs the host. The rest compile per shape."""
+
+
+@dataclass(frozen=True)
+class Deployable:
+    """The Solutions that a table may name, and the Definitions that they serve."""
+
+    solutions: Mapping[str, Solution]
+    digests: Mapping[str, str]
+    definitions: Mapping[str, Definition]
+    operators: Mapping[str, str]
+    """The operator of each Definition, by name."""
+
+
+def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
+    """The Solutions of these authors for Definitions that are named after an operator: `rmsnorm_d4096`."""
+    from fib_rmsnorm.operators.known_operators import list_operators
+    from fib_rmsnorm.schema import digest
+
+    names = sorted((each.name for each in list_operators()), key=len, reverse=True)
+    definitions = registry.definitions()
+    operators = {
+        definition: operator
+        for definition in definitions
+        if (operator := next((name for name in names if re.match(rf"{name}_d\d", definition)), None))
+    }
+    solutions = {
+        name: each
+        for name, each in registry.solutions().items()
+        if each.author in authors and each.definition in operators
+    }
+    return Deployable(solutions, {name: digest(each) for name, each in solutions.items()}, definitions, operators)
+
+
+def make_table(sections: Iterable[SectionResults], deployable: Deployable) -> WinnerTable:
+    """The table of all operators that have a deployable Solution. Traces of other sources than today's do not count."""
+    measured: dict[str, dict[str, dict[Shape, MeasuredShape]]] = {}
+    for section in sections:
+        operator = deployable.operators.get(section.definition)
+        if operator is None:
+            continue
+        of_device = measured.setdefault(operator, {}).setdefault(section.conditions.hardware, {})
+        for workload in section.workloads:
+            found = _measure(workload, deployable)
+            if found is not None:
+                of_device.setdefault(found.shape, found)  # under several conditions the first counts
+    operators = sorted({deployable.operators[each.definition] for each in deployable.solutions.values()})
+    return WinnerTable(
+        tuple(sorted({each.author for each in deployable.solutions.values()})),
+        {
+            operator: OperatorWinners(
+                _list_unmeasured(operator, deployable),
+                {device: tuple(shapes.values()) for device, shapes in measured.get(operator, {}).items() if shapes},
+            )
+            for operator in operators
+        },
+    )
+
+
+def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape | None:
+    ours = [
+        result
+        for result in workload.results
+        if deployable.digests.get(result.record.solution, "") == result.record.solution_sha256
+    ]
+    contest = hold_contest(replace(workload, results=tuple(ours)))
+    if not contest.places:
+        return None
+    tied = sorted(
+        (place for place in contest.places if place.is_tied), key=lambda place: _host_cost(place.result.record)
+    )
+    order = [*tied, *(place for place in contest.places if not place.is_tied)]
+    candidates = tuple(
+        Candidate(
+            place.result.record.solution,
+            round(1e3 * (place.result.record.latency_ms or 0.0), 3),
+            _rounded(place.result.record.host_overhead_us),
+            place.is_tied,
+            place.result.record.place,
+        )
+        for place in order
+    )
+    shape = _shape_of(workload, deployable.definitions[workload.results[0].record.definition])
+    return MeasuredShape(
+        shape, candidates, _find_faster(hold_contest(workload), [each.solution for each in candidates])
+    )
+
+
+def _host_cost(record: TraceRecord) -> float:
+    return math.inf if record.host_overhead_us is None else record.host_overhead_us
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _find_faster(everyone: Contest, ours: Sequence[str]) -> str | None:
+    """The fastest Solution of all, if none of ours may be as fast."""
+    if not everyone.places or any(place.is_tied and place.result.record.solution in ours for place in everyone.places):
+        return None
+    fastest = everyone.places[0].result.record
+    return f"{fastest.solution} {1e3 * (fastest.latency_ms or 0.0):.3g} us"
+
+
+def _shape_of(workload: WorkloadResults, definition: Definition) -> Shape:
+    (rows,) = workload.results[0].record.axes.values()
+    (hidden,) = (axis.value for axis in definition.axes.values() if axis.type == "const")
+    weight = definition.inputs.get("weight")
+    return Shape(rows, hidden, definition.inputs["x"].dtype.value, weight.dtype.value if weight else None)
+
+
+def _list_unmeasured(operator: str, deployable: Deployable) -> dict[str, tuple[str, ...]]:
+    mine = [each for each in deployable.solutions.values() if deployable.operators[each.definition] == operator]
+    by_language = {each.spec.language.value: each for each in sorted(mine, key=lambda each: each.name)}
+    order = [by_language[language] for language in _UNMEASURED_ORDER if language in by_language]
+    kinds = {
+        "cpu": [each.name for each in order if each.spec.language.value == "cpp"],
+        "cuda": [each.name for each in order if each.spec.language.value != "cpp"],
+    }
+    return {kind: tuple(names) for kind, names in kinds.items() if names}

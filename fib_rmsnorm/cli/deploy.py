@@ -1,0 +1,73 @@
+"""`fib-rmsnorm deploy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import Json, Root, split_names
+from fib_rmsnorm.cli.reading import Traces, read_traces
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+
+
+def command(
+    traces: Traces = None,
+    authors: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Authors whose Solutions may run in a model's process.")
+    ] = "fib-rmsnorm",
+    build: Annotated[
+        bool, typer.Option("--build", help="Instead, build the kernels that the table names for the devices here.")
+    ] = False,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Write winners.json, by which fib_rmsnorm.nn chooses kernels; default: from the published Traces."""
+    if build and traces:
+        raise InputError("--build takes no Traces: it builds what winners.json names")
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.reports.text.console import echo, stderr
+
+    registry = Registry.find(root)
+    if build:
+        _build(registry, as_json=json)
+        return
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.sections import split
+    from fib_rmsnorm.analysis.winners import find_deployable, make_table
+    from fib_rmsnorm.deployment.winner_table import format_table
+    from fib_rmsnorm.registry.store import write_atomic
+    from fib_rmsnorm.reports.winners import describe_winners
+
+    found = read_traces(traces or [registry.layout.published], registry.root)
+    deployable = find_deployable(registry, split_names(authors))
+    if not deployable.solutions:
+        raise InputError(f"no Solution by {authors} for a known operator in {registry.root}")
+    table = make_table(find_results(split(found.records), found.solutions), deployable)
+    text, path = format_table(table), registry.layout.winners
+    if json:
+        echo(text, end="")
+    else:
+        echo("\n".join(describe_winners(table)))
+    write_atomic(path, text, registry.root)
+    stderr().print(f"Wrote {path}")
+
+
+def _build(registry: Registry, *, as_json: bool) -> None:
+    """Build every Solution that the table names for a device here. Exits with 1 if one cannot be built."""
+    from json import dumps
+
+    from fib_rmsnorm.deployment.ahead_of_use import build_all
+    from fib_rmsnorm.reports.text.console import echo
+
+    outcomes = list(build_all(registry.root))
+    if as_json:
+        echo(dumps([each._asdict() for each in outcomes], indent=2))
+    else:
+        for each in outcomes:
+            echo(f"{each.device}  {each.solution}: {each.error or f'built in {each.seconds:.1f} s'}")
+    if any(each.error for each in outcomes):
+        raise typer.Exit(1)

@@ -1,0 +1,109 @@
+"""The table of winners: for each operator, device model and shape, which Solution serves, and the Trace that says so.
+
+`fib-rmsnorm deploy` makes it from Traces and writes it to the registry's root, as winners.json.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import read_bytes
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The rows of a norm."""
+
+    rows: int
+    hidden: int
+    dtype: str
+    """The dtype of x: `float16`."""
+    weight_dtype: str | None
+    """The dtype of the weight; None if there is none."""
+
+    def distance(self, other: Shape) -> tuple[bool, bool, float, float]:
+        """How unlike another shape is: in dtype first, then in hidden, then in rows."""
+        return (
+            self.dtype != other.dtype,
+            self.weight_dtype != other.weight_dtype,
+            abs(math.log(max(self.hidden, 1) / max(other.hidden, 1))),
+            abs(math.log(max(self.rows, 1) / max(other.rows, 1))),
+        )
+
+    def __str__(self) -> str:
+        """`8 rows of 4096 in float16`, and the weight's dtype if it is another."""
+        weight = self.weight_dtype if self.weight_dtype not in (None, self.dtype) else ""
+        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.hidden} in {self.dtype}" + (
+            f" with a weight in {weight}" if weight else ""
+        )
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A Solution that was measured on a shape."""
+
+    solution: str
+    latency_us: float
+    host_overhead_us: float | None
+    is_tied: bool
+    """Whether it may be as fast as the fastest of the table's authors."""
+    trace: str
+    """`file:line` in the registry."""
+
+
+class MeasuredShape(msgspec.Struct, frozen=True):
+    """What was measured on a shape, the Solution that serves it first."""
+
+    shape: Shape
+    candidates: tuple[Candidate, ...]
+    faster_elsewhere: str | None = None
+    """A Solution of another author that was certainly faster. It does not run in a user's process."""
+
+
+class OperatorWinners(msgspec.Struct, frozen=True):
+    """The Solutions of an operator."""
+
+    unmeasured: dict[str, tuple[str, ...]]
+    """Those that serve `cpu` or `cuda` where nothing was measured, in the order in which to try them."""
+    measured: dict[str, tuple[MeasuredShape, ...]]
+    """By the name of a device."""
+
+
+class WinnerTable(msgspec.Struct, frozen=True):
+    """All operators by name."""
+
+    authors: tuple[str, ...]
+    operators: dict[str, OperatorWinners]
+
+    def find(self, operator: str, device_kind: str, device: str, shape: Shape) -> Ranked:
+        """The Solutions for a shape, best first: those of the nearest measured shape, then those never measured."""
+        winners = self.operators.get(operator)
+        if winners is None:
+            return Ranked(None, ())
+        near = min(winners.measured.get(device, ()), key=lambda each: shape.distance(each.shape), default=None)
+        measured = [each.solution for each in near.candidates] if near else []
+        others = winners.unmeasured.get(device_kind, ())
+        return Ranked(near, tuple(dict.fromkeys([*measured, *others])))
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """What the table says of a shape."""
+
+    near: MeasuredShape | None
+    """The measured shape that it was taken from; None if nothing was measured on the device."""
+    solutions: tuple[str, ...]
+
+
+def read_table(path: Path) -> WinnerTable:
+    """Read a table. Raises InputError if the file is missing or damaged."""
+    try:
+        return msgspec.json.decode(read_bytes(path), type=WinnerTable)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path}: is not a table of winners: {error}; make it with: fib-rmsnorm deploy") from None
+
+
+def format_table(table: WinnerTable) -> str:
+    """The table as the text of a JSON file."""
+    return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"

@@ -1,0 +1,128 @@
+"""Calls that nothing but autograd watches: past torch's dispatcher, which for an operator in Python takes 20 us.
+
+A compiler, an exporter, a mode or a subclass of Tensor must see the operator, and gets it (`custom_ops`). Transforms of
+torch.func and forward-mode gradients need more derivatives than the operator has: they get the formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from fib_rmsnorm.functional.custom_ops import norm_backward
+from fib_rmsnorm.functional.forms import CONVENTIONS
+from fib_rmsnorm.functional.gradient_calls import run_norm_backward
+from fib_rmsnorm.functional.kernel_calls import run_add_norm, run_norm
+from fib_rmsnorm.functional.quick_calls import remember
+
+_PLAIN = (Tensor, torch.nn.Parameter, type(None))
+_is_tracing = torch._C._get_tracing_state
+_has_function_mode = torch._C._is_torch_function_mode_enabled
+_count_dispatch_modes = torch._C._len_torch_dispatch_stack
+_has_transform = torch._C._are_functorch_transforms_active
+
+
+def is_watched() -> bool:
+    """Whether torch must see every operator: in a mode, or while it traces."""
+    return bool(_has_function_mode() or _count_dispatch_modes() or _is_tracing())
+
+
+def is_transformed() -> bool:
+    """Whether every step of a formula must be seen: in a transform of torch.func, or with forward-mode gradients."""
+    return _has_transform() or forward_ad._current_level >= 0
+
+
+def are_plain(*tensors: Tensor | None) -> bool:
+    """Whether none is of a subclass, which may hold its values elsewhere."""
+    return all(type(each) in _PLAIN for each in tensors)
+
+
+def norm_eagerly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """The norm, with its gradient if one is needed."""
+    remember(form, x, weight, bias)
+    if _needs_gradient(x, weight, bias):
+        out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, None)  # type: ignore[no-untyped-call]
+        return out
+    return run_norm(form, x, weight, bias, eps)
+
+
+def differentiable_norm(
+    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, convention: str, entry: Callable[..., Any]
+) -> Tensor:
+    """The norm by a kernel that is known already, with its gradient."""
+    form = CONVENTIONS.get(convention, convention)
+    out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, entry)  # type: ignore[no-untyped-call]
+    return out
+
+
+def add_norm_eagerly(
+    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual and the sum, with their gradients if one is needed."""
+    if _needs_gradient(x, residual, weight, bias):
+        pair: tuple[Tensor, Tensor] = _EagerAddNorm.apply(x, residual, weight, bias, eps, form)  # type: ignore[no-untyped-call]
+        return pair
+    return run_add_norm(form, x, residual, weight, bias, eps)
+
+
+def _needs_gradient(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+
+
+class _EagerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        eps: float,
+        form: str,
+        entry: Callable[..., Any] | None,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.eps, ctx.form, ctx.bias_dtype = eps, form, None if bias is None else bias.dtype
+        if entry is None:
+            return run_norm(form, x, weight, bias, eps)
+        out = torch.empty_like(x)
+        entry(*((x, weight) if bias is None else (x, weight, bias)), eps, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        dx, dweight, dbias = _differentiate(ctx, gradients[0], None, x, weight)
+        return dx, dweight, dbias, None, None, None
+
+
+class _EagerAddNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+    ) -> tuple[Tensor, Tensor]:
+        out, new_residual = run_add_norm(form, x, residual, weight, bias, eps)
+        ctx.save_for_backward(new_residual, weight)
+        ctx.eps, ctx.form, ctx.bias_dtype = eps, form, None if bias is None else bias.dtype
+        return out, new_residual
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        total, weight = ctx.saved_tensors
+        dx, dweight, dbias = _differentiate(ctx, gradients[0], gradients[1], total, weight)
+        return dx, dx, dweight, dbias, None, None
+
+
+def _differentiate(
+    ctx: Any, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    has_bias = ctx.bias_dtype is not None
+    if torch.is_grad_enabled() or not are_plain(dy, dnew_residual) or is_watched():
+        # With create_graph, the operator's own gradient refuses.
+        dx, dweight, dbias = norm_backward(dy, dnew_residual, x, weight, has_bias, ctx.eps, ctx.form)
+    else:
+        dx, dweight, dbias = run_norm_backward(ctx.form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=ctx.eps)
+    return dx, None if weight is None else dweight, dbias.to(ctx.bias_dtype) if has_bias else None

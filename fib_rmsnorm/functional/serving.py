@@ -1,0 +1,37 @@
+"""Ask which kernel serves a call, and choose the registry that serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
+from fib_rmsnorm.functional.forms import find_form
+from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
+from fib_rmsnorm.functional.quick_calls import QUICK
+
+
+def why(
+    x: Tensor,
+    weight: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    convention: str = "torch",
+) -> KernelChoice:
+    """Which kernel `rms_norm` takes for these tensors, by which Trace, and why no other; "layernorm" for `layer_norm`.
+
+    Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
+    """
+    return find_chosen(find_form(convention), x, weight, bias, residual).choice
+
+
+def use_registry(root: str | Path | None) -> None:
+    """Take the kernels from another registry, where `fib-rmsnorm deploy` has run; None: from the one that is shipped.
+
+    Its Solutions run in this process, with all that it may do: name only a registry whose sources you trust.
+    """
+    DEPLOYMENT.use(None if root is None else Path(root))
+    forget_choices()
+    QUICK.clear()

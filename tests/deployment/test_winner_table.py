@@ -1,0 +1,101 @@
+"""The table of winners: what `deploy` makes of Traces, and what it answers for a shape."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from fib_rmsnorm.deployment.winner_table import Shape, read_table
+from fib_rmsnorm.functional import use_registry, why
+from support.paths import REPOSITORY
+
+GPU = "NVIDIA H200"
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """The repository's registry, with its published Traces and without a table."""
+    root = tmp_path_factory.mktemp("deployed")
+    for folder in ("definitions", "solutions", "traces/published"):
+        shutil.copytree(REPOSITORY / folder, root / folder)
+    return root
+
+
+def shape(rows: int, hidden: int = 4096, dtype: str = "float16") -> Shape:
+    return Shape(rows, hidden, dtype, dtype)
+
+
+def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, copied):
+    made = fib("deploy", "--root", copied, "--json")
+    assert made.code == 0, made.err
+    assert json.loads(made.out)
+    assert (copied / "winners.json").read_text() == (REPOSITORY / "winners.json").read_text(), "run: fib-rmsnorm deploy"
+
+
+def test_every_winner_is_ours_and_its_trace_says_what_the_table_says():
+    table = read_table(REPOSITORY / "winners.json")
+    assert table.authors == ("fib-rmsnorm",)
+    found = [
+        (candidate, each.shape)
+        for winners in table.operators.values()
+        for shapes in winners.measured.values()
+        for each in shapes
+        for candidate in each.candidates
+    ]
+    assert found
+    for candidate, measured in found[::7]:
+        file, line = candidate.trace.rsplit(":", 1)
+        trace = json.loads((REPOSITORY / file).read_text().splitlines()[int(line) - 1])
+        assert trace["solution"] == candidate.solution
+        assert trace["workload"]["axes"] == {"batch": measured.rows}
+        assert 1e3 * trace["evaluation"]["performance"]["latency_ms"] == pytest.approx(candidate.latency_us, abs=1e-3)
+
+
+def test_a_shape_that_was_not_measured_takes_the_nearest_one():
+    table = read_table(REPOSITORY / "winners.json")
+    measured = table.find("rmsnorm", "cuda", GPU, shape(512))
+    assert measured.near.shape == shape(512)
+    for other in (shape(400), shape(700), replace_dtype(shape(512), "bfloat16"), shape(512, hidden=5120)):
+        assert table.find("rmsnorm", "cuda", GPU, other) == measured
+
+
+def replace_dtype(of: Shape, dtype: str) -> Shape:
+    return Shape(of.rows, of.hidden, dtype, dtype)
+
+
+def test_where_nothing_was_measured_the_table_names_what_serves():
+    table = read_table(REPOSITORY / "winners.json")
+    on_cpu = table.find("rmsnorm", "cpu", "a CPU", shape(8))
+    assert (on_cpu.near, on_cpu.solutions) == (None, ("rmsnorm_cpp_simd_v1",))
+    assert table.find("rmsnorm_backward", "cpu", "a CPU", shape(8)).solutions == ()
+    assert table.find("unknown", "cuda", GPU, shape(8)).solutions == ()
+
+
+def test_why_names_the_kernel_or_says_why_torch_serves():
+    x = torch.ones(3, 64)
+    assert str(why(x, torch.ones(64))).startswith("rmsnorm_cpp_simd_v1 serves rmsnorm on ")
+    answer = str(why(x.double()))
+    assert "torch serves rmsnorm_no_weight" in answer
+    assert "no kernel takes float64" in answer
+    half = why(x.half(), torch.ones(64), convention="llama")
+    assert half.kernel is None
+    assert "rmsnorm_llama_cpp_simd_v1: takes no weight in float32 beside float16" in half.passed_over
+
+
+def test_a_registry_without_a_table_is_refused(tmp_path):
+    for folder in ("definitions", "solutions"):
+        (tmp_path / folder).mkdir()
+    with pytest.raises(Exception, match=r"winners\.json"):
+        use_registry(tmp_path)
+
+
+def test_deploy_needs_traces_and_solutions(fib, tmp_path):
+    for folder in ("definitions", "solutions"):
+        (tmp_path / folder).mkdir()
+    missing = fib("deploy", "--root", tmp_path)
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert "no such file or folder" in missing.err
+    assert fib("deploy", "--build", "x.json").code == 2

@@ -1,0 +1,208 @@
+"""What torch does to functions and modules: compile, export, transform, checkpoint, autocast, distribute."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch.nn import functional as torch_functional
+from torch.utils.checkpoint import checkpoint
+
+from fib_rmsnorm import nn
+from fib_rmsnorm.functional import layer_norm, rms_norm
+
+HIDDEN = 64
+
+
+def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return made.requires_grad_(grad)
+
+
+def block(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    out, residual = rms_norm(x, weight, residual=residual)
+    return layer_norm(out, weight, bias) * 2 + rms_norm(residual, convention="llama")
+
+
+def gradients(function, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    leaves = [each.detach().requires_grad_() for each in tensors]
+    out = function(*leaves)
+    return [out, *torch.autograd.grad(out.square().sum(), leaves)]
+
+
+def arguments() -> list[torch.Tensor]:
+    return [draw(3, HIDDEN), draw(3, HIDDEN, seed=1), draw(HIDDEN, seed=2), draw(HIDDEN, seed=3)]
+
+
+@pytest.mark.slow  # it imports torch's compiler
+def test_compiled_as_one_graph_it_gives_what_it_gives_eagerly():
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    for found, expected in zip(gradients(compiled, *arguments()), gradients(block, *arguments()), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_gradients_are_right_by_finite_differences():
+    leaves = [each.requires_grad_() for each in arguments()]
+    torch.autograd.gradcheck(block, leaves, fast_mode=True)
+    gemma = [draw(2, HIDDEN, grad=True), draw(HIDDEN, grad=True)]
+    torch.autograd.gradcheck(lambda x, weight: rms_norm(x, weight, convention="gemma"), gemma, fast_mode=True)
+
+
+@pytest.mark.slow  # it imports torch's compiler
+def test_the_operators_pass_torchs_own_check():
+    x, weight = draw(3, HIDDEN, grad=True), draw(HIDDEN, grad=True)
+    torch.library.opcheck(torch.ops.fib_rmsnorm.norm.default, (x, weight, None, 1e-6, "rmsnorm"))
+    residual = draw(3, HIDDEN, seed=1, grad=True)
+    torch.library.opcheck(torch.ops.fib_rmsnorm.add_norm.default, (x, residual, weight, None, 1e-6, "rmsnorm_llama"))
+
+
+@pytest.mark.slow  # it imports torch's compiler
+def test_an_exported_module_holds_the_operator_for_any_batch():
+    module = nn.RMSNorm(HIDDEN, 1e-6, dtype=torch.float64)
+    batch = torch.export.Dim("batch")
+    exported = torch.export.export(module, (draw(3, HIDDEN),), dynamic_shapes=({0: batch},))
+    assert "fib_rmsnorm.norm" in str(exported.graph)
+    x = draw(5, HIDDEN)
+    torch.testing.assert_close(exported.module()(x), module(x))
+
+
+def test_checkpointing_gives_the_same_gradients():
+    def checkpointed(*tensors: torch.Tensor) -> torch.Tensor:
+        return checkpoint(block, *tensors, use_reentrant=False)
+
+    for found, expected in zip(gradients(checkpointed, *arguments()), gradients(block, *arguments()), strict=True):
+        assert torch.equal(found, expected)
+
+
+def test_transforms_of_torch_func_see_the_formula():
+    x, weight = draw(4, 3, HIDDEN), draw(HIDDEN)
+    mapped = torch.vmap(lambda each: rms_norm(each, weight))(x)
+    torch.testing.assert_close(mapped, rms_norm(x, weight))
+    of_sum = torch.func.grad(lambda each: rms_norm(each, weight).square().sum())(x)
+    torch.testing.assert_close(of_sum, gradients(lambda each: rms_norm(each, weight), x)[1])
+
+
+def test_forward_mode_gradients_are_those_of_backward_mode():
+    x, tangent, weight = draw(3, HIDDEN), draw(3, HIDDEN, seed=1), draw(HIDDEN, seed=2)
+    _, found = torch.func.jvp(lambda each: rms_norm(each, weight), (x,), (tangent,))
+    _, expected = torch.autograd.functional.jvp(
+        lambda each: torch_functional.rms_norm(each, (HIDDEN,), weight, 1e-6), x, tangent
+    )
+    torch.testing.assert_close(found, expected)
+    with torch.autograd.forward_ad.dual_level():
+        out = rms_norm(torch.autograd.forward_ad.make_dual(x, tangent), weight)
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(out).tangent, expected)
+
+
+def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
+    module = nn.RMSNorm(HIDDEN, 1e-6)
+    with torch.autocast("cpu", torch.bfloat16):
+        for x in (draw(3, HIDDEN, dtype=torch.float32), draw(3, HIDDEN, dtype=torch.float32).bfloat16()):
+            expected = torch_functional.rms_norm(x.float(), (HIDDEN,), module.weight, 1e-6).to(x.dtype)
+            torch.testing.assert_close(module(x), expected)
+
+
+def test_what_was_quick_without_gradients_gives_them_when_asked():
+    x, weight = draw(3, HIDDEN, dtype=torch.float32).half(), torch.nn.Parameter(torch.ones(HIDDEN).half())
+    with torch.no_grad():
+        first, second = rms_norm(x, weight), rms_norm(x, weight)
+    assert torch.equal(first, second)
+    rms_norm(x, weight).sum().backward()
+    assert weight.grad is not None
+    with torch.inference_mode():
+        assert torch.equal(rms_norm(x, weight), first)
+    with pytest.raises(ValueError, match=r"weight: expected shape \[64\] as x's last dimension, got \[32\]"):
+        rms_norm(x, torch.ones(32).half())
+
+
+def test_threads_that_start_together_share_one_kernel():
+    x, weight = draw(2, HIDDEN, dtype=torch.float32), torch.ones(HIDDEN)
+    start, found = threading.Barrier(4), []
+
+    def run() -> None:
+        start.wait()
+        found.append(rms_norm(x, weight))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == 4
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+def test_distributed_data_parallel_averages_its_gradients(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        module = nn.RMSNorm(HIDDEN, dtype=torch.float64)
+        parallel = torch.nn.parallel.DistributedDataParallel(module)
+        x = draw(3, HIDDEN)
+        parallel(x).square().sum().backward()
+        expected = torch.autograd.grad(
+            torch_functional.rms_norm(x, (HIDDEN,), module.weight).square().sum(), module.weight
+        )
+        torch.testing.assert_close(module.weight.grad, *expected)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_cuda_graph_replays_forward_and_backward(dtype):
+    module = nn.RMSNorm(4096, 1e-6, device="cuda", dtype=dtype)
+    x = torch.randn(16, 4096, device="cuda", dtype=dtype, requires_grad=True)
+    graphed = torch.cuda.make_graphed_callables(module, (x,))
+    out = graphed(x)
+    out.sum().backward()
+    expected = torch_functional.rms_norm(x.float(), (4096,), module.weight.float(), 1e-6).to(dtype)
+    torch.testing.assert_close(out, expected)
+    assert torch.isfinite(module.weight.grad).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("form", ["rms", "layer", "add"])
+@pytest.mark.parametrize("rows", [8, 4096])
+def test_gradients_on_a_gpu_are_torchs(form, rows):
+    x, weight, bias = (torch.randn(*s, 4096, device="cuda").half().requires_grad_() for s in ((rows,), (), ()))
+    residual = torch.randn_like(x).requires_grad_()
+    run, exact = {
+        "rms": (lambda *t: rms_norm(t[0], t[1]), lambda *t: torch_functional.rms_norm(t[0], (4096,), t[1], 1e-6)),
+        "layer": (lambda *t: layer_norm(*t[:3]), lambda *t: torch_functional.layer_norm(t[0], (4096,), *t[1:3])),
+        "add": (
+            lambda *t: rms_norm(t[0], t[1], residual=t[3])[0],
+            lambda *t: torch_functional.rms_norm(t[0] + t[3], (4096,), t[1], 1e-6),
+        ),
+    }[form]
+    tensors = [x, weight, bias, residual]
+    wide = [each.detach().double().requires_grad_() for each in tensors]
+    dy = torch.randn_like(x)
+    found = torch.autograd.grad(run(*tensors), tensors, dy, allow_unused=True)
+    expected = torch.autograd.grad(exact(*wide), wide, dy.double(), allow_unused=True)
+    for each, right in zip(found, expected, strict=True):
+        assert (each is None) == (right is None)
+        if each is not None:
+            torch.testing.assert_close(each.double(), right, rtol=5e-3, atol=5e-3 * right.abs().max().item())
+
+
+@pytest.mark.gpu
+def test_another_stream_and_another_device_than_the_current_one():
+    last = torch.device("cuda", torch.cuda.device_count() - 1)
+    x, weight = torch.randn(64, 4096, device=last), torch.ones(4096, device=last)
+    stream = torch.cuda.Stream(last)
+    stream.wait_stream(torch.cuda.current_stream(last))
+    with torch.cuda.stream(stream):
+        out = rms_norm(x, weight)
+    torch.cuda.current_stream(last).wait_stream(stream)
+    torch.testing.assert_close(out, torch_functional.rms_norm(x, (4096,), weight, 1e-6))
+
+
+@pytest.mark.gpu
+def test_under_autocast_on_a_gpu_the_result_has_torchs_dtype():
+    x, weight = torch.randn(4, 4096, device="cuda").half(), torch.ones(4096, device="cuda")
+    with torch.autocast("cuda", torch.float16):
+        expected = torch_functional.rms_norm(x, (4096,), weight, 1e-6)
+        found = rms_norm(x, weight)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected)

@@ -1,0 +1,100 @@
+"""What a call of a norm costs the host, in us, by each way in: the kernel itself, the function, the module, torch.
+
+    python tools/measure_norm_calls.py [--device cuda] [--json]
+
+Each figure is the median of 15 rounds, of which each takes the fastest of 5 times 200 calls. On a GPU the calls are
+timed until they return, with an idle GPU before each round, so that no call waits for a full queue: 200 are fewer than
+the queue holds. On a CPU a call computes too, so what a way in adds is its time less the kernel's; at one row that is
+nearly all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from statistics import median
+from timeit import repeat
+
+import torch
+
+from fib_rmsnorm import nn
+from fib_rmsnorm.deployment.choice import model_of
+from fib_rmsnorm.functional import rms_norm, why
+from fib_rmsnorm.functional.custom_ops import norm
+
+EPS = 1e-6
+CALLS, REPEATS, ROUNDS = 200, 5, 15
+_GRADIENT = ", with gradient"
+SHAPES = ((1, 4096), (4096, 4096))
+
+
+def list_ways(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable[[], object]]:
+    """The ways in by name, those with gradients last."""
+    kernel = why(x, weight).kernel
+    if kernel is None:
+        raise SystemExit(f"no kernel serves:\n{why(x, weight)}")
+    entry, given = kernel.entry, torch.empty_like(x)
+    module = nn.RMSNorm(x.shape[1], EPS, device=x.device, dtype=x.dtype)
+    torchs = torch.nn.RMSNorm(x.shape[1], EPS, device=x.device, dtype=x.dtype)
+    functional = torch.nn.functional.rms_norm
+    shape = tuple(weight.shape)
+    ways = {
+        "kernel, out given": lambda: entry(x, weight, EPS, given),
+        "kernel, out allocated": lambda: entry(x, weight, EPS, torch.empty_like(x)),
+        "function": lambda: rms_norm(x, weight, EPS),
+        "module": lambda: module(x),
+        "operator (torch.ops)": lambda: norm(x, weight, None, EPS, "rmsnorm"),
+        "torch's function": lambda: functional(x, shape, weight, EPS),
+        "torch's module": lambda: torchs(x),
+    }
+    with_gradient = {
+        "function": lambda: rms_norm(x, weight, EPS),
+        "module": lambda: module(x),
+        "torch's function": lambda: functional(x, shape, weight, EPS),
+        "torch's module": lambda: torchs(x),
+    }
+    return {**ways, **{f"{name}{_GRADIENT}": way for name, way in with_gradient.items()}}
+
+
+def measure(ways: dict[str, Callable[[], object]], device: torch.device, calls: int) -> dict[str, float]:
+    """Microseconds of each way, measured in turn in every round."""
+    rounds: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        way()
+    for _ in range(ROUNDS if calls > 1 else 3):
+        for name, way in ways.items():
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            with torch.set_grad_enabled(name.endswith(_GRADIENT)):
+                rounds[name].append(min(repeat(way, number=calls, repeat=REPEATS)) / calls * 1e6)
+    return {name: median(times) for name, times in rounds.items()}
+
+
+def main() -> None:
+    """Measure, and print a table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    found = {}
+    for rows, hidden in SHAPES:
+        x = torch.randn(rows, hidden, device=device).half()
+        weight = torch.nn.Parameter(torch.ones(hidden, device=device, dtype=torch.float16))
+        calls = CALLS if device.type == "cuda" or rows == 1 else 1
+        found[f"{rows} x {hidden}"] = measure(list_ways(x, weight), device, calls)
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if options.json:
+        print(json.dumps({"device": model_of(device), "load": load, "us": found}, indent=2))
+        return
+    print(f"{model_of(device)}, torch {torch.__version__}, float16, us per call; load {load:.1f} per core")
+    names = dict.fromkeys(name for us in found.values() for name in us)
+    print(f"{'':36}" + "".join(f"{shape:>14}" for shape in found))
+    for name in names:
+        print(f"{name:36}" + "".join(f"{us[name]:14.2f}" for us in found.values()))
+
+
+if __name__ == "__main__":
+    main()
