@@ -34,6 +34,7 @@ fix: $(READY)
 	$(BIN)/ruff check --fix .
 	$(CLANG_FORMAT) -i
 	$(BIN)/fib-rmsnorm solve
+	$(BIN)/fib-rmsnorm deploy
 	$(BIN)/python tools/generate_docs.py
 
 setup: $(READY)

@@ -2,10 +2,9 @@
 
     python tools/measure_norm_calls.py [--device cuda] [--json]
 
-Each figure is the median of 15 rounds, of which each takes the fastest of 5 times 200 calls. On a GPU the calls are
-timed until they return, with an idle GPU before each round, so that no call waits for a full queue: 200 are fewer than
-the queue holds. On a CPU a call computes too, so what a way in adds is its time less the kernel's; at one row that is
-nearly all of it.
+Each figure is the fastest of many rounds in which all ways take turns, so it holds on a busy machine too. On a GPU a
+round is timed until its calls return, with an idle GPU before, so that no call waits for a full queue. On a CPU a call
+computes too: what a way in adds is its time less the kernel's.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
-from statistics import median
-from timeit import repeat
+from timeit import timeit
 
 import torch
 
@@ -25,7 +23,9 @@ from fib_rmsnorm.functional import rms_norm, why
 from fib_rmsnorm.functional.custom_ops import norm
 
 EPS = 1e-6
-CALLS, REPEATS, ROUNDS = 200, 5, 15
+CALLS, ROUNDS = 200, 200
+LARGE_CALLS, LARGE_ROUNDS = 1, 5
+"""On a CPU, for a shape that takes milliseconds."""
 _GRADIENT = ", with gradient"
 SHAPES = ((1, 4096), (4096, 4096))
 
@@ -58,18 +58,16 @@ def list_ways(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable
     return {**ways, **{f"{name}{_GRADIENT}": way for name, way in with_gradient.items()}}
 
 
-def measure(ways: dict[str, Callable[[], object]], device: torch.device, calls: int) -> dict[str, float]:
-    """Microseconds of each way, measured in turn in every round."""
-    rounds: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way()
-    for _ in range(ROUNDS if calls > 1 else 3):
+def measure(ways: dict[str, Callable[[], object]], device: torch.device, calls: int, rounds: int) -> dict[str, float]:
+    """Microseconds of each way."""
+    fastest = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds + 1):
         for name, way in ways.items():
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             with torch.set_grad_enabled(name.endswith(_GRADIENT)):
-                rounds[name].append(min(repeat(way, number=calls, repeat=REPEATS)) / calls * 1e6)
-    return {name: median(times) for name, times in rounds.items()}
+                fastest[name] = min(fastest[name], timeit(way, number=calls) / calls * 1e6)
+    return fastest
 
 
 def main() -> None:
@@ -83,8 +81,9 @@ def main() -> None:
     for rows, hidden in SHAPES:
         x = torch.randn(rows, hidden, device=device).half()
         weight = torch.nn.Parameter(torch.ones(hidden, device=device, dtype=torch.float16))
-        calls = CALLS if device.type == "cuda" or rows == 1 else 1
-        found[f"{rows} x {hidden}"] = measure(list_ways(x, weight), device, calls)
+        is_large = device.type == "cpu" and rows > 1
+        calls, rounds = (LARGE_CALLS, LARGE_ROUNDS) if is_large else (CALLS, ROUNDS)
+        found[f"{rows} x {hidden}"] = measure(list_ways(x, weight), device, calls, rounds)
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if options.json:
         print(json.dumps({"device": model_of(device), "load": load, "us": found}, indent=2))

@@ -23,7 +23,20 @@ _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 _is_tracing = torch._C._get_tracing_state
 _has_function_mode = torch._C._is_torch_function_mode_enabled
 _count_dispatch_modes = torch._C._len_torch_dispatch_stack
+_is_autocast = torch._C._is_any_autocast_enabled
 _has_transform = torch._C._are_functorch_transforms_active
+
+
+def is_unobserved() -> bool:
+    """Whether a kernel can run at once: no mode, trace or transform, and no autocast. One call, for the host's time."""
+    return not (
+        _has_function_mode()
+        or _count_dispatch_modes()
+        or _has_transform()
+        or _is_autocast()
+        or _is_tracing()
+        or forward_ad._current_level >= 0
+    )
 
 
 def is_watched() -> bool:

@@ -13,6 +13,7 @@ from fib_rmsnorm.functional.eager import (
     are_plain,
     differentiable_norm,
     is_transformed,
+    is_unobserved,
     is_watched,
     norm_eagerly,
 )
@@ -67,8 +68,8 @@ def rms_norm(
     """
     # What comes first costs the least host time: the kernel of a shape that was met before.
     if not _is_compiling() and type(x) is Tensor and weight is not None and bias is None and residual is None:
-        entry = QUICK.get((convention, x.shape, x.dtype, weight.dtype, x.get_device()))
-        if entry is not None and eps is not None and _is_quick(x, weight):
+        entry = QUICK.get((convention, x.shape, x.dtype, x.get_device()))
+        if entry is not None and eps is not None and x.is_contiguous() and is_unobserved():
             try:
                 if _is_grad_enabled() and (x.requires_grad or weight.requires_grad):
                     return differentiable_norm(x, weight, None, eps, convention, entry)
@@ -102,8 +103,8 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     float32.
     """
     if not _is_compiling() and type(x) is Tensor and weight is not None and bias is not None:
-        entry = QUICK.get(("layernorm", x.shape, x.dtype, weight.dtype, x.get_device()))
-        if entry is not None and _is_quick(x, weight):
+        entry = QUICK.get(("layernorm", x.shape, x.dtype, x.get_device()))
+        if entry is not None and x.is_contiguous() and is_unobserved():
             try:
                 if _is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad):
                     return differentiable_norm(x, weight, bias, eps, "layernorm", entry)
@@ -117,11 +118,6 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     if _is_autocast() and _autocasts(x):
         x, weight, bias = x.float(), _float(weight), _float(bias)
     return _norm("layernorm", x, weight, bias, eps)
-
-
-def _is_quick(x: Tensor, weight: Tensor) -> bool:
-    """Whether torch need not see the call, and the kernel can take the tensors as they are."""
-    return not (is_watched() or is_transformed() or _is_autocast()) and x.is_contiguous() and weight.is_contiguous()
 
 
 def _norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

@@ -15,9 +15,9 @@ from torch import Tensor
 from fib_rmsnorm.functional.forms import CONVENTIONS
 from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_chosen
 
-Key = tuple[str, torch.Size, torch.dtype, torch.dtype, int]
+Key = tuple[str, torch.Size, torch.dtype, int]
 QUICK: dict[Key, Callable[..., Any]] = {}
-"""By convention or `layernorm`, x's shape and dtype, the weight's dtype and the device's index."""
+"""By convention or `layernorm`, x's shape and dtype, and its device's index."""
 
 _CONVENTION_OF = {form: convention for convention, form in CONVENTIONS.items()} | {"layernorm": "layernorm"}
 
@@ -32,20 +32,20 @@ def remember(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -
         return
     entry = chosen.entry
     if not kernel.is_native:
-        entry = _checked(entry)
+        entry = _checked(entry, weight.dtype)
     if x.dim() != 2:
         entry = _flattened(entry, x.shape[-1])
     if len(QUICK) >= MOST_CHOICES:
         QUICK.clear()
-    QUICK[_CONVENTION_OF[form], x.shape, x.dtype, weight.dtype, x.get_device()] = entry
+    QUICK[_CONVENTION_OF[form], x.shape, x.dtype, x.get_device()] = entry
 
 
-def _checked(entry: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(entry: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
     """A kernel in Python takes any memory for a weight."""
 
     def run(x: Tensor, *others: Any) -> None:
         for each in others[:-2]:
-            if each.shape != x.shape[1:] or each.device != x.device or not each.is_contiguous():
+            if each.shape != x.shape[-1:] or each.device != x.device or each.dtype != dtype or not each.is_contiguous():
                 raise ValueError("not a parameter for x")
         entry(x, *others)
 
