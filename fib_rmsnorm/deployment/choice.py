@@ -121,4 +121,4 @@ def model_of(device: torch.device) -> str:
 
 
 DEPLOYMENT = Deployment()
-"""Of this process."""
+"""What serves this process."""
