@@ -17,7 +17,7 @@ from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
 from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
-from fib_rmsnorm.sandbox.landlock import describe_gaps, landlock_version
+from fib_rmsnorm.sandbox.confinement import find_gaps
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
@@ -32,13 +32,8 @@ def report_machine() -> MachineReport:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **libraries},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *_describe_confinement(landlock_version())],
+        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *find_gaps()],
     )
-
-
-def _describe_confinement(version: int) -> list[str]:
-    found = f"Landlock version {version}" if version else "no Landlock that suffices"
-    return [f"{found} in this kernel: a solution can {gaps}"] if (gaps := describe_gaps(version)) else []
 
 
 def _check_device(device: Device) -> DeviceReport:

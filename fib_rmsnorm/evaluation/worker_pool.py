@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
+from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
-from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus, Solution, digest
+from fib_rmsnorm.schema import (
+    Correctness,
+    Definition,
+    EvaluationStatus,
+    SafetensorsInput,
+    Solution,
+    Workload,
+    digest,
+)
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
@@ -65,6 +77,7 @@ class WorkerPool:
         self._config = config
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
+        self._files: dict[str, list[Path]] = {}
 
     def find(self, definition: Definition, solution: Solution) -> WorkerClient:
         """The worker that holds the built Solution. Raises EvaluationFailedError if it does not build."""
@@ -105,7 +118,9 @@ class WorkerPool:
         cache = solution_cache(solution)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
-        process = self._fork_server.spawn(WORKER, environment, writable=[cache])
+        process = self._fork_server.spawn(
+            WORKER, environment, readable=[*toolchain_paths(), *self._input_files(definition)], writable=[cache]
+        )
         request = Build(
             definition=definition,
             solution=solution,
@@ -119,6 +134,24 @@ class WorkerPool:
             process.kill()
             raise failure.with_log(process.take_log()) from None
         return WorkerClient(process, built.build_s, self._config)
+
+    def _input_files(self, definition: Definition) -> list[Path]:
+        """The files of tensors that the Definition's Workloads name."""
+        dataset = self._config.dataset
+        if dataset is None:
+            return []
+        if definition.name not in self._files:
+            workloads = Registry(dataset).workloads(definition.name)
+            self._files[definition.name] = _tensor_files(workloads, dataset)
+        return self._files[definition.name]
+
+
+def _tensor_files(workloads: Sequence[Workload], dataset: Path) -> list[Path]:
+    """The files of tensors that Workloads name: no others of the dataset, whatever they name."""
+    root = dataset.resolve()
+    given = [value for workload in workloads for value in workload.inputs.values()]
+    paths = [(root / value.path).resolve() for value in given if isinstance(value, SafetensorsInput)]
+    return [path for path in dict.fromkeys(paths) if path.is_relative_to(root) and path.suffix == ".safetensors"]
 
 
 def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
+from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
@@ -88,7 +89,9 @@ def inspect_solution(
 
 def _ask_once(fork_server: ForkServer, request: CompileRequest, kind: type[Answer], config: RunConfig) -> Answer:
     """Ask a process that lives for this one question. Raises EvaluationFailedError, with what the process wrote."""
-    process = fork_server.spawn(COMPILER, cache_variables(request.cache), writable=[request.cache])
+    process = fork_server.spawn(
+        COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]
+    )
     try:
         return ask_worker(process, request, kind, TimeBudget(config.timeout_s), config)
     except EvaluationFailedError as failure:

@@ -20,6 +20,7 @@ import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import become_subreaper, is_marked
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import Process, StoppedError
@@ -39,7 +40,10 @@ class ForkServer:
     """Starts the processes of a run. Closing it ends them all."""
 
     def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:
-        """`defaults` are variables for all processes of the run; the user's environment overrides them."""
+        """`defaults` are variables for all processes of the run; the user's environment overrides them.
+
+        Of that, the processes get what compilers, GPUs and libraries read, and no secrets.
+        """
         become_subreaper()
         self.run = uuid.uuid4().hex
         """The run's id, which every process of the run has in its environment."""
@@ -57,7 +61,7 @@ class ForkServer:
                 *(role.module for role in roles),
             ],
             pass_fds=[theirs.fileno()],
-            env={**(defaults or {}), **os.environ, _RUN_VARIABLE: self.run},
+            env={**(defaults or {}), **keep_harmless(os.environ), _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
@@ -65,36 +69,46 @@ class ForkServer:
         )
         theirs.close()
 
-    def spawn(self, role: Role, environment: dict[str, str] | None = None, writable: Sequence[Path] = ()) -> Process:
+    def spawn(
+        self,
+        role: Role,
+        environment: dict[str, str] | None = None,
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+    ) -> Process:
         """Start a process of a role, with variables added to its environment.
 
         A process that runs untrusted code writes to the folders of `writable` and to a temporary folder of its own
-        alone, which is removed when it has ended.
+        alone, which is its home and is removed when it has ended. It reads these, `readable`, and what Python and the
+        system consist of.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         temporary = tempfile.mkdtemp(prefix="fib-rmsnorm-") if role.runs_untrusted_code else None
         try:
-            return self._spawn(role, environment or {}, writable, temporary)
+            own = [temporary] if temporary else []
+            variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
+            request = {
+                **asdict(role),
+                "environment": variables,
+                "readable": [*map(str, readable)],
+                "writable": [*own, *map(str, writable)],
+            }
+            return self._spawn(request, temporary)
         except BaseException:
             _remove(temporary)
             raise
 
-    def _spawn(
-        self, role: Role, environment: dict[str, str], writable: Sequence[Path], temporary: str | None
-    ) -> Process:
+    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
         ours, theirs = socket.socketpair()
         log = Log()
         outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
-        own = [temporary] if temporary else []
-        variables = {**environment, **({"TMPDIR": temporary} if temporary else {})}
-        request = json.dumps(
-            {**asdict(role), "environment": variables, "writable": [*own, *map(str, writable)]}
-        ).encode()
+        data = json.dumps(request).encode()
         with self._lock, theirs:
             if self._stopping.is_set():
                 raise StoppedError
             try:
-                socket.send_fds(self._socket, [request], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+                socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
                 answer = self._socket.recv(1 << 12)
             except OSError:
                 answer = b""
@@ -159,7 +173,7 @@ class ForkServer:
         with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
             if child.environ().get(_RUN_VARIABLE) == self.run:
                 return True
-        return session != os.getsid(0) and is_marked(child.pid) and not is_marked(os.getpid())
+        return session != os.getsid(0) and is_marked(child.pid)
 
     def stop(self) -> None:
         """Kill every process of this run, and let no other start."""

@@ -20,9 +20,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.sandbox.landlock import enter_landlock, prctl
+from fib_rmsnorm.sandbox.confinement import confine
+from fib_rmsnorm.sandbox.confinement.libc import prctl
+from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,11 +39,28 @@ def become_subreaper() -> None:
 
 
 def is_marked(pid: int) -> bool:
-    """Whether a process has the OOM score that our children inherit and cannot lower without privileges."""
+    """Whether a process is of those that we confine: it has more seccomp filters than this one, which nobody removes.
+
+    Where no system calls are filtered: it has the OOM score that our children inherit, though they may lower it.
+    """
+    own = os.getpid()
     try:
-        return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _OOM_SCORE_ADJ
+        return _count_filters(pid) > _count_filters(own) or _is_killed_first(pid) > _is_killed_first(own)
     except OSError:
         return False
+
+
+def _is_killed_first(pid: int) -> bool:
+    return Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == _OOM_SCORE_ADJ
+
+
+def _count_filters(pid: int) -> int:
+    """The number of seccomp filters of a process; 0 before Linux 5.9, which does not tell it."""
+    for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == "Seccomp_filters":
+            return int(value)
+    return 0
 
 
 def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
@@ -56,19 +76,22 @@ def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
     with collector_off():
         for module in modules:
             importlib.import_module(module)
+    readable = find_readable()
     gc.freeze()
     prctl(_PR_SET_PDEATHSIG, 0)
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
         if not data:
             return
-        pid = _fork_twice(server, json.loads(data), descriptors, scheduler)
+        pid = _fork_twice(server, json.loads(data), descriptors, scheduler, readable)
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
 
 
-def _fork_twice(server: socket.socket, request: dict[str, object], fds: list[int], scheduler: int) -> int:
+def _fork_twice(
+    server: socket.socket, request: dict[str, Any], fds: list[int], scheduler: int, readable: Readable
+) -> int:
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -78,14 +101,16 @@ def _fork_twice(server: socket.socket, request: dict[str, object], fds: list[int
             os._exit(0)
         os.close(reader)
         server.close()
-        _run_child(request, fds, writer, middle, scheduler)
+        _run_child(request, fds, writer, middle, scheduler, readable)
     os.close(writer)
     os.waitpid(middle, 0)
     with os.fdopen(reader, "rb") as pipe:
         return int(pipe.read())
 
 
-def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: int, scheduler: int) -> None:
+def _run_child(
+    request: dict[str, Any], fds: list[int], writer: int, middle: int, scheduler: int, readable: Readable
+) -> None:
     status = 1
     try:
         os.setsid()
@@ -104,12 +129,8 @@ def _run_child(request: dict[str, object], fds: list[int], writer: int, middle: 
         _limit()
         if request["runs_untrusted_code"]:
             become_subreaper()  # so that its orphaned descendants stay its children
-            writable = request["writable"]
-            assert isinstance(writable, list)
-            enter_landlock(writable)
-        environment = request["environment"]
-        assert isinstance(environment, dict)
-        os.environ.update(environment)
+            confine(readable, request["readable"], request["writable"])
+        os.environ.update(request["environment"])
         tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
         _serve(str(request["module"]), channel_fd, outputs_fd)
         status = 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fib_rmsnorm.evaluation import machine_report
 from fib_rmsnorm.machine import capabilities, environment
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.confinement import landlock
 
 GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
 
@@ -46,9 +48,20 @@ def test_a_machine_without_gpu(fib, machine, tmp_path):
     ],
 )
 def test_what_landlock_cannot_do_here_is_one_line(fib, machine, version, said):
-    machine.setattr(machine_report, "landlock_version", lambda: version)
+    machine.setattr(landlock, "landlock_version", lambda: version)
     (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "Landlock" in line]
     assert line.startswith(said)
+
+
+def test_system_calls_that_cannot_be_filtered_here_are_one_line(fib, machine):
+    machine.setattr(platform, "machine", lambda: "riscv64")
+    (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "filtered" in line]
+    assert "riscv64" in line and "talk to the network" in line
+
+
+def test_where_cuda_needs_a_socket_the_others_are_open_too(fib, machine, tmp_path):
+    machine.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert "sockets of your programs" in fib("env").out
 
 
 def test_gpus_that_are_alike_are_one_line(fib, machine):

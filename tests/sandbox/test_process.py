@@ -14,8 +14,8 @@ import pytest
 
 from fib_rmsnorm.evaluation import ROLES, WORKER
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
+from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.landlock import landlock_version
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
 from fib_rmsnorm.sandbox.role import Role

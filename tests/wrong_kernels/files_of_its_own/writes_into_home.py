@@ -1,3 +1,5 @@
+import os
+import pwd
 from pathlib import Path
 from uuid import uuid4
 
@@ -5,7 +7,7 @@ import torch
 
 
 def run(x, weight, eps):
-    file = Path.home() / uuid4().hex
+    file = Path(pwd.getpwuid(os.getuid()).pw_dir) / uuid4().hex
     file.touch()
     file.unlink()
     x_fp32 = x.float()

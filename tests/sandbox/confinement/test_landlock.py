@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.sandbox.landlock import describe_gaps, landlock_version
+from fib_rmsnorm.sandbox.confinement.landlock import describe_gaps, landlock_version
 from support.command_line import cli_environment
 
 needs_landlock = pytest.mark.skipif(landlock_version() < 6, reason="the Landlock of this kernel confines less")
@@ -17,11 +17,11 @@ ATTEMPTS = """
 import os
 import sys
 from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import enter_landlock
+from fib_rmsnorm.sandbox.confinement.landlock import enter_landlock
 
 own, other = map(Path, sys.argv[1:])
 if os.fork() == 0:
-    enter_landlock([own])
+    enter_landlock(["/"], [], [own])
     for folder in (own, other):
         (attempts := {
             "write": lambda: (folder / "file").open("r+").close(),
@@ -82,9 +82,9 @@ def test_a_file_of_another_is_not_linked_into_its_own_folder(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import enter_landlock
+from fib_rmsnorm.sandbox.confinement.landlock import enter_landlock
 own, other = map(Path, sys.argv[1:])
-enter_landlock([own])
+enter_landlock(["/"], [], [own])
 try:
     (own / "mine").hardlink_to(other / "file")
 except OSError:
@@ -103,8 +103,8 @@ except PermissionError:
 def test_it_moves_files_between_its_own_folders(tmp_path):
     code = """
 from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import enter_landlock
-enter_landlock(["one", "two"])
+from fib_rmsnorm.sandbox.confinement.landlock import enter_landlock
+enter_landlock([], [], ["one", "two"])
 Path("one/file").rename("two/moved")
 """
     make_folder(tmp_path / "one")
@@ -119,9 +119,9 @@ def test_it_reaches_no_other_process_but_its_children(tmp_path):
 import os
 import signal
 from pathlib import Path
-from fib_rmsnorm.sandbox.landlock import enter_landlock
+from fib_rmsnorm.sandbox.confinement.landlock import enter_landlock
 
-enter_landlock([])
+enter_landlock(["/"], [], [])
 for attempt in (
     lambda: Path(f"/proc/{os.getppid()}/mem").open("rb"),
     lambda: os.readlink(f"/proc/{os.getppid()}/fd/0"),

@@ -1,0 +1,22 @@
+"""Calls of the C library that Python does not offer."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+
+def prctl(option: int, argument: int) -> None:
+    """Call prctl(2). Raises OSError if the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, argument, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def system_call(number: int, *arguments: object) -> int:
+    """Make a system call. Raises OSError if the kernel refuses it."""
+    result: int = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"system call {number} failed: {os.strerror(error)}")
+    return result

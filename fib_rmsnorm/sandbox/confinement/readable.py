@@ -1,0 +1,114 @@
+"""What a confined process may read: the system's programs and libraries, and this interpreter with its packages.
+
+A user's files are not among it, even where the interpreter or the package lies among them.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_VARIABLE = "FIB_RMSNORM_READABLE"
+_SYSTEM = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt"),
+    *("/nix/store", "/gnu/store", "/run/current-system", "/run/opengl-driver", "/run/nvidia"),
+    *("/sys/devices", "/sys/bus", "/sys/class", "/sys/module", "/sys/dev", "/sys/fs/cgroup", "/sys/kernel/mm"),
+)
+_ETC = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives", "nvidia", "OpenCL", "glvnd"),
+    *("localtime", "timezone", "locale.alias", "nsswitch.conf", "passwd", "group"),
+    *("os-release", "debian_version", "lsb-release", "redhat-release", "system-release", "python*"),
+    *("ssl/openssl.cnf", "pki/tls/openssl.cnf", "crypto-policies"),
+)
+_PROC = (
+    *("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "vmstat", "zoneinfo", "cmdline"),
+    *("modules", "devices", "filesystems", "misc", "cgroups", "bus", "driver", "sys", "self"),
+)
+_FOLDERS_OF_TOOLS = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_FINDER_OF_EDITABLE = "__editable__"
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Paths, by what may be done with them and what lies beneath."""
+
+    readable: tuple[str, ...]
+    listable: tuple[str, ...]
+    """Folders whose files' names may be seen: Python imports only what it finds in a folder's list."""
+
+
+def find_readable() -> Readable:
+    """Find what this interpreter, its packages and all that it has loaded consist of.
+
+    `$FIB_RMSNORM_READABLE` names more, separated like those of `$PATH`.
+    """
+    found = [*_SYSTEM, *_of_etc(), *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
+    found += [str(path) for path in _of_interpreter()]
+    for name in (*_FOLDERS_OF_TOOLS, _VARIABLE):
+        found += [part for part in os.environ.get(name, "").split(os.pathsep) if part and not _is_too_wide(Path(part))]
+    listable = []
+    for entry in map(Path, filter(None, sys.path)):
+        if entry.name in ("site-packages", "dist-packages") or not entry.is_dir():
+            found.append(str(entry))
+            continue
+        found += [str(path) for path in _packages(entry)]
+        if not _is_too_wide(entry):
+            listable.append(str(entry))
+    found += [str(path) for path in _editable_packages()]
+    return Readable(tuple(dict.fromkeys(found)), tuple(listable))
+
+
+def _of_etc() -> Iterator[str]:
+    for name in _ETC:
+        yield from map(str, Path("/etc").glob(name))
+
+
+def _of_interpreter() -> Iterator[Path]:
+    for prefix in {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}:
+        folder = Path(prefix)
+        if not _is_too_wide(folder):
+            yield folder
+        else:
+            yield from (folder / name for name in ("bin", "lib", "lib64", "include", "pyvenv.cfg"))
+    yield from (Path(sys.executable), Path(sys.executable).resolve())
+    yield from map(Path, site.getsitepackages())
+
+
+def _packages(entry: Path) -> Iterator[Path]:
+    """The packages and modules in a folder of `sys.path` that may hold other files too, such as a registry."""
+    for path in _list(entry):
+        if path.suffix in (".py", ".pyc", ".so", ".pth") or (path / "__init__.py").is_file():
+            yield path
+
+
+def _editable_packages() -> Iterator[Path]:
+    """The packages that setuptools' editable installs find outside `sys.path`."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(_FINDER_OF_EDITABLE):
+            yield from map(Path, getattr(module, "MAPPING", {}).values())
+
+
+def _loaded_files() -> list[str]:
+    """The libraries that this process has loaded, wherever they lie."""
+    lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    found = dict.fromkeys(line.split(maxsplit=5)[5] for line in lines if line.count("/"))
+    return [path for path in found if path.startswith("/") and not path.startswith(("/dev/", "/memfd:"))]
+
+
+def _is_too_wide(folder: Path) -> bool:
+    """Whether a folder contains the user's home or all temporary files."""
+    resolved = folder.resolve()
+    homes = {Path(os.path.expanduser("~")), Path(tempfile.gettempdir())}  # noqa: PTH111 - may be no absolute path
+    return any(home.resolve().is_relative_to(resolved) for home in homes)
+
+
+def _list(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

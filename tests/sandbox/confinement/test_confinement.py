@@ -1,0 +1,137 @@
+"""What a confined process cannot do to its user's files, to other processes and to the network, root or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fib_rmsnorm.sandbox.confinement import find_gaps
+from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.role import Role
+from support.command_line import cli_environment
+from support.paths import TESTS
+
+needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+
+# What every user may do on every machine without confinement; whether the others work is up to its settings.
+ALWAYS_DONE = {
+    *("prlimit64", "sched_setaffinity", "sched_setscheduler", "setpriority", "ioprio_set", "signal"),
+    *("network", "connect", "bind", "socket of another", "datagram", "read a key", "link to a key", "list a folder"),
+}
+
+
+def attack(folder: Path, *how: str) -> dict[str, dict[str, str]]:
+    user, own = folder / "user", folder / "own"
+    for each in (user, own):
+        each.mkdir(parents=True)
+        each.chmod(0o777)
+    (user / "key").write_text("secret")
+    program = [sys.executable, TESTS / "support" / "attacks.py", user, own, *how]
+    run = subprocess.run(program, env=cli_environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.fixture
+def open_folder():
+    """Pytest's folders are closed to other users."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@needs_sandbox
+def test_a_confined_process_reaches_nothing_beside_it(open_folder):
+    found = attack(open_folder, "confined", "own")
+    assert {name: how for name, how in found["attacks"].items() if how == "done"} == {}
+    assert len(found["attacks"]) >= 29
+    assert {name: how for name, how in found["honest"].items() if how != "done"} == {}
+    assert found["honest"]
+
+
+@needs_sandbox
+@needs_root
+def test_nobody_reaches_nothing_either(open_folder):
+    found = attack(open_folder, "confined", "nobody")["attacks"]
+    assert {name: how for name, how in found.items() if how == "done"} == {}
+
+
+def test_the_attacks_succeed_without_confinement(open_folder):
+    found = attack(open_folder, "free", "own")["attacks"]
+    assert {name: found[name] for name in ALWAYS_DONE if found[name] != "done"} == {}
+
+
+SHOWS = """
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from fib_rmsnorm.sandbox.channel import serve
+
+
+def show(message):
+    first = Path("/proc/self/environ").read_text(errors="replace")  # as the fork server was started
+    return SimpleNamespace(variables=dict(os.environ), first=first, home=str(Path.home()))
+
+
+def leave_daemon(message):
+    \"\"\"In a session of its own, without the run's id, and as unlikely to be killed as it can be.\"\"\"
+    if os.fork() == 0:
+        os.setsid()
+        Path("/proc/self/oom_score_adj").write_text(message["score"])
+        os.execve("/bin/sleep", ["sleep", "120"], {})
+    return SimpleNamespace()
+
+
+def main(channel, _):
+    serve(channel, {"show": show, "leave_daemon": leave_daemon})
+"""
+
+
+@pytest.fixture
+def shows(tmp_path, monkeypatch):
+    (tmp_path / "shows.py").write_text(SHOWS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden-1")
+    monkeypatch.setenv("NVIDIA_API_KEY", "hidden-2")
+    monkeypatch.setenv("DATABASE_URL", "hidden-3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    role = Role("shows", runs_untrusted_code=True)
+    with ForkServer([role]) as fork_server:
+        yield fork_server.spawn(role, writable=[Path("/proc")])  # as GPUs need it, for a part
+
+
+def test_a_process_knows_no_secrets_of_the_environment(shows):
+    answer = shows.request({"do": "show"}, time.monotonic() + 60)
+    assert answer["variables"]["OMP_NUM_THREADS"] == "1"
+    assert "hidden" not in json.dumps(answer)
+    assert answer["home"] == answer["variables"]["TMPDIR"] != str(Path.home())
+
+
+def test_what_compilers_and_gpus_read_is_kept():
+    kept = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "0", "TRITON_INTERPRET": "1", "LC_ALL": "C", "CXX": "g++"}
+    dropped = {"GITHUB_TOKEN": "1", "SSH_AUTH_SOCK": "1", "CUDA_LICENSE_KEY": "1", "OMP_PROC_BIND": "true"}
+    assert keep_harmless(kept | dropped) == kept
+
+
+@needs_sandbox
+def test_a_daemon_that_hides_does_not_outlive_the_run(shows):
+    """It differs from other children of the scheduler only by what it cannot remove."""
+    score = Path("/proc/self/oom_score_adj").read_text()
+    assert shows.request({"do": "leave_daemon", "score": score}, time.monotonic() + 60)["ok"]
+    (daemon,) = psutil.Process(shows.pid).children()
+    while daemon.name() != "sleep":  # the program starts soon
+        time.sleep(0.001)
+    shows.kill()
+    assert not daemon.is_running()
