@@ -28,6 +28,7 @@ from fib_rmsnorm.cli.options import (
     split_batch_sizes,
     split_names,
 )
+from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -85,10 +86,16 @@ def command(
         Path | None,
         typer.Option(metavar="KEY", help="Sign each Trace with this private SSH key; see best --signers."),
     ] = None,
+    require_sandbox: Annotated[
+        bool,
+        typer.Option("--require-sandbox", help="Refuse to run where Solutions cannot be confined entirely (see env)."),
+    ] = False,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
+    if require_sandbox:
+        _require_sandbox()
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -128,6 +135,13 @@ def command(
             sign_with=sign,
         )
         return _run(fork_server, options, root, bar, as_json=json)
+
+
+def _require_sandbox() -> None:
+    from fib_rmsnorm.sandbox.confinement import find_gaps
+
+    if gaps := find_gaps():
+        raise InputError(f"--require-sandbox: {'; '.join(gaps)}")
 
 
 def _run(fork_server: ForkServer, options: BenchOptions, root: Path | None, bar: ProgressBar, *, as_json: bool) -> int:

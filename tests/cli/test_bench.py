@@ -9,6 +9,7 @@ import pytest
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.sandbox.confinement import landlock
 from support.command_line import QUICK_OPTIONS, printed, run_cli
 from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, python_manifest, read_output
 
@@ -43,6 +44,16 @@ def test_a_failure_is_exit_code_1_and_a_trace(registry, bench, tmp_path):
     assert "2 passed, 2 failed" in found.err
     statuses = {(t.solution, t.evaluation.status.value) for t in read_output(tmp_path / "traces.jsonl")}
     assert statuses == {("right_v1", "PASSED"), ("wrong_v1", "INCORRECT_NUMERICAL")}
+
+
+def test_where_nothing_is_confined_a_run_that_requires_it_is_refused(registry, bench, monkeypatch):
+    add_kernel(registry, "right_v1")
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
+    outcome = bench("--require-sandbox", *QUICK_OPTIONS)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("fib-rmsnorm: --require-sandbox: no Landlock that suffices in this kernel")
+    assert registry.traces() == []
 
 
 def test_a_broken_reference_is_exit_code_1_and_no_trace(registry, bench):
