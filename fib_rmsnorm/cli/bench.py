@@ -84,7 +84,7 @@ def command(
     ] = None,
     sign: Annotated[
         Path | None,
-        typer.Option(metavar="KEY", help="Sign each Trace with this private SSH key; see best --signers."),
+        typer.Option(metavar="KEY", help="Sign each Trace with this private SSH key."),
     ] = None,
     require_sandbox: Annotated[
         bool,

@@ -20,7 +20,7 @@ def sign(content: bytes, key: Path) -> str:
     made = _ssh_keygen("sign", "-f", str(key), content=content)
     if made.returncode != 0:
         reason = next(iter(made.stderr.decode(errors="replace").strip().splitlines()), "ssh-keygen failed")
-        raise InputError(f"--sign {key}: {reason}")
+        raise InputError(f"cannot sign with {key}: {reason}")
     return made.stdout.decode()
 
 

@@ -121,7 +121,7 @@ def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry
 
 def test_a_key_that_cannot_sign_is_one_line_before_anything_is_evaluated(full_registry, tmp_path):
     (tmp_path / "id").write_text("no key")
-    with pytest.raises(InputError, match=r"--sign .*id: "):
+    with pytest.raises(InputError, match=r"cannot sign with .*id: "):
         Sealer.of_this_machine(sign_with=tmp_path / "id")
     with pytest.raises(InputError, match=r"--signers .*none: no such file"):
         Sealer.of_this_machine(signers=tmp_path / "none")
