@@ -58,6 +58,25 @@ def test_damaged_traces_are_named(fib, folder):
     assert len(outcome.err.splitlines()) == 1
 
 
+@pytest.mark.gpu
+def test_traces_of_this_gpu_are_the_students_own(fib, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    outcome = fib("bench", "--batch-sizes", "1,16384", "--output", "traces.json")
+    assert outcome.code == 0, outcome.err
+    write_answers(PAGE, folder / "profile.md")
+    (folder / "profile.md").write_text((folder / "profile.md").read_text().replace("Speedup:** 1.30", "Speedup:** 99"))
+    remarks = [remark for task in grade(fib, folder).values() for remark in task["remarks"]]
+    assert any("Speedup: '99'" in remark and "fib-rmsnorm report traces.json" in remark for remark in remarks)
+
+
+@pytest.mark.gpu
+def test_a_gpu_times_each_block(fib, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    outcome = fib("tune", "block_size", "--definitions", "rmsnorm_d2048", "--batch-sizes", "4096")
+    assert outcome.code == 0, outcome.err
+    assert "// 4096: " in (folder / "block_size" / "choices.inc").read_text()
+
+
 @pytest.mark.slow
 def test_the_page_earns_all_points(tmp_path):
     """Its commands in order and its answers, from an empty folder."""
