@@ -72,7 +72,7 @@ class Call:
         sizes = {"batch": batch, "hidden": hidden}
         made = {part: self._fill(part, spec, sizes) for part, spec in self.definition.inputs.items()}
         if hard is not None and batch:
-            made = {**made, **self.operator.make_hard_case(made, {}, hard).inputs}
+            made = {**made, **self.operator.make_hard_case(made, {}, hard, "seed").inputs}
         self.placed = {
             part: place(value, offset)[1] if hasattr(value, "dim") else value for part, value in made.items()
         }

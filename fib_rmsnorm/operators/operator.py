@@ -59,6 +59,8 @@ class HardCase:
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...]
     row_axis: str = "rows"
+    explains: bool = True
+    """Whether a wrong output of this case can show which usual mistake a kernel makes."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class ExactOutput:
     is_strict: bool = False
     """Whether `bound` is all of the error that an element may have: the tolerance of a dtype of few digits, such as
     float8, is a whole step, which would hide what is 10% off."""
+    common_error: float | None = None
+    """The relative error that all elements may share, such as that of a row's statistic in float32. More is a bias: an
+    error that the tolerance of each element hides. None if nobody knows one."""
 
 
 class Operator(ABC):
@@ -161,8 +166,13 @@ class Operator(ABC):
         """The number of hard cases for a Workload of these sizes."""
         return 0
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
-        """Make hard case `index` from the Workload's generated inputs, without changing them or the constants."""
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
+        """Make hard case `index` from the Workload's generated inputs, without changing them or the constants.
+
+        What is random in it, such as another eps, comes from the `seed`, which is the Workload's uuid.
+        """
         raise NotImplementedError
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +47,11 @@ class Recognition:
         """The number of hard cases for a Workload whose axes, constant ones too, have these sizes."""
         return self._operator.count_hard_cases(self._sizes_by_part(sizes), self.constants)
 
-    def make_hard_case(self, inputs: dict[str, Any], index: int) -> HardCase:
-        """Make hard case `index` from the Workload's generated inputs, without changing them."""
-        made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index)
+    def make_hard_case(self, inputs: dict[str, Any], index: int, seed: str) -> HardCase:
+        """Make hard case `index` from the Workload's generated inputs, without changing them; `seed` is its uuid."""
+        made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index, seed)
         changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
-        return HardCase(made.name, {**inputs, **changed}, made.row_kinds, self.axes[made.row_axis])
+        return replace(made, inputs={**inputs, **changed}, row_axis=self.axes[made.row_axis])
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
         """Choose sizes of variable axes near `axes`, but without the factors that benched sizes and tiles share."""

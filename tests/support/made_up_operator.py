@@ -78,7 +78,9 @@ class ScaledShift(Operator):
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         return 1
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         import torch
 
         x, scale = inputs["x"].clone(), inputs["scale"] * 100

@@ -6,11 +6,11 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, make_expected
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, Expected, JudgedCall, OutputVerdict, Verdict
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
@@ -24,40 +24,10 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
-from fib_rmsnorm.schema import Settings, UlpStatistics
+from fib_rmsnorm.schema import UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
-
-
-@dataclass
-class _Expected:
-    case: Case
-    outputs: list[torch.Tensor]
-    bounds: list[torch.Tensor | None]
-    """The error that each element of an output may have beyond its dtype's tolerance, where terms cancel."""
-    are_strict: list[bool]
-    """Whether an output may have no error beyond its bound."""
-    alternatives: list[torch.Tensor | None]
-    """Outputs whose elements are as right as those of `outputs`; None for one that has none."""
-    reference: list[torch.Tensor] | None = None
-    """The outputs of the Definition's reference, if `outputs` are more exact."""
-    contradicted: bool = False
-    """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
-
-    def tolerance(self, index: int, settings: Settings) -> tuple[float | None, float | None]:
-        """rtol and atol of the output of this number: the given ones, else None for those of its dtype."""
-        default = 0.0 if self.are_strict[index] else None
-        rtol, atol = settings.rtol, settings.atol
-        return default if rtol is None else rtol, default if atol is None else atol
-
-    def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
-        """The right output of this number whose elements are nearest to those of `actual`."""
-        right, other = self.outputs[index], self.alternatives[index]
-        if other is None:
-            return right
-        is_nearer = (actual.double() - other.double()).abs() < (actual.double() - right.double()).abs()
-        return torch.where(is_nearer, other, right)
 
 
 class Judge:
@@ -65,7 +35,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._current: tuple[str, str, Recognition | None] | None = None
-        self._cases: dict[int, _Expected] = {}
+        self._cases: dict[int, ExpectedOutputs] = {}
         self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
         self.received = ReceivedOutputs()
@@ -100,10 +70,12 @@ class Judge:
             hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
         comparisons = [output.comparison for output in outputs]
         case = expected.case
-        mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
+        mistakes = request.suspects or {}
+        if case.explains:
+            mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
 
-    def _expect(self, request: JudgedCall) -> _Expected:
+    def _expect(self, request: JudgedCall) -> ExpectedOutputs:
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
         if self._current != current:
@@ -114,11 +86,11 @@ class Judge:
         if request.number is not None:
             inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}
             case = Case("timed call", "timed", workload, inputs)
-            return _make_expected(request, case, self.received.read_reference(request, case.workload))
+            return make_expected(request, case, self.received.read_reference(request, case.workload))
         index = request.case or 0
         if index not in self._cases:
             case = make_case(definition, request.recognition, workload, index, request.device, request.dataset)
-            self._cases[index] = _make_expected(request, case, self.received.read_reference(request, case.workload))
+            self._cases[index] = make_expected(request, case, self.received.read_reference(request, case.workload))
         return self._cases[index]
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
@@ -126,7 +98,7 @@ class Judge:
             self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
         return self._fresh_inputs
 
-    def _explain(self, request: Compare, expected: _Expected, actuals: list[torch.Tensor]) -> str | None:
+    def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
         recognition = request.recognition
         tolerances = [expected.tolerance(index, request.settings) for index in range(len(actuals))]
@@ -165,21 +137,21 @@ class Judge:
         return None
 
 
-def _judge_output(request: Compare, expected: _Expected, index: int, actual: torch.Tensor) -> OutputVerdict:
-    right, settings, case = expected.nearest(index, actual), request.settings, expected.case
+def _judge_output(request: Compare, expected: ExpectedOutputs, index: int, actual: torch.Tensor) -> OutputVerdict:
+    settings, case = request.settings, expected.case
     shape = list(request.definition.outputs.values())[index].shape or []
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
-    comparison = compare(actual, right, *expected.tolerance(index, settings), kinds, dim, expected.bounds[index])
+    comparison = expected.compare(index, actual, settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
-    is_reported = request.case is not None or comparison.mismatched
+    is_reported = request.case is not None or comparison.is_wrong
     return OutputVerdict(
         comparison,
-        ulp=measure_ulp(actual, right) if is_reported else None,
+        ulp=measure_ulp(actual, expected.nearest(index, actual)) if is_reported else None,
         reference_ulp=_measure_reference(expected, index),
     )
 
 
-def _measure_reference(expected: _Expected, index: int) -> UlpStatistics | None:
+def _measure_reference(expected: ExpectedOutputs, index: int) -> UlpStatistics | None:
     if expected.reference is None:
         return None
     return measure_ulp(expected.reference[index], expected.nearest(index, expected.reference[index]))
@@ -207,35 +179,6 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
         if count
         else None
     )
-
-
-def _make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor] | None) -> _Expected:
-    """The expected outputs: those of a recognised operator, which are exact, else those of the reference."""
-    if request.recognition:
-        exact = request.recognition.compute_exact(case.inputs)
-        expected = _Expected(
-            case,
-            outputs=[each.values for each in exact],
-            bounds=[each.bound for each in exact],
-            are_strict=[each.is_strict for each in exact],
-            reference=reference,
-            alternatives=request.recognition.compute_alternatives(case.inputs),
-        )
-        probed = [] if request.recognition.is_own or reference is None else reference
-        expected.contradicted = any(
-            compare(
-                output,
-                expected.nearest(index, output),
-                *expected.tolerance(index, Settings()),
-                bound=expected.bounds[index],
-            ).mismatched
-            for index, output in enumerate(probed)
-        )
-        return expected
-    if reference is None:
-        raise OutputTransferError("the outputs of the reference are missing")
-    count = len(reference)
-    return _Expected(case, reference, [None] * count, [False] * count, alternatives=[None] * count)
 
 
 def main(channel: Channel, _: int) -> None:

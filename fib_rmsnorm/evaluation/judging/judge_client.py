@@ -158,6 +158,12 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
                 f"{verdict.case}: {name}: {found.mismatched} of {found.elements} elements wrong{kinds};"
                 f" worst at {found.worst} (rtol {found.rtol:g}, atol {found.atol:.2g})"
             )
+        elif found.is_biased:
+            size = "large" if found.bias > 0 else "small"
+            faults.append(
+                f"{verdict.case}: {name}: too {size} by {abs(found.bias):.2g} of its size on average, with each element"
+                f" within its tolerance; right outputs are off by at most {found.allowed_bias:.2g}"
+            )
     in_place = "; an output may take its place if the Solution's [spec] says so: in_place = {OUTPUT = INPUT}"
     faults += [f"{call} changed its input {name!r}{in_place}" for name in effects.changed_inputs]
     faults += [f"{call} wrote beyond its output {name!r}" for name in effects.overrun]

@@ -99,7 +99,7 @@ def _make_probe(definition: Definition, candidate: Recognition) -> Workload:
 
 def _is_right(verdict: Verdict, definition: Definition, *, may_round: bool) -> bool:
     """Whether the reference's outputs are within the tolerance and, unless they may, were not rounded once more."""
-    if verdict.missing is not None or any(output.comparison.mismatched for output in verdict.outputs):
+    if verdict.missing is not None or any(output.comparison.is_wrong for output in verdict.outputs):
         return False
     dtypes = [spec.dtype.value for spec in definition.outputs.values()]
     return may_round or all(

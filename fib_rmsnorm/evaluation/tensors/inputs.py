@@ -115,6 +115,8 @@ class Case:
     row_kinds: tuple[str, ...] = ()
     row_axis: str | None = None
     """The axis along which the kinds are counted."""
+    explains: bool = True
+    """Whether a wrong output can show which usual mistake a kernel makes."""
 
 
 def make_case(
@@ -132,5 +134,5 @@ def make_case(
         awkward = make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))
-    hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1)
-    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis)
+    hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1, workload.uuid)
+    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis, hard.explains)

@@ -5,12 +5,13 @@ A Definition may have the normalized rows as its only output, as flashinfer-benc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.hard_rows import count_rotations, make_hard_weight, rotate_kinds
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAN
+from fib_rmsnorm.operators.norms.hard_rows import Kinds
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.norm_tensors import (
@@ -22,9 +23,9 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
-from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, round_once
 from fib_rmsnorm.operators.norms.row_blocks import join_rows, split_rows
-from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Parts
+from fib_rmsnorm.operators.operator import ExactOutput, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -112,6 +113,10 @@ def run(x, residual, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)
 '''
+    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
+        "x": {kind: make for kind, make in EXTREME_ROWS.items() if kind != NAN},
+        "residual": {NAN: EXTREME_ROWS[NAN], LIMITS: lambda residual: residual * 0},
+    }
     steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")
 
     def list_parts(self, definition: Definition) -> list[Parts]:
@@ -145,22 +150,13 @@ def run(x, residual, weight, eps):
     def _kinds(self) -> list[str]:
         return list(self._pair_kinds)
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
-        """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
-        x, residual, eps = inputs["x"].clone(), inputs["residual"].clone(), inputs["eps"]
-        rotation, rows = index, x.shape[0]
-        rotations = count_rotations(len(self._kinds), rows)
-        if index >= rotations:
-            rotation, eps = index - rotations, 1e-2 if eps < 1e-3 else 1e-6
-        order = rotate_kinds(self._kinds, rows, rotation)
-        for offset, kind in enumerate(order[:rows]):
+    def make_hard_rows(self, inputs: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+        """Make rows of x and of the residual hard, which depend on each other."""
+        x, residual = inputs["x"].clone(), inputs["residual"].clone()
+        for offset, kind in enumerate(order[: x.shape[0]]):
             chosen = slice(offset, None, len(order))
             x[chosen], residual[chosen] = self._pair_kinds[kind](x[chosen].clone(), residual[chosen].clone())
-        return HardCase(
-            name=f"hard rows, eps={eps:g}",
-            inputs={"x": x, "residual": residual, "weight": make_hard_weight(inputs["weight"]), "eps": eps},
-            row_kinds=order,
-        )
+        return {"x": x, "residual": residual}
 
     def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Add in float64 and normalize the sum, rounded first if the convention says so.
@@ -177,7 +173,7 @@ def run(x, residual, weight, eps):
             total = block.inputs["x"] + block.inputs["residual"]
             exact = dict(self.norm.compute_exact(self._replace_x(inputs, total), dtypes))
             if "new_residual" in dtypes:
-                exact["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]))
+                exact["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]), common_error=FLOAT32_EPS)
             yield block.rows, exact
 
     def compute_alternatives(

@@ -47,6 +47,7 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm):
     dtypes = _STATIC.dtypes
     scalars: ClassVar[Mapping[str, Scalar]] = _STATIC.scalars
     derived = _STATIC.derived
+    extreme_kinds = _STATIC.extreme_kinds
     reference = f'''\
 import torch
 
@@ -62,9 +63,11 @@ def run(x, residual, weight, out_scale, eps):
         """Make a scale that is a tensor of one element, which at random could be negative."""
         return _STATIC.derive_inputs(inputs)
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         """Make hard rows, with another scale than the Workload's."""
-        made = super().make_hard_case(inputs, constants, index)
+        made = super().make_hard_case(inputs, constants, index, seed)
         return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * 3})
 
     def mistakes(
@@ -98,6 +101,7 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm):
         "out_scale": _PER_ROW.tensors["out_scale"],
     }
     dtypes = _PER_ROW.dtypes
+    extreme_kinds = _PER_ROW.extreme_kinds
     reference = f'''\
 import torch
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count as count_up
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +16,18 @@ Kinds = Mapping[str, Callable[["torch.Tensor"], "torch.Tensor"]]
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
 _AWKWARD_ROWS = (3, 31, 509, 4099)
+
+
+_LEAST_EPS, _MOST_EPS = 1e-7, 1e-1
+_OTHER_EPS = 10.0
+"""The least factor between the eps of a Workload and the other eps of its hard cases."""
+
+
+def choose_other_eps(eps: float, seed: str) -> float:
+    """Another eps for hard cases, which a kernel cannot know beforehand: log-uniform, by the Workload's uuid."""
+    draw = random.Random(f"{seed} eps")
+    drawn = (_LEAST_EPS * (_MOST_EPS / _LEAST_EPS) ** draw.random() for _ in count_up())
+    return next(float(f"{each:.3g}") for each in drawn if not eps / _OTHER_EPS < each < eps * _OTHER_EPS)
 
 
 def _set_column(x: torch.Tensor, columns: torch.Tensor | int, value: float) -> torch.Tensor:
@@ -45,6 +59,16 @@ HARD_ROWS: Kinds = {
 def count_rotations(kinds: int, rows: int) -> int:
     """The number of cases in which every kind appears, even with one row for each."""
     return -(-kinds // max(1, min(rows, kinds)))
+
+
+def count_eps(constants: Mapping[str, float]) -> int:
+    """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
+    return 1 if "eps" in constants else 2
+
+
+def list_kinds(by_input: Mapping[str, Kinds]) -> list[str]:
+    """The kinds of rows of several inputs, which may share some."""
+    return list(dict.fromkeys(kind for kinds in by_input.values() for kind in kinds))
 
 
 def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
+    choose_other_eps,
+    count_eps,
     count_rotations,
     fill_rows,
     make_hard_weight,
@@ -141,15 +144,24 @@ class LayerNormOperator(RowOperator):
         return next(_KERNELS.glob(f"{name}_{language}.*"), None)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
-        """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
-        return (1 if "eps" in constants else 2) * count_rotations(len(_KINDS_WITH_BIAS), sizes["rows"])
+        """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+        Then come those of the extreme rows.
+        """
+        rows = sizes["rows"]
+        usual = count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows)
+        return usual + count_rotations(len(EXTREME_ROWS), rows)
+
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         """Make rows of every hard kind in turn, with hard weights and a bias that cancels; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = count_rotations(len(_KINDS_WITH_BIAS), rows)
+        if index >= count_eps(constants) * rotations:
+            return _make_extreme_case(inputs, index - count_eps(constants) * rotations)
         if index >= rotations:
-            eps = 1e-2 if eps < 1e-3 else 1e-6
+            eps = choose_other_eps(eps, seed)
         kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
         order = rotate_kinds(kinds, rows, index % rotations)
         changed = {"x": fill_rows(inputs["x"], order, kinds), "weight": make_hard_weight(inputs["weight"]), "eps": eps}
@@ -193,7 +205,7 @@ class LayerNormOperator(RowOperator):
             mean_error = error * wide.abs().mean(dim=-1, keepdim=True) * rstd
             terms = (error * wide.abs() * rstd + mean_error) * weight.abs() + error * bias.abs()
             bound[block.rows] = (terms + mean_error.square() * scaled.abs()).to(bound.dtype)
-        return {"out": ExactOutput(out, bound)}
+        return {"out": ExactOutput(out, bound, common_error=error)}
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
@@ -202,6 +214,14 @@ class LayerNormOperator(RowOperator):
         from fib_rmsnorm.operators.norms.layernorm_mistakes import CenteredRows, usual_mistakes
 
         return usual_mistakes(CenteredRows(inputs, rows, columns))
+
+
+def _make_extreme_case(inputs: Mapping[str, Any], index: int) -> HardCase:
+    """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
+    x, weight = inputs["x"], inputs["weight"]
+    order = rotate_kinds(EXTREME_ROWS, x.shape[0], index)
+    made = {"x": fill_rows(x, order, EXTREME_ROWS), "weight": limit_weight(weight, x.dtype)}
+    return HardCase(NAME, made, order, explains=False)
 
 
 def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAME, limit_weight
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
+    choose_other_eps,
+    count_eps,
     count_rotations,
     fill_rows,
+    list_kinds,
     make_hard_weight,
     rotate_kinds,
 )
@@ -54,6 +58,8 @@ class NormOperator(RowOperator):
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     row_kinds: ClassVar[Mapping[str, Kinds]] = {"x": HARD_ROWS}
     """The kinds of hard rows of each input that has rows; a row's kind may concern several inputs."""
+    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {"x": EXTREME_ROWS}
+    """The kinds of extreme rows of each input that has rows; none if right kernels differ in them."""
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
     kernels: ClassVar[str] = ""
@@ -130,23 +136,49 @@ class NormOperator(RowOperator):
         return next((file for name in names for file in folder.glob(f"{name}_{language}.*")), None)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
-        """The number of cases in which every kind of row meets every value of eps, even with one row per batch."""
-        return (1 if "eps" in constants else 2) * count_rotations(len(self._kinds), sizes["rows"])
+        """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
+
+        Then come those of the extreme rows.
+        """
+        rows = sizes["rows"]
+        return count_eps(constants) * count_rotations(len(self._kinds), rows) + self._count_extreme_cases(rows)
+
+    def _count_extreme_cases(self, rows: int) -> int:
+        return count_rotations(len(self._extreme_kinds), rows) if self._extreme_kinds else 0
 
     @property
     def _kinds(self) -> list[str]:
-        return list(dict.fromkeys(kind for kinds in self.row_kinds.values() for kind in kinds))
+        return list_kinds(self.row_kinds)
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+    @property
+    def _extreme_kinds(self) -> list[str]:
+        return list_kinds(self.extreme_kinds)
+
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = count_rotations(len(self._kinds), rows)
+        if index >= count_eps(constants) * rotations:
+            return self.make_extreme_case(inputs, index - count_eps(constants) * rotations)
         if index >= rotations:
-            eps = 1e-2 if eps < 1e-3 else 1e-6
+            eps = choose_other_eps(eps, seed)
         order = rotate_kinds(self._kinds, rows, index % rotations)
-        made = {part: fill_rows(inputs[part], order, kinds) for part, kinds in self.row_kinds.items()}
-        changed = {**made, **self.make_hard_columns(inputs), "eps": eps}
-        return HardCase(name=f"hard rows, eps={eps:g}", inputs=changed, row_kinds=order)
+        made = {**self.make_hard_rows(inputs, order), **self.make_hard_columns(inputs), "eps": eps}
+        return HardCase(name=f"hard rows, eps={eps:g}", inputs=made, row_kinds=order)
+
+    def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+        """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
+        order = rotate_kinds(self._extreme_kinds, inputs["x"].shape[0], index)
+        made = {part: fill_rows(inputs[part], order, kinds) for part, kinds in self.extreme_kinds.items()}
+        if LIMITS in order:
+            made["weight"] = limit_weight(inputs["weight"], inputs["x"].dtype)
+        return HardCase(NAME, made, order, explains=False)
+
+    def make_hard_rows(self, inputs: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+        """Make the inputs that have rows hard: row r is of kind `order[r % len(order)]`."""
+        return {part: fill_rows(inputs[part], order, kinds) for part, kinds in self.row_kinds.items()}
 
     def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Make the inputs that rows share hard."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_tensors import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
-from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.row_blocks import RowBlock, split_rows
 from fib_rmsnorm.operators.operator import ExactOutput
 
@@ -79,11 +79,12 @@ class RmsNorm(NormOperator):
         for block, normalized in normalize_rows(inputs):
             scaled = self.scale(normalized, block.inputs, x.dtype)
             out[block.rows].copy_(round_once(self.finish(scaled, block.inputs), out.dtype))
-            error = self.bound_error(scaled, block.inputs)
-            if error is not None:
+            may_err = self.bound_error(scaled, block.inputs)
+            if may_err is not None:
                 bound = torch.empty_like(x, dtype=torch.float32) if bound is None else bound
-                bound[block.rows].copy_(error)
-        return {"out": ExactOutput(out, bound, is_strict=self.is_strict)}
+                bound[block.rows].copy_(may_err)
+        error = float32_statistic_error(x.shape[1])
+        return {"out": ExactOutput(out, bound, is_strict=self.is_strict, common_error=error)}
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor

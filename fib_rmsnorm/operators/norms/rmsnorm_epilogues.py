@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAN, NON_FINITE_ROWS
 from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
@@ -25,6 +26,7 @@ class RmsNormNoWeight(RmsNorm):
     options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
     arguments = ("x", "eps")
+    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {"x": NON_FINITE_ROWS}
     reference = '''\
 import torch
 
@@ -160,6 +162,10 @@ def run(x, gate, weight, eps):
             "gate of 0": lambda gate: gate * 0,
             "gate of -100 (its exp overflows float32)": lambda gate: gate * 0 - 100,
         },
+    }
+    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
+        "x": {kind: make for kind, make in EXTREME_ROWS.items() if kind != NAN},
+        "gate": {NAN: EXTREME_ROWS[NAN], LIMITS: lambda gate: gate * 0 + 1},
     }
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
 

@@ -6,7 +6,7 @@ A tensor of a large batch in float64, and what is computed of it, would take gig
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.operators.operator import ExactOutput
@@ -47,7 +47,7 @@ def join_rows(blocks: Iterable[tuple[slice, Mapping[str, ExactOutput]]], rows: i
         for part, each in outputs.items():
             if part not in found:
                 bound = None if each.bound is None else _make_rows(each.bound, rows)
-                found[part] = ExactOutput(_make_rows(each.values, rows), bound, is_strict=each.is_strict)
+                found[part] = replace(each, values=_make_rows(each.values, rows), bound=bound)
             found[part].values[place].copy_(each.values)
             if each.bound is not None and (bound := found[part].bound) is not None:
                 bound[place].copy_(each.bound)

@@ -50,9 +50,13 @@ def run(dy, dnew_residual, x, weight, rstd):
     return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)
 '''
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         """Make rows of every hard kind in turn; where dx shall cancel, dnew_residual depends on the other inputs."""
-        made = super().make_hard_case(inputs, constants, index)
+        made = super().make_hard_case(inputs, constants, index, seed)
+        if _CANCELS not in made.row_kinds:
+            return made
         residual: torch.Tensor = inputs["dnew_residual"].clone()
         rows = slice(made.row_kinds.index(_CANCELS), None, len(made.row_kinds))
         chosen = {part: made.inputs[part][rows] for part in ("dy", "x", "rstd")}

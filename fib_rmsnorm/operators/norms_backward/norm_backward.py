@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.extreme_rows import INFINITY, LIMITS, NAME, NAN, NON_FINITE_ROWS
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     count_rotations,
@@ -78,6 +79,24 @@ KINDS: Mapping[str, Kind] = {
     **{name: _with_small_dy(make) for name, make in HARD_ROWS.items()},
     "dy scaled by 100 (the sum of dy * weight * x overflows float16)": lambda x, dy: (x, dy * 100),
     "zero row of dy": lambda x, dy: (x, dy * 0),
+}
+
+
+def _reach_limits(x: torch.Tensor, dy: torch.Tensor) -> _Pair:
+    """Rows of one magnitude, whose rstd is 1, and a dy of which two elements are as large as dx may be."""
+    import torch
+
+    x, dy = x * 0 + 1, dy * 0
+    x[:, 1::2] = -1
+    most = 0.999 * torch.finfo(dy.dtype).max
+    dy[:, 0], dy[:, 2 % dy.shape[1]] = most, -most
+    return x, dy
+
+
+_EXTREME_KINDS: Mapping[str, Kind] = {
+    NAN: lambda x, dy: (NON_FINITE_ROWS[NAN](x), dy),
+    INFINITY: lambda x, dy: (x, NON_FINITE_ROWS[INFINITY](dy)),
+    LIMITS: _reach_limits,
 }
 
 
@@ -176,18 +195,27 @@ def run(dy, x, weight, rstd):
         return next((_HERE / "norm_backward_kernels").glob(f"{self.name}_{language}.*"), None)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
-        """The number of cases in which every kind of row appears."""
-        return count_rotations(len(self.kinds), sizes["rows"])
+        """The number of cases in which every kind of row appears, the extreme ones in cases of their own."""
+        return sum(count_rotations(len(kinds), sizes["rows"]) for kinds in (self.kinds, _EXTREME_KINDS))
 
-    def make_hard_case(self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int) -> HardCase:
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
         """Make rows of every hard kind in turn, with their statistics, and zero, negative and large weights."""
-        x, dy = inputs["x"].clone(), inputs["dy"].clone()
-        order = rotate_kinds(self.kinds, x.shape[0], index)
-        for offset, kind in enumerate(order[: x.shape[0]]):
-            rows = slice(offset, None, len(order))
-            x[rows], dy[rows] = self.kinds[kind](x[rows].clone(), dy[rows].clone())
-        changed = {"dy": dy, "x": x, "weight": make_hard_weight(inputs["weight"]), **self.derive_inputs({"x": x})}
+        rotations = count_rotations(len(self.kinds), inputs["x"].shape[0])
+        if index >= rotations:
+            return self._make_extreme_case(inputs, index - rotations)
+        order, changed = _fill_rows(inputs, self.kinds, index)
+        changed |= {"weight": make_hard_weight(inputs["weight"]), **self.derive_inputs(changed)}
         return HardCase("hard rows", changed, order)
+
+    def _make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+        """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
+        order, changed = _fill_rows(inputs, _EXTREME_KINDS, index)
+        changed |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(changed)}
+        if "dnew_residual" in inputs:
+            changed["dnew_residual"] = inputs["dnew_residual"] * 0
+        return HardCase(NAME, changed, order, explains=False)
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of each element and row."""
@@ -240,6 +268,18 @@ def run(dy, x, weight, mean, rstd):
     dbias = dy.to(torch.float32).sum(dim=0)
     return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)
 '''
+
+
+def _fill_rows(
+    inputs: Mapping[str, Any], kinds: Mapping[str, Kind], rotation: int
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Copies of x and dy with rows of all kinds in turn, and the order of these."""
+    x, dy = inputs["x"].clone(), inputs["dy"].clone()
+    order = rotate_kinds(kinds, x.shape[0], rotation)
+    for offset, kind in enumerate(order[: x.shape[0]]):
+        rows = slice(offset, None, len(order))
+        x[rows], dy[rows] = kinds[kind](x[rows].clone(), dy[rows].clone())
+    return order, {"dy": dy, "x": x}
 
 
 def _takes(dtypes: Mapping[str, str]) -> bool:

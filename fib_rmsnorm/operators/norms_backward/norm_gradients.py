@@ -70,8 +70,11 @@ def compute_gradients(inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtyp
             if part in sums:
                 sums[part] += terms.sum(dim=0)
                 bounds[part] += (error * terms.abs() + errors).sum(dim=0)
-    found = {part: ExactOutput(round_once(sums[part], dtypes[part]), bounds[part]) for part in sums}
-    return {"dx": ExactOutput(dx, dx_bound), **found}
+    found = {
+        part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
+        for part, each in sums.items()
+    }
+    return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
 
 
 def _mean(values: torch.Tensor) -> torch.Tensor:

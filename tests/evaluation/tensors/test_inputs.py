@@ -12,7 +12,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
-from fib_rmsnorm.operators import RmsNorm, recognise_source
+from fib_rmsnorm.operators import RmsNorm, define_by_name, list_operators, recognise_source
+from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.command_line import cli_environment
@@ -75,6 +76,8 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     for case in range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1):
         made = make_case(DEFINITION, RECOGNITION, workload_of(batch), case, "cpu")
         inputs, kinds = made.inputs, made.row_kinds
+        if not made.explains:
+            continue
         assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
         seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
         assert (inputs["weight"] < 0).any()
@@ -83,6 +86,30 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     kinds = {kind for kind, _ in seen}
     assert len(kinds) >= 7
     assert len(seen) == 2 * len(kinds)
+
+
+def test_the_other_eps_depends_on_the_workload():
+    """Neither it nor its range can be known to a kernel, and it is never near the Workload's own."""
+    drawn = {choose_other_eps(1e-6, f"workload {number}") for number in range(200)}
+    assert len(drawn) > 150 and min(drawn) < 3e-5 and max(drawn) > 3e-2
+    assert all(1e-7 <= eps <= 1e-1 and not 1e-7 < eps < 1e-5 for eps in drawn)
+
+
+@pytest.mark.parametrize("operator", [each.name for each in list_operators()])
+def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
+    """Of every operator, if its outputs are not limited anyway, as float8's are."""
+    definition = define_by_name(f"{operator}_d128")
+    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
+    numbers = range(count_cases(definition, recognition, workload))
+    cases = [make_case(definition, recognition, workload, number, "cpu") for number in numbers]
+    extreme = [recognition.compute_exact(case.inputs)[0].values for case in cases if not case.explains]
+    if "fp8" in operator:
+        assert extreme == []
+        return
+    values = torch.cat([each.float().flatten() for each in extreme])
+    assert values.isnan().any()
+    if operator != "rmsnorm_no_weight":
+        assert values[values.isfinite()].max() > 0.7 * torch.finfo(torch.float16).max
 
 
 @pytest.mark.parametrize(

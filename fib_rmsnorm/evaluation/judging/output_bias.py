@@ -1,0 +1,51 @@
+"""Whether the elements of an output are too large, or too small, on average: an error within the tolerance of each.
+
+The tolerance of a 16-bit dtype is a unit in its last place, and a kernel whose numbers are all 0.04% too large stays
+within it. Its output and the right one, both rounded to the dtype, differ in few elements, by a unit. But they differ
+in one direction, and on average by the error before the rounding: rounding to nearest has no direction, and random
+values lie anywhere between its ties.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from fib_rmsnorm.evaluation.tensors.bits import as_integers
+
+_CHUNK = 1 << 24
+_STANDARD_ERRORS = 6.0
+"""How far from zero a mean of errors without a direction may lie: one in 5e8 is beyond."""
+
+
+def measure_bias(
+    actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None, atol: float, common_error: float
+) -> tuple[float, float]:
+    """By how much the magnitudes of `actual` are too large in sum, relative to those of `expected`; and the most that
+    right outputs have.
+
+    That is the relative error that their elements may share before they are rounded (`common_error`), what each may be
+    off by beyond it (`atol`, and its `bound`), and chance: the standard error of a sum of independent errors is the
+    root of the sum of their squares.
+    """
+    magnitude = signed = squared = 0.0
+    beyond = atol * expected.numel() + (0.0 if bound is None else bound.sum(dtype=torch.float64).item())
+    pairs = zip(*(torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected)), strict=True)
+    for some, right in pairs:
+        magnitude += _sum_magnitudes(right)
+        places = as_integers(some) != as_integers(right)  # few in what is right
+        a, e = (as_integers(each)[places].view(each.dtype).double() for each in (some, right))
+        error = torch.where(a.isfinite() & e.isfinite(), (a - e) * e.sign(), 0.0)
+        signed += error.sum().item()
+        squared += error.square().sum().item()
+    if not magnitude:
+        return 0.0, math.inf
+    return signed / magnitude, common_error + (beyond + _STANDARD_ERRORS * math.sqrt(squared)) / magnitude
+
+
+def _sum_magnitudes(values: torch.Tensor) -> float:
+    """The sum of the magnitudes of all finite values."""
+    wide = values.float() if values.element_size() == 1 else values  # torch has few operators for float8
+    found = float(torch.linalg.vector_norm(wide, 1, dtype=torch.float64).item())
+    return found if math.isfinite(found) else float(wide[wide.isfinite()].double().abs().sum().item())

@@ -1,0 +1,63 @@
+"""Rows with a NaN or an infinity, and rows whose outputs reach the limits of their dtype: a hard case of its own.
+
+Its weight is too large for other rows, and what such a row adds to a sum over rows hides all that the others add.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fib_rmsnorm.operators.norms.hard_rows import Kinds
+
+if TYPE_CHECKING:
+    import torch
+
+NAME = "NaN, infinities and limits"
+NAN, INFINITY, LIMITS = "a NaN", "an infinity", "outputs at the limits of the dtype"
+_LARGEST = 0.999
+"""How near the largest finite output is to the dtype's: float32's errors may not reach it."""
+
+
+def limit_columns(hidden: int) -> list[int]:
+    """The columns of the largest output, of the smallest, and of one that overflows."""
+    return [hidden // 4, hidden // 2, hidden - 1]
+
+
+def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A copy of a weight, [hidden], by which the three elements of a row of LIMITS reach the limits of `dtype`.
+
+    Their mean square is 1/16, so that each is sqrt(hidden / 3) when it is normalized, and no order of the factors
+    overflows float32 before the end.
+    """
+    import torch
+
+    most = torch.finfo(dtype).max
+    factor = most / math.sqrt(weight.shape[0] / 3)
+    values = torch.tensor([_LARGEST * factor, -_LARGEST * factor, 2 * factor], dtype=torch.float64)
+    weight = weight.clone()
+    largest = torch.finfo(weight.dtype).max
+    weight[limit_columns(weight.shape[0])] = values.clamp(-largest, largest).to(weight)
+    return weight
+
+
+def _make_nan(x: torch.Tensor) -> torch.Tensor:
+    x[:, x.shape[1] // 3] = math.nan
+    return x
+
+
+def _make_infinity(x: torch.Tensor) -> torch.Tensor:
+    x[0::2, x.shape[1] // 3] = math.inf
+    x[1::2, x.shape[1] // 3] = -math.inf
+    return x
+
+
+def _make_limits(x: torch.Tensor) -> torch.Tensor:
+    x = x * 0
+    x[:, limit_columns(x.shape[1])] = math.sqrt(x.shape[1] / 3) / 4
+    return x
+
+
+EXTREME_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinity, LIMITS: _make_limits}
+NON_FINITE_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinity}
+"""Those of an operator without a weight."""
