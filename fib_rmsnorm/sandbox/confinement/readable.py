@@ -49,8 +49,9 @@ def find_readable() -> Readable:
     """
     found = [*_SYSTEM, *_of_etc(), *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
     found += [str(path) for path in _of_interpreter()]
-    for name in (*_FOLDERS_OF_TOOLS, _VARIABLE):
-        found += [part for part in os.environ.get(name, "").split(os.pathsep) if part and not _is_too_wide(Path(part))]
+    found += _paths_in(_VARIABLE)
+    for name in _FOLDERS_OF_TOOLS:
+        found += [path for path in _paths_in(name) if not _is_too_wide(Path(path))]
     listable = []
     for entry in map(Path, filter(None, sys.path)):
         if entry.name in ("site-packages", "dist-packages") or not entry.is_dir():
@@ -61,6 +62,10 @@ def find_readable() -> Readable:
             listable.append(str(entry))
     found += [str(path) for path in _editable_packages()]
     return Readable(tuple(dict.fromkeys(found)), tuple(listable))
+
+
+def _paths_in(variable: str) -> list[str]:
+    return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
 
 
 def _of_etc() -> Iterator[str]:

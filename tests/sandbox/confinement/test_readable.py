@@ -1,0 +1,55 @@
+"""Of a user's folders, a confined process reads what it imports and what the user names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import fib_rmsnorm
+from fib_rmsnorm.sandbox.confinement.readable import find_readable
+
+
+def lies_beneath(path: Path, folders: tuple[str, ...]) -> bool:
+    return any(path.resolve().is_relative_to(Path(folder).resolve()) for folder in folders)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """A home with a package, a registry and a key; it is on `sys.path` itself, as with `python -m` in it."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "module.py").touch()
+    (tmp_path / "registry" / "traces").mkdir(parents=True)
+    (tmp_path / "key").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_of_a_home_only_packages_and_modules(home):
+    found = find_readable()
+    assert lies_beneath(home / "package" / "__init__.py", found.readable)
+    assert lies_beneath(home / "module.py", found.readable)
+    assert not lies_beneath(home / "key", found.readable)
+    assert not lies_beneath(home / "registry" / "traces", found.readable)
+    assert not lies_beneath(home, found.listable)
+
+
+def test_the_package_and_the_interpreter_wherever_they_lie():
+    found = find_readable()
+    assert lies_beneath(Path(fib_rmsnorm.__file__), found.readable)
+    assert lies_beneath(Path(sys.executable), found.readable)
+    assert lies_beneath(Path(sys.prefix), found.readable)
+
+
+def test_libraries_that_the_environment_names_but_no_home(home, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{home}:{home / 'registry'}")
+    found = find_readable().readable
+    assert str(home) not in found and str(home / "registry") in found
+
+
+def test_what_the_user_names_is_readable(home, monkeypatch):
+    monkeypatch.setenv("FIB_RMSNORM_READABLE", f"{home / 'registry'}:{home / 'key'}")
+    assert {str(home / "registry"), str(home / "key")} <= set(find_readable().readable)
