@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
+
+
+@cache
+def libc() -> ctypes.CDLL:
+    """The C library; its functions set `ctypes.get_errno()`. Loading it takes as long as ten of its calls."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, argument: int) -> None:
     """Call prctl(2). Raises OSError if the kernel refuses."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, argument, 0, 0, 0) != 0:
+    if libc().prctl(option, argument, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
 
 
 def system_call(number: int, *arguments: object) -> int:
     """Make a system call. Raises OSError if the kernel refuses it."""
-    result: int = ctypes.CDLL(None, use_errno=True).syscall(number, *arguments)
+    result: int = libc().syscall(number, *arguments)
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"system call {number} failed: {os.strerror(error)}")

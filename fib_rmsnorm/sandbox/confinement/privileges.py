@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from fib_rmsnorm.sandbox.confinement.libc import prctl
+from fib_rmsnorm.sandbox.confinement.libc import libc, prctl
 
 _PR_SET_NO_NEW_PRIVS = 38
 _VERSION_3 = 0x20080522
@@ -19,11 +19,10 @@ _KEPT = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH | 1 << _IPC_LOCK
 def drop_privileges() -> None:
     """Give up all capabilities but those to open files and to lock memory. Programs that it starts gain none."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    libc = ctypes.CDLL(None, use_errno=True)
     header = struct.pack("=Ii", _VERSION_3, 0)
     found = ctypes.create_string_buffer(24)  # twice: effective, permitted, inheritable
-    if libc.capget(header, found) != 0:
+    if libc().capget(header, found) != 0:
         raise OSError(ctypes.get_errno(), "capget failed")
     effective, permitted = struct.unpack("=6I", found.raw)[:2]
-    if libc.capset(header, struct.pack("=6I", effective & _KEPT, permitted & _KEPT, 0, 0, 0, 0)) != 0:
+    if libc().capset(header, struct.pack("=6I", effective & _KEPT, permitted & _KEPT, 0, 0, 0, 0)) != 0:
         raise OSError(ctypes.get_errno(), "capset failed")

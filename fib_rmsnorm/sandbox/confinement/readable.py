@@ -61,7 +61,16 @@ def find_readable() -> Readable:
         if not _is_too_wide(entry):
             listable.append(str(entry))
     found += [str(path) for path in _editable_packages()]
-    return Readable(tuple(dict.fromkeys(found)), tuple(listable))
+    return Readable(_outermost(found), tuple(listable))
+
+
+def _outermost(paths: list[str]) -> tuple[str, ...]:
+    """The paths without those that lie beneath another: each takes a rule, in each process. Links are followed.
+
+    Not those in /proc, which mean another process there.
+    """
+    found = dict.fromkeys(path if path.startswith("/proc/") else str(Path(path).resolve()) for path in paths)
+    return tuple(path for path in found if found.keys().isdisjoint(map(str, Path(path).parents)))
 
 
 def _paths_in(variable: str) -> list[str]:
