@@ -180,7 +180,9 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
     add_kernel(registry, "right_v1")
     folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/unsteady_v1"
     flag = tmp_path / "flag"
-    unsteady = RIGHT.replace("    x_fp32 = x.float()\n", f"    open({str(flag)!r}).close()\n    x_fp32 = x.float()\n")
+    unsteady = RIGHT.replace(
+        "    x_fp32 = x.float()\n", f"    __import__('os').stat({str(flag)!r})\n    x_fp32 = x.float()\n"
+    )
     add_kernel(registry, "unsteady_v1", unsteady)
     assert bench(*QUICK_OPTIONS).code == 1
     assert len(registry.traces()) == 4
