@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fib_rmsnorm.cli import (
+    adapt,
     analyze,
     bench,
     best,
@@ -77,6 +78,7 @@ app.command("bench")(bench.command)
 app.command("new")(new.command)
 app.command("try")(try_.command)
 app.command("register")(register.command)
+app.command("adapt")(adapt.command)
 app.command("list")(list_.command)
 app.command("show")(show.command)
 app.command("report")(report.command)

@@ -140,6 +140,10 @@ class Operator(ABC):
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
         return None
 
+    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition | None:
+        """Make its own Definition of these sizes of constant axes and dtypes of parts; None if it has none."""
+        return None
+
     def list_references(self) -> list[tuple[tuple[str, ...], str]]:
         """The parts of the inputs of each of its own references, in order, and the source: one, or one an option."""
         return [(self.arguments, self.reference)]

@@ -67,6 +67,15 @@ class Recognition:
         exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
         return [exact[part] for part in self._dtypes_by_part()]
 
+    def define_own(self, definition: Definition) -> Definition | None:
+        """Make the operator's own Definition of the sizes and dtypes that `definition` has; None if it has none.
+
+        Its inputs and outputs are called as their parts, and it has an input for each constant.
+        """
+        specs = {**definition.inputs, **definition.outputs}
+        dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
+        return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
+
     def find_kernel(self, definition: Definition, language: str) -> Path | None:
         """Find a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
         specs = {**definition.inputs, **definition.outputs}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.norms.hard_rows import choose_awkward_rows
 from fib_rmsnorm.operators.operator import Operator, Parts
 
@@ -28,6 +30,21 @@ class RowOperator(Operator):
     def find_parts(self, definition: Definition) -> Parts | None:
         """The first match: of tensors of one shape, that in the Definition's order."""
         return next(iter(self.list_parts(definition)), None)
+
+    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition | None:
+        """By the options that are told from sizes and dtypes; the weight's dtype is that of x unless it is float32."""
+        weight = dtypes.get("weight", "float32")
+        told: dict[str, int | str | bool] = {
+            "hidden": sizes.get("hidden", 0),
+            "dtype": dtypes["x"],
+            "weight": "same" if weight == dtypes["x"] else weight,
+            "bias": "bias" in dtypes,
+        }
+        with suppress(InputError):
+            made = self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
+            specs = {**made.inputs, **made.outputs}
+            return made if all(specs[part].dtype.value == dtype for part, dtype in dtypes.items()) else None
+        return None
 
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""

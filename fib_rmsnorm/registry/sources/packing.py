@@ -79,7 +79,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     return [_make_solution(manifest, folder, author, definitions[name], sources, home) for name in served]
 
 
-def _served_suffix(home: str, definition: str) -> str:
+def served_suffix(home: str, definition: str) -> str:
     """What a Definition that is not the home of the sources adds to their Solution's name.
 
     `_d8192_bf16` for `rmsnorm_d8192_bf16`, if the sources are at home in `rmsnorm_d4096`: the operator stands in the
@@ -92,7 +92,7 @@ def _served_suffix(home: str, definition: str) -> str:
 def _make_solution(
     manifest: Manifest, folder: Path, author: str, definition: Definition, sources: list[SourceFile], home: str
 ) -> Solution:
-    suffix = "" if definition.name == home else _served_suffix(home, definition.name)
+    suffix = "" if definition.name == home else served_suffix(home, definition.name)
     try:
         check_in_place(manifest.spec.in_place, definition)
         return Solution(

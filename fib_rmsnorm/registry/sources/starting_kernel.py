@@ -103,7 +103,7 @@ def _line_of_imports(source: str) -> int:
 
 def _make_skeleton(definition: Definition, language: str) -> str:
     tensors = {**definition.inputs, **definition.outputs}
-    names = {name: _identifier(name) for name in tensors}
+    names = {name: identifier(name) for name in tensors}
     comments = [f"// {names[name]}: {_describe(spec)}" for name, spec in definition.inputs.items()]
     comments += [f"// {names[name]}: {_describe(spec)}, which run writes" for name, spec in definition.outputs.items()]
     text = (_SKELETONS / f"skeleton{LANGUAGES[language].suffixes[0]}").read_text(encoding="utf-8")
@@ -117,7 +117,8 @@ def _make_skeleton(definition: Definition, language: str) -> str:
     return f"// {definition.name} in {_TITLES[language]}.\n\n{text}"
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name for a parameter in C++ and Python, whatever a Definition calls it."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return f"{plain}_" if _TAKEN.fullmatch(plain) or plain[0].isdigit() else plain
 
