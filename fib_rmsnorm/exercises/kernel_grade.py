@@ -33,7 +33,7 @@ for _name, _value in list(globals().items()):
         globals()[_name] = _NoLaunch()
     elif type(_value).__module__.startswith("tilelang.") and callable(_value):  # @tilelang.jit
         globals()[_name] = _NoLaunch()
-    elif getattr(_value, "__name__", "") == "tilelang":  # the module, whose compile() makes kernels
+    elif getattr(_value, "__name__", "") in ("tilelang", "cutlass.cute"):  # modules whose compile() makes kernels
         _value.compile = _NoLaunch()
 """
 
@@ -47,6 +47,8 @@ class KernelTask:
     definition: Definition
     file: Path
     language: str = "triton"
+    launches: bool = True
+    """Whether it must launch kernels of its own, where its language can do without."""
     caller: str = ""
     """Source added to the file: a function of the same parameters that calls something else of the student's."""
     entry: str = _STARTERS_ENTRY
@@ -96,8 +98,8 @@ def _find_fault(fork_server: ForkServer, registry: Registry, task: KernelTask, d
         if not check.passed:
             first = next(iter(check.log.strip().splitlines()), "")
             return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
-    if LANGUAGES[task.language].is_compiled:
-        return ""  # nothing else computes in it
+    if LANGUAGES[task.language].is_compiled or not task.launches:
+        return ""
     without = _with_source(draft, _NO_LAUNCHES, [source.path for source in draft.sources])
     if all(check.passed for check in _judge(fork_server, registry, task.definition, without, (1,))):
         return (

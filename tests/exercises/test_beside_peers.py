@@ -1,0 +1,78 @@
+"""Exercise 5, set up and graded: the page's own text earns all points, and what is wrong or missing earns none."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from support.exercise_page import correct_files, list_commands, read_page, run_command, write_answers
+
+PAGE = read_page("5-beside-peers.md")
+NO_KERNEL = "x = 1\n"
+
+
+@pytest.fixture
+def folder(fib, tmp_path, monkeypatch):
+    """The exercise, with files that hold no kernel, so that nothing is judged."""
+    monkeypatch.chdir(tmp_path)
+    outcome = fib("exercise", "5")
+    assert outcome.code == 0, outcome.err
+    folder = tmp_path / "exercise-5"
+    for name in ("add_in_triton.py", "add_in_cutedsl.py", "backward_in_torch.py"):
+        (folder / name).write_text(NO_KERNEL)
+    return folder
+
+
+def grade(fib, folder):
+    outcome = fib("exercise", "5", folder, "--check", "--json")
+    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
+    assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
+    return tasks
+
+
+def test_answers_are_graded_by_the_traces(fib, folder):
+    untouched = grade(fib, folder)
+    assert {title for title, task in untouched.items() if task["earned"]} == set()
+    assert sum(task["points"] for task in untouched.values()) == 100
+    write_answers(PAGE, folder / "backends.md")
+    assert grade(fib, folder)["Backends"] == {"title": "Backends", "points": 40, "earned": 40, "remarks": []}
+    answers = folder / "backends.md"
+    answers.write_text(
+        answers.read_text()
+        .replace("Quack's:** 583", "Quack's:** 0")
+        .replace("over Triton's:** 1.62", "over Triton's:** 6.3")
+    )
+    graded = grade(fib, folder)["Backends"]
+    assert graded["earned"] == 32
+    assert [remark.partition(" is not")[0] for remark in graded["remarks"]] == [
+        "backends.md, Torch's time over Triton's: '6.3'",
+        "backends.md, Elements of out that differ from Quack's: '0'",
+    ]
+
+
+def test_the_page_shows_the_reports_of_the_traces(fib, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    reports = [each for each in list_commands(PAGE) if each[0].startswith("fib-rmsnorm report")]
+    assert [len(shown) for _, shown in reports] == [5, 1]
+    for command, shown in reports:
+        said = fib(*shlex.split(command)[1:]).out.splitlines()
+        assert [line for line in shown if line not in said] == []
+
+
+@pytest.mark.slow
+def test_the_page_earns_all_points(tmp_path, monkeypatch):
+    """Its commands in order, its corrections and its answers, from an empty folder."""
+    pytest.importorskip("triton")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as the page walks it
+    cwd = tmp_path
+    for command, shown in list_commands(PAGE):
+        if "register" in command and not (cwd / "solutions" / "me").exists():
+            correct_files(PAGE, cwd)
+        if shown[-1:] == ["100 of 100 points"]:
+            write_answers(PAGE, cwd / "backends.md")
+        said = run_command(command, cwd)
+        assert [line for line in shown if line not in said] == [], (command, said)
+        if command == "fib-rmsnorm exercise 5":
+            cwd = tmp_path / "exercise-5"
