@@ -27,6 +27,11 @@ class NormFormula:
     eps: float | None
     """None is torch's default for the dtype of x."""
 
+    def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
+        """What x is to our norm: float32 where CUDA's autocast makes torch's own norms compute and return that."""
+        casts = autocast and x.device.type == "cuda" and self.convention in ("torch", "layer_norm")
+        return x.float() if casts else x
+
     def compute(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, rstd_factor: float = 1.0
     ) -> torch.Tensor:

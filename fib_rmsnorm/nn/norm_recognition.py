@@ -129,15 +129,16 @@ class _Probe:
         }
 
     def agrees(self, call: RoundingCase) -> bool:
-        """Whether the forward's outputs are those of the formula in x's dtype, and the same in training."""
+        """Whether the forward's outputs are those of the formula and have our norm's dtype, in training too."""
         given = next(iter(self._module._parameters.values()), None)
         device = torch.device("cpu") if given is None or given.is_meta else given.device
         x = self._make_rows(call.x).to(device, call.x)
         affine = {name: each.to(device, call.weight) for name, each in self._affine.items()}
-        least, greatest = self._formula.bound(x, affine.get("weight"), affine.get("bias"))
+        cast = self._formula.cast(x, autocast=call.autocast)
+        least, greatest = self._formula.bound(cast, affine.get("weight"), affine.get("bias"))
         for training in (False, True):
             out = self._forward(x, affine, training=training, autocast=call.autocast)
-            if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != x.dtype:
+            if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
                 return False
             if not bool(((least <= out) & (out <= greatest)).all()):
                 return False

@@ -89,6 +89,28 @@ def test_a_model_converted_after_replacing_keeps_the_convention():
     verify(model, ids)
 
 
+@pytest.mark.parametrize(
+    ("device", "make_norm"),
+    [
+        ("cpu", published.RoundedFirst),
+        *(
+            pytest.param("cuda", each, marks=pytest.mark.gpu)
+            for each in (published.RoundedFirst, published.RoundedLast, nn.RMSNorm, nn.LayerNorm)
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_dtype_under_autocast_is_the_originals(device, make_norm, dtype):
+    """On CUDA, autocast has torch's own norms return float32."""
+    holder = nn.Sequential(make_norm(64)).to(device)
+    x = torch.randn(4, 64, device=device).to(dtype)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        expected = holder(x)
+        replace(holder)
+        assert holder(x).dtype == expected.dtype
+        torch.testing.assert_close(holder(x), expected, rtol=2**-7, atol=2**-7)
+
+
 def test_a_norm_in_two_places_stays_one():
     norm = published.RoundedFirst(64)
     model = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})
