@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -19,9 +19,8 @@ _LARGEST_EPS = 0.1
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-@dataclass(frozen=True)
-class RoundingCase:
-    """What decides how a norm rounds, beside its formula."""
+class RoundingCase(NamedTuple):
+    """What decides how a norm rounds, beside its formula. A tuple, because every call of a replaced norm makes one."""
 
     x: torch.dtype
     weight: torch.dtype
