@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import RLock
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.deployment.deployed_registry import DeployedRegistry
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FLOAT_WEIGHT_OPERATORS = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 """Those whose kernels, in some languages, take a float32 weight beside an x of 16 bits."""
 FLOAT_WEIGHT_LANGUAGES = ("cpp", "cuda", "triton")
+NO_REFUSALS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,18 @@ class Deployment:
             self._registry = None if root is None else DeployedRegistry.at(root)
             self._kernels.forget()
 
-    def choose(self, operator: str, shape: Shape, device: torch.device) -> KernelChoice:
-        """Find the kernel for a shape, and build it if it is not built yet."""
+    def choose(
+        self, operator: str, shape: Shape, device: torch.device, refusals: Mapping[str, str] = NO_REFUSALS
+    ) -> KernelChoice:
+        """Find the kernel for a shape, and build it if it is not built yet.
+
+        `refusals` says, by Solution, why it did not take a call of this shape.
+        """
         name = model_of(device)
         ranked = self.registry.table.find(operator, device.type, name, shape)
         passed_over: list[str] = []
         for solution in map(self.registry.solution, ranked.solutions):
-            refusal = _refuse(operator, shape, solution)
+            refusal = refusals.get(solution.name) or _refuse(operator, shape, solution)
             kernel = refusal or self._kernels.build(solution, device)
             if isinstance(kernel, BuiltKernel):
                 return KernelChoice(operator, shape, name, kernel, ranked.near, tuple(passed_over))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fib_rmsnorm.functional.forms import name_gradient_operator
 from fib_rmsnorm.functional.formulas import Gradients, differentiate
-from fib_rmsnorm.functional.kernel_calls import ChosenKernel, find_for, rows_of
+from fib_rmsnorm.functional.kernel_calls import ChosenKernel, find_for, rows_of, run_kernel
 
 
 def run_norm_backward(
@@ -18,18 +18,34 @@ def run_norm_backward(
     The kernels of the forward pass do not return a row's statistics, so they are computed here from x.
     """
     chosen = _find_kernel(form, x, weight, has_residual=dnew_residual is not None) if x.numel() else None
-    if chosen is None or chosen.entry is None or weight is None:
-        return differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
-    rows, dy_rows = rows_of(x), rows_of(dy)
+    if chosen is not None and chosen.entry is not None and weight is not None:
+        found = _run_kernel(chosen, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+        if found is not None:
+            return found if has_bias else found._replace(bias=x.new_empty(0))
+    return differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+
+
+def _run_kernel(
+    chosen: ChosenKernel,
+    dy: Tensor,
+    dnew_residual: Tensor | None,
+    x: Tensor,
+    weight: Tensor,
+    *,
+    has_bias: bool,
+    eps: float,
+) -> Gradients | None:
+    """The gradients by kernels; None if none takes the call."""
+    rows, dy_rows, weight = rows_of(x), rows_of(dy), weight.contiguous()
     dx, dweight = torch.empty_like(rows), torch.empty_like(weight)
-    if form == "layernorm":
+    if chosen.call.operator == "layernorm_backward":
         dbias = torch.empty_like(weight)
-        chosen.entry(dy_rows, rows, weight.contiguous(), *_moments(rows, eps), dx, dweight, dbias)
-        return Gradients(dx.view(x.shape), dweight, dbias if has_bias else x.new_empty(0))
-    above = [] if dnew_residual is None else [rows_of(dnew_residual)]
-    chosen.entry(dy_rows, *above, rows, weight.contiguous(), _rstd(rows, eps), dx, dweight)
-    dbias = dy_rows.sum(0, dtype=torch.float32).to(weight.dtype) if has_bias else x.new_empty(0)
-    return Gradients(dx.view(x.shape), dweight, dbias)
+        is_done = run_kernel(chosen, dy_rows, rows, weight, *_moments(rows, eps), dx, dweight, dbias)
+    else:
+        above = [] if dnew_residual is None else [rows_of(dnew_residual)]
+        is_done = run_kernel(chosen, dy_rows, *above, rows, weight, _rstd(rows, eps), dx, dweight)
+        dbias = dy_rows.sum(0, dtype=torch.float32).to(weight.dtype) if has_bias else weight
+    return Gradients(dx.view(x.shape), dweight, dbias) if is_done else None
 
 
 def _find_kernel(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:

@@ -29,13 +29,17 @@ class NormCall(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     weight_dtype: torch.dtype | None
-    has_bias: bool
+    bias_dtype: torch.dtype | None
     has_residual: bool
+    operator: str | None
 
 
 class ChosenKernel(NamedTuple):
     """How to run a call."""
 
+    call: NormCall
+    refusals: dict[str, str]
+    """Why Solutions did not take the call, by name."""
     choice: KernelChoice
     entry: Callable[..., Any] | None
     """None: torch serves."""
@@ -47,42 +51,52 @@ _lock = Lock()
 
 def run_norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm over the last dimension of x: any leading dimensions, strides and alignment."""
-    entry = find_entry(form, x, weight, bias, None) if x.numel() else None
-    if entry is None:
-        return formulas.normalize(form, x, weight, bias, eps)
-    rows = rows_of(x)
-    out = torch.empty_like(rows)
-    entry(rows, *_parameters(weight, bias), eps, out)
-    return out.view(x.shape)
+    chosen = find_chosen(form, x, weight, bias, None)
+    if chosen.entry is not None and x.numel():
+        rows = rows_of(x)
+        out = torch.empty_like(rows)
+        if run_kernel(chosen, rows, *_parameters(weight, bias), eps, out):
+            return out.view(x.shape)
+    return formulas.normalize(form, x, weight, bias, eps)
 
 
 def run_add_norm(
     form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """The norm of x + residual, and the sum."""
-    entry = find_entry(form, x, weight, bias, residual) if x.numel() else None
-    if entry is None:
-        if formulas.rounds_sum(form, x.dtype):  # then the sum is all that the norm needs
-            total = x + residual
-            return run_norm(form, total, weight, bias, eps), total
-        return formulas.add_and_normalize(form, x, residual, weight, bias, eps)
-    rows = rows_of(x)
-    out, new_residual = torch.empty_like(rows), torch.empty_like(rows)
-    entry(rows, rows_of(residual), *_parameters(weight, bias), eps, out, new_residual)
-    return out.view(x.shape), new_residual.view(x.shape)
+    chosen = find_chosen(form, x, weight, bias, residual)
+    if chosen.entry is not None and x.numel():
+        rows = rows_of(x)
+        out, new_residual = torch.empty_like(rows), torch.empty_like(rows)
+        if run_kernel(chosen, rows, rows_of(residual), *_parameters(weight, bias), eps, out, new_residual):
+            return out.view(x.shape), new_residual.view(x.shape)
+    if formulas.rounds_sum(form, x.dtype):  # then the sum is all that the norm needs
+        total = x + residual
+        return run_norm(form, total, weight, bias, eps), total
+    return formulas.add_and_normalize(form, x, residual, weight, bias, eps)
 
 
-def find_entry(
-    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None
-) -> Callable[..., Any] | None:
-    """The kernel for a call; None if torch serves."""
-    return find_chosen(form, x, weight, bias, residual).entry
+def run_kernel(chosen: ChosenKernel, *arguments: Any) -> bool:
+    """Run the first kernel that takes the call; False if none does. One that refuses is not asked again."""
+    if chosen.entry is None:
+        return False
+    try:
+        chosen.entry(*arguments)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        return run_kernel(_pass_over(chosen, error), *arguments)
+    return True
+
+
+def _pass_over(chosen: ChosenKernel, error: Exception) -> ChosenKernel:
+    solution = chosen.choice.kernel.solution if chosen.choice.kernel else ""
+    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return _keep(_choose(chosen.call, {**chosen.refusals, solution: reason}))
 
 
 def find_for(operator: str, x: Tensor, weight: Tensor) -> ChosenKernel:
     """How to run another operator on rows like x's, from memory too."""
     rows, hidden = x.numel() // x.shape[-1], x.shape[-1]
-    return _look_up(NormCall(operator, rows, hidden, x.dtype, x.device, weight.dtype, False, False), operator)
+    return _look_up(NormCall(operator, rows, hidden, x.dtype, x.device, weight.dtype, None, False, operator))
 
 
 def find_chosen(
@@ -92,19 +106,23 @@ def find_chosen(
     hidden = x.shape[-1]
     rows = x.numel() // max(hidden, 1)
     weight_dtype = None if weight is None else weight.dtype
-    call = NormCall(form, rows, hidden, x.dtype, x.device, weight_dtype, bias is not None, residual is not None)
-    return _look_up(call, None)
+    bias_dtype = None if bias is None else bias.dtype
+    operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual is not None)
+    return _look_up(
+        NormCall(form, rows, hidden, x.dtype, x.device, weight_dtype, bias_dtype, residual is not None, operator)
+    )
 
 
-def _look_up(call: NormCall, operator: str | None) -> ChosenKernel:
-    found = _chosen.get(call)
-    if found is None:
-        found = _choose(call, operator)
-        with _lock:
-            if len(_chosen) >= MOST_CHOICES:
-                _chosen.clear()
-            _chosen[call] = found
-    return found
+def _look_up(call: NormCall) -> ChosenKernel:
+    return _chosen.get(call) or _keep(_choose(call, {}))
+
+
+def _keep(chosen: ChosenKernel) -> ChosenKernel:
+    with _lock:
+        if len(_chosen) >= MOST_CHOICES:
+            _chosen.clear()
+        _chosen[chosen.call] = chosen
+    return chosen
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -118,29 +136,48 @@ def forget_choices() -> None:
         _chosen.clear()
 
 
-def _choose(call: NormCall, operator: str | None) -> ChosenKernel:
+def _choose(call: NormCall, refusals: dict[str, str]) -> ChosenKernel:
     weight_dtype = None if call.weight_dtype is None else _name(call.weight_dtype)
     shape = Shape(call.rows, call.hidden, _name(call.dtype), weight_dtype)
-    if operator is None:
-        has_weight = weight_dtype is not None
-        operator = name_operator(call.form, weight=has_weight, bias=call.has_bias, residual=call.has_residual)
-    if operator is None or call.dtype not in KERNEL_DTYPES:
-        why = "no operator of the registry computes this" if operator is None else f"no kernel takes {shape.dtype}"
-        return ChosenKernel(KernelChoice(operator, shape, call.device.type, None, None, (why,)), None)
-    choice = DEPLOYMENT.choose(operator, shape, call.device)
-    return ChosenKernel(choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
+    if why := _why_torch(call):
+        return ChosenKernel(
+            call, refusals, KernelChoice(call.operator, shape, call.device.type, None, None, (why,)), None
+        )
+    choice = DEPLOYMENT.choose(call.operator or "", shape, call.device, refusals)
+    entry = None if choice.kernel is None else _guard(choice.kernel, call.device)
+    return ChosenKernel(call, refusals, choice, entry)
+
+
+def _why_torch(call: NormCall) -> str | None:
+    """Why no kernel can serve, whichever there are; None if one may."""
+    if call.operator is None:
+        return "no operator of the registry computes this"
+    if call.dtype not in KERNEL_DTYPES:
+        return f"no kernel takes {_name(call.dtype)}"
+    if call.bias_dtype not in (None, call.weight_dtype):
+        return "no kernel takes a bias of another dtype than the weight's"
+    return None
 
 
 def _guard(kernel: BuiltKernel, device: torch.device) -> Callable[..., Any]:
-    """The entry point; where there are several GPUs and it launches on the current one, with x's as that."""
-    if kernel.is_native or device.type != "cuda" or torch.cuda.device_count() == 1:
+    """The entry point. One in Python launches on the current device, and may need addresses of whole vectors."""
+    if kernel.is_native or device.type != "cuda":
         return kernel.entry
 
     def run(*arguments: Any) -> None:
+        aligned = [each.clone() if _is_misaligned(each) else each for each in arguments]
+        if device.index == torch.cuda.current_device():
+            kernel.entry(*aligned)
+            return
         with on_device(device):
-            kernel.entry(*arguments)
+            kernel.entry(*aligned)
 
     return run
+
+
+def _is_misaligned(argument: Any) -> bool:
+    """Whether it is a tensor that vectors of 16 bytes cannot address: never an output, whose memory is its own."""
+    return isinstance(argument, Tensor) and argument.data_ptr() % 16 != 0
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -8,8 +8,9 @@ import shutil
 import pytest
 import torch
 
-from fib_rmsnorm.deployment.winner_table import Shape, read_table
-from fib_rmsnorm.functional import use_registry, why
+from fib_rmsnorm.deployment.winner_table import OperatorWinners, Shape, WinnerTable, format_table, read_table
+from fib_rmsnorm.functional import rms_norm, use_registry, why
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.paths import REPOSITORY
 
 GPU = "NVIDIA H200"
@@ -99,3 +100,61 @@ def test_deploy_needs_traces_and_solutions(fib, tmp_path):
     assert (missing.code, missing.err.count("\n")) == (2, 1)
     assert "no such file or folder" in missing.err
     assert fib("deploy", "--build", "x.json").code == 2
+
+
+PICKY = """\
+def run(x, weight, eps, out):
+    if x.shape[1] % 128:
+        raise ValueError("needs hidden to be a multiple of 128")
+    out.fill_(42)
+"""
+
+
+@pytest.fixture
+def own_registry(tmp_path):
+    """A user's registry, where a kernel that takes few shapes comes before the C++ one."""
+    (tmp_path / "definitions").mkdir()
+    folder = tmp_path / "solutions" / "me" / "norm" / "rmsnorm_d4096"
+    folder.mkdir(parents=True)
+    picky = Solution(
+        name="rmsnorm_python_picky_v1",
+        definition="rmsnorm_d4096",
+        author="me",
+        spec=BuildSpec(language="python", entry_point="k.py::run", target_hardware=["cpu"]),
+        sources=[SourceFile(path="k.py", content=PICKY)],
+    )
+    (folder / f"{picky.name}.json").write_text(picky.model_dump_json())
+    (cpp,) = (REPOSITORY / "solutions").rglob("rmsnorm_cpp_simd_v1.json")
+    shutil.copy(cpp, folder)
+    winners = OperatorWinners({"cpu": (picky.name, "rmsnorm_cpp_simd_v1")}, {})
+    (tmp_path / "winners.json").write_text(format_table(WinnerTable(("me",), {"rmsnorm": winners})))
+    use_registry(tmp_path)
+    yield tmp_path
+    use_registry(None)
+
+
+def test_a_kernel_that_refuses_a_shape_leaves_it_to_the_next(own_registry):
+    weight = torch.ones(128)
+    assert torch.equal(rms_norm(torch.ones(2, 128), weight), torch.full((2, 128), 42.0))
+    for _ in range(2):
+        torch.testing.assert_close(rms_norm(torch.ones(2, 96), weight[:96], 0.0), torch.ones(2, 96))
+    chosen = why(torch.ones(2, 96), weight[:96])
+    assert chosen.kernel.solution == "rmsnorm_cpp_simd_v1"
+    assert chosen.passed_over == ("rmsnorm_python_picky_v1: needs hidden to be a multiple of 128",)
+
+
+def test_a_kernel_in_python_gets_only_parameters_that_fit(own_registry):
+    x, weight = torch.ones(2, 128), torch.ones(128)
+    for _ in range(2):
+        rms_norm(x, weight)
+    with pytest.raises(ValueError, match=r"weight: expected shape \[128\]"):
+        rms_norm(x, torch.ones(64))
+    strided = torch.ones(256)[::2]
+    assert torch.equal(rms_norm(x, strided), torch.full((2, 128), 42.0))
+
+
+def test_deploy_builds_what_its_table_names_ahead_of_use(fib, own_registry):
+    built = fib("deploy", "--build", "--root", own_registry, "--json")
+    assert built.code == 0, built.err
+    (outcome, *_) = json.loads(built.out)
+    assert (outcome["solution"], outcome["device"], outcome["error"]) == ("rmsnorm_python_picky_v1", "cpu", None)
