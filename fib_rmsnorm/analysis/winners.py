@@ -34,7 +34,7 @@ class Deployable:
     digests: Mapping[str, str]
     definitions: Mapping[str, Definition]
     operators: Mapping[str, str]
-    """The operator of each Definition, by name."""
+    """The operator of each Definition, with its options, by name: `layernorm_bias` of `layernorm_bias_d4096`."""
 
 
 def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
@@ -42,12 +42,14 @@ def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
     from fib_rmsnorm.operators.known_operators import list_operators
     from fib_rmsnorm.schema import digest
 
-    names = sorted((each.name for each in list_operators()), key=len, reverse=True)
+    known = tuple(each.name for each in list_operators())
     definitions = registry.definitions()
+    stems = {name: re.match(r"(.+)_d\d", name) for name in definitions}
     operators = {
-        definition: operator
-        for definition in definitions
-        if (operator := next((name for name in names if re.match(rf"{name}_d\d", definition)), None))
+        name: stem[1]
+        for name, stem in stems.items()
+        # `layernorm_bias` is the operator `layernorm` with another option.
+        if stem and any(stem[1] == each or stem[1].startswith(f"{each}_") for each in known)
     }
     solutions = {
         name: each

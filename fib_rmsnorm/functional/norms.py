@@ -7,6 +7,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
 from fib_rmsnorm.functional.custom_ops import add_norm, norm
 from fib_rmsnorm.functional.eager import (
     add_norm_eagerly,
@@ -80,7 +81,8 @@ def rms_norm(
             else:
                 return out
     form = find_form(convention)
-    _check(x, weight, bias, residual)
+    check_parameters(x, weight=weight, bias=bias)
+    check_rows(x, residual=residual)
     if eps is None:
         eps = default_eps(x.dtype)
     if form == "rmsnorm" and _is_autocast() and _autocasts(x):
@@ -114,7 +116,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
                 pass  # what follows says what is wrong
             else:
                 return out
-    _check(x, weight, bias, None)
+    check_parameters(x, weight=weight, bias=bias)
     if _is_autocast() and _autocasts(x):
         x, weight, bias = x.float(), _float(weight), _float(bias)
     return _norm("layernorm", x, weight, bias, eps)
@@ -153,25 +155,3 @@ def _ask_torch(dtype: torch.dtype) -> float:
 
 
 _DEFAULT_EPS = {dtype: _ask_torch(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
-
-
-def _check(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None) -> None:
-    """Raise ValueError or TypeError for tensors that no norm takes."""
-    if x.dim() == 0:
-        raise ValueError("x: expected at least one dimension, got a scalar")
-    if not x.is_floating_point():
-        raise TypeError(f"x: expected a floating-point dtype, got {x.dtype}")
-    for name, tensor in (("weight", weight), ("bias", bias)):
-        if tensor is None:
-            continue
-        if tensor.dim() != 1 or tensor.shape[0] != x.shape[-1]:
-            raise ValueError(f"{name}: expected shape [{x.shape[-1]}] as x's last dimension, got {list(tensor.shape)}")
-        if tensor.device != x.device:
-            raise ValueError(f"{name}: expected device {x.device} as x, got {tensor.device}")
-    if residual is None:
-        return
-    if residual.shape != x.shape or residual.dtype != x.dtype or residual.device != x.device:
-        raise ValueError(
-            f"residual: expected x's shape {list(x.shape)}, dtype {x.dtype} and device {x.device}, "
-            f"got {list(residual.shape)}, {residual.dtype} and {residual.device}"
-        )

@@ -10,6 +10,7 @@ import torch
 
 from fib_rmsnorm.deployment.winner_table import OperatorWinners, Shape, WinnerTable, format_table, read_table
 from fib_rmsnorm.functional import rms_norm, use_registry, why
+from fib_rmsnorm.functional.forms import FORMS, name_gradient_operator, name_operator
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.paths import REPOSITORY
 
@@ -65,6 +66,16 @@ def test_a_shape_that_was_not_measured_takes_the_nearest_one():
 
 def replace_dtype(of: Shape, dtype: str) -> Shape:
     return Shape(of.rows, of.hidden, dtype, dtype)
+
+
+def test_every_operator_that_a_norm_asks_for_has_a_kernel_for_gpus():
+    table = read_table(REPOSITORY / "winners.json")
+    has = [{"weight": w, "bias": b, "residual": r} for w in (True, False) for b in (True, False) for r in (True, False)]
+    forward = {name_operator(form, **each) for form in FORMS for each in has} - {None}
+    backward = {name_gradient_operator(form, residual=each) for form in FORMS for each in (True, False)} - {None}
+    assert len(forward) == 10
+    for operator in forward | backward:
+        assert "cuda" in table.operators[operator].unmeasured, operator
 
 
 def test_where_nothing_was_measured_the_table_names_what_serves():
