@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
-    """Refuse an x that is no rows of floats, and a parameter that has not one element for each column of x."""
+    """Refuse an x without floats or dimensions, and a parameter that lacks one element for each column of x."""
     if x.dim() == 0:
         raise ValueError("x: expected at least one dimension, got a scalar")
     if not x.is_floating_point():

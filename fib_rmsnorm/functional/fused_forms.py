@@ -19,7 +19,7 @@ from fib_rmsnorm.functional.kernel_calls import find_for, rows_of, run_kernel
 from fib_rmsnorm.functional.norms import rms_norm
 
 LEAST_SCALE = 1 / 512
-"""Of a row, in units of 1 / the largest float8: as the operators of the registry limit it."""
+"""The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""
 
 
 class Quantized(NamedTuple):
