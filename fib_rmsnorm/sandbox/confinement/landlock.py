@@ -13,7 +13,6 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.sandbox.confinement.libc import prctl, system_call
@@ -112,10 +111,12 @@ def _devices() -> Iterator[Path]:
 
 
 def _allow(ruleset: int, path: str | Path, rights: int) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):  # nor could it be read without Landlock
+    try:
         descriptor = os.open(path, os.O_PATH)
-        try:
-            granted = rights if stat.S_ISDIR(os.fstat(descriptor).st_mode) else rights & _OF_FILES
-            system_call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", granted, descriptor), 0)
-        finally:
-            os.close(descriptor)
+    except OSError:
+        return  # nor could it be read without Landlock
+    try:
+        granted = rights if stat.S_ISDIR(os.fstat(descriptor).st_mode) else rights & _OF_FILES
+        system_call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", granted, descriptor), 0)
+    finally:
+        os.close(descriptor)

@@ -54,7 +54,7 @@ def find_readable() -> Readable:
         found += [path for path in _paths_in(name) if not _is_too_wide(Path(path))]
     listable = []
     for entry in map(Path, filter(None, sys.path)):
-        if entry.name in ("site-packages", "dist-packages") or not entry.is_dir():
+        if entry.name in ("site-packages", "dist-packages") or not os.path.isdir(entry):  # noqa: PTH112 - the other raises
             found.append(str(entry))
             continue
         found += [str(path) for path in _packages(entry)]
@@ -96,7 +96,7 @@ def _of_interpreter() -> Iterator[Path]:
 def _packages(entry: Path) -> Iterator[Path]:
     """The packages and modules in a folder of `sys.path` that may hold other files too, such as a registry."""
     for path in _list(entry):
-        if path.suffix in (".py", ".pyc", ".so", ".pth") or (path / "__init__.py").is_file():
+        if path.suffix in (".py", ".pyc", ".so", ".pth") or _exists(path / "__init__.py"):
             yield path
 
 
@@ -119,6 +119,14 @@ def _is_too_wide(folder: Path) -> bool:
     resolved = folder.resolve()
     homes = {Path(os.path.expanduser("~")), Path(tempfile.gettempdir())}  # noqa: PTH111 - may be no absolute path
     return any(home.resolve().is_relative_to(resolved) for home in homes)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:  # it may lie in a folder of another user
+        return False
+    return True
 
 
 def _list(folder: Path) -> list[Path]:
