@@ -26,9 +26,12 @@ _VARIABLES = {
 }
 
 
-def solution_cache(solution: Solution) -> Path:
-    """The Solution's folder in the cache, made if it is missing. Solutions with equal sources share it."""
-    folder = cache_folder().absolute() / "solutions" / content_key(solution)
+def solution_cache(solution: Solution, builds: Path | None = None) -> Path:
+    """The Solution's folder in the cache, or in `builds`; made if it is missing.
+
+    Solutions with equal sources share it.
+    """
+    folder = (builds or cache_folder().absolute() / "solutions") / content_key(solution)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.schema import Correctness, Definition, Peer, Solution, Workload, digest
+from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 # Solutions that are called at once have their inputs and outputs on the device, and outputs stay in memory until they
 # are judged.
@@ -88,6 +88,33 @@ class CorrectnessGate:
         except EvaluationFailedError as failure:
             return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, budget, first.call_ms, correctness)
+
+    def check(
+        self, definition: Definition, workload: Workload, solution: Solution
+    ) -> tuple[Check, Admitted | EvaluationFailedError]:
+        """Build, call and judge one Solution, and end its worker if it is not idle then.
+
+        Raises ReferenceFailedError if the expected outputs are unknown.
+        """
+        verdict = self.examine(definition, workload, solution)
+        judged_by = self._judge_client.judged_by(definition, workload) if verdict.correctness else None
+        log = ""
+        if isinstance(verdict, Admitted):
+            process = verdict.worker.process
+            busy = self._workers.end_busy_workers().get(process)
+            log = process.take_log()
+            if busy:
+                verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
+        check = Check(
+            definition=definition.name,
+            workload=workload,
+            solution=solution.name,
+            status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
+            correctness=verdict.correctness,
+            judged_by=judged_by,
+            log=log if isinstance(verdict, Admitted) else str(verdict),
+        )
+        return check, verdict
 
 
 def _keep_as(solution: Solution, peer: Solution | None) -> Peer | None:

@@ -28,6 +28,7 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
     Ceiling,
     Chain,
+    Check,
     Correctness,
     Definition,
     Evaluation,
@@ -66,6 +67,25 @@ class DeviceRunner:
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
+    def warm_up(self, definition: Definition) -> None:
+        """Have the reference and the copy built, which timing needs. Raises ReferenceFailedError."""
+        self._find_reference(definition)
+        self._ceiling_client.build()
+
+    def check(
+        self, definition: Definition, workload: Workload, solution: Solution
+    ) -> tuple[Check, Admitted | EvaluationFailedError]:
+        """Judge one Solution on one Workload and time nothing. Raises ReferenceFailedError."""
+        return self._correctness_gate.check(definition, workload, solution)
+
+    def end_others(self, definition: Definition, kept: Iterable[Solution]) -> None:
+        """End all workers but those of these Solutions and of the Definition's reference, and forget their failures."""
+        self._workers.end_others([*kept, reference_solution(definition)])
+
+    def end(self, solution: Solution) -> None:
+        """Kill the worker of a Solution, whatever it does: a thread that waits for its answer is told that it died."""
+        self._workers.end(solution)
+
     def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
         """The number of Solutions that have to be built before they are evaluated."""
         return sum(not self._workers.holds(solution) for solution in solutions)
@@ -79,7 +99,7 @@ class DeviceRunner:
 
         Raises ReferenceFailedError if the Definition's reference fails.
         """
-        size = self._max_at_once(definition, workload)
+        size = self.max_at_once(definition, workload)
         for start in range(0, len(solutions), size):
             admitted: dict[str, Admitted] = {}
             # The reference and the copy are needed for timing, and take as long to build as a solution.
@@ -96,9 +116,9 @@ class DeviceRunner:
                     yield self._make_trace(definition, workload, solution, verdict)
             if admitted:
                 in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
-                yield from self._time(definition, workload, in_order)
+                yield from self.time(definition, workload, in_order)
 
-    def _max_at_once(self, definition: Definition, workload: Workload) -> int:
+    def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
         each = _TIMING_FACTOR * bytes_moved(definition, workload)
         fitting = int(_TIMING_SHARE * self.device.memory_bytes / each) - 1  # the reference is timed too
@@ -115,7 +135,8 @@ class DeviceRunner:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
         return Admitted(reference_solution(definition), worker, TimeBudget(self._config.timeout_s))
 
-    def _time(self, definition: Definition, workload: Workload, admitted: list[Admitted]) -> Iterator[Trace]:
+    def time(self, definition: Definition, workload: Workload, admitted: Sequence[Admitted]) -> Iterator[Trace]:
+        """Time Solutions that are right, in turn with the reference. Raises ReferenceFailedError if that fails."""
         reference = self._find_reference(definition)
         outcomes: dict[str, Outcome] = {}
         self._fail_busy(admitted, outcomes)  # before the trials, which they would disturb
@@ -166,7 +187,7 @@ class DeviceRunner:
                 outcomes[each.solution.name] = outcome
         return chains
 
-    def _fail_busy(self, admitted: list[Admitted], outcomes: dict[str, Outcome]) -> None:
+    def _fail_busy(self, admitted: Sequence[Admitted], outcomes: dict[str, Outcome]) -> None:
         """Fail the Solutions whose workers are busy while no request is running. End all other busy workers too."""
         busy = self._workers.end_busy_workers()
         for each in admitted:

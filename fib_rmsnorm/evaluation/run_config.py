@@ -26,3 +26,5 @@ class RunConfig:
     """The limit of a worker's and its descendants' resident memory."""
     sealer: Sealer = field(default_factory=lambda: Sealer(None))
     """Seals the Traces; without a key, they say nothing of who recorded them."""
+    drafts: Path | None = None
+    """The folder for what drafts build; None for that of all builds."""

@@ -7,13 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
-from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
@@ -68,7 +66,7 @@ def plan_try(
     if len(kept) < len(workloads) or (default is CHECKED_INTERPRETED and not batch_sizes):
         sizes = ", ".join(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
         note = f"interpreted, so only {sizes}; choose sizes with --batch-sizes, up to {MAX_INTERPRETED_BYTES >> 20} MiB"
-    rivals = _choose_rivals(registry, definition, device) if is_timed and not is_interpreted else ()
+    rivals = choose_rivals(registry, definition, device) if is_timed and not is_interpreted else ()
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)
 
 
@@ -82,7 +80,7 @@ def _choose_workloads(
     return [workload for workload in workloads if fits(definition, workload, device)]
 
 
-def _choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
+def choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
     """The plainest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
     Without such Traces, the second is the first registered Solution that the device runs natively.
@@ -146,42 +144,13 @@ def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Ge
     It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. A Skip
     means that the right outputs cannot be computed.
     """
-    workers = WorkerPool(fork_server, wanted.device, config)
-
-    def find_reference(definition: Definition) -> WorkerClient:
-        return workers.find(definition, reference_solution(definition))
-
-    judge_client = JudgeClient(fork_server, wanted.device, config, find_reference)
-    gate = CorrectnessGate(workers, judge_client, config.timeout_s)
+    runner = DeviceRunner(fork_server, wanted.device, config)
     for workload in wanted.workloads:
         try:
-            check = _check(gate, judge_client, workers, wanted, workload)
+            check, _ = runner.check(wanted.definition, workload, wanted.draft)
         except ReferenceFailedError as error:
             yield Skip(wanted.definition.name, None, str(error), workload, is_failure=True)
             return
         yield check
         if has_timed_out([check]):
             return
-
-
-def _check(
-    gate: CorrectnessGate, judge_client: JudgeClient, workers: WorkerPool, wanted: TryPlan, workload: Workload
-) -> Check:
-    verdict = gate.examine(wanted.definition, workload, wanted.draft)
-    judged_by = judge_client.judged_by(wanted.definition, workload) if verdict.correctness else None
-    log = ""
-    if isinstance(verdict, Admitted):
-        process = verdict.worker.process
-        busy = workers.end_busy_workers().get(process)
-        log = process.take_log()
-        if busy:
-            verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
-    return Check(
-        definition=wanted.definition.name,
-        workload=workload,
-        solution=wanted.draft.name,
-        status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
-        correctness=verdict.correctness,
-        judged_by=judged_by,
-        log=log if isinstance(verdict, Admitted) else str(verdict),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.draft import AUTHOR
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
@@ -78,6 +79,8 @@ class WorkerPool:
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
         self._files: dict[str, list[Path]] = {}
+        self._building: dict[str, Process] = {}
+        self._unwanted: set[str] = set()
 
     def find(self, definition: Definition, solution: Solution) -> WorkerClient:
         """The worker that holds the built Solution. Raises EvaluationFailedError if it does not build."""
@@ -102,6 +105,26 @@ class WorkerPool:
         key = digest(solution)
         return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
 
+    def end_others(self, kept: Iterable[Solution]) -> None:
+        """End the workers of all Solutions but these, and forget which of the others did not build."""
+        keys = set(map(digest, kept))
+        for key in self._workers.keys() - keys:
+            self._workers.pop(key).process.kill()
+        self._unbuildable = {key: why for key, why in self._unbuildable.items() if key in keys}
+        self._unwanted.clear()
+
+    def end(self, solution: Solution) -> None:
+        """Kill a Solution's worker, which may be building or not have started. Another thread may wait for its answer.
+
+        `end_others` lets it start again.
+        """
+        key = digest(solution)
+        self._unwanted.add(key)
+        held = self._workers.get(key)
+        for process in (held.process if held else None, self._building.get(key)):
+            if process is not None:
+                process.signal_kill()
+
     def end_busy_workers(self) -> dict[Process, str]:
         """End the workers that are not idle although no request is running, and say what each of them does."""
         processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
@@ -115,7 +138,7 @@ class WorkerPool:
 
     def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
         interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
-        cache = solution_cache(solution)
+        cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
         process = self._fork_server.spawn(
@@ -128,11 +151,17 @@ class WorkerPool:
             dataset=self._config.dataset,
             cache=cache,
         )
+        key = digest(solution)
+        self._building[key] = process
+        if key in self._unwanted:
+            process.signal_kill()
         try:
             built = ask_worker(process, request, Built, TimeBudget(self._config.timeout_s), self._config)
         except EvaluationFailedError as failure:
             process.kill()
             raise failure.with_log(process.take_log()) from None
+        finally:
+            del self._building[key]
         return WorkerClient(process, built.build_s, self._config)
 
     def _input_files(self, definition: Definition) -> list[Path]:

@@ -124,6 +124,7 @@ class ForkServer:
                 stopping=self._stopping,
                 forget=self._forget,
             )
+            self.escaped_sessions.discard(process.pid)  # it was the session of another process, which has ended
             self._alive[process.pid] = process
             self._temporary_folders[process.pid] = temporary
         return process

@@ -89,7 +89,7 @@ class DeviceCeiling:
 
 
 class CeilingProcess:
-    """Measures ceilings on request, and each of them only once."""
+    """Measures ceilings on request, and each of them once, unless it was SUSPECT."""
 
     def __init__(self) -> None:
         self._devices: dict[str, DeviceCeiling] = {}
@@ -105,7 +105,8 @@ class CeilingProcess:
         """Measure an empty call, and a copy that reads and writes given numbers of bytes."""
         request = MeasureCeiling.model_validate(message)
         device = self._find_device(request.device, request.cache)
-        if request not in self._measured:
+        known = self._measured.get(request)
+        if known is None or known.copy_suspect:
             measure = partial(device.measure, request.bytes_read, request.bytes_written, cold=request.cold)
             self._measured[request] = _measure_repeatedly(measure)
         return self._measured[request]

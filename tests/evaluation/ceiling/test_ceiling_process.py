@@ -82,11 +82,20 @@ def test_an_answer_is_complete():
 
 
 @needs_compiler
-def test_a_ceiling_is_measured_once(monkeypatch):
+@pytest.mark.parametrize("doubts", [[], ["a busy machine"]])
+def test_a_ceiling_is_measured_once_unless_it_was_suspect(monkeypatch, doubts):
     measuring = process.CeilingProcess()
-    first = measuring.measure(request())
-    monkeypatch.setattr(process.DeviceCeiling, "measure", lambda *_, **__: pytest.fail("measured again"))
-    assert measuring.measure(request()) == first
+    measured = process.DeviceCeiling.measure
+    found = []
+
+    def measure(*args, **options):
+        found.append(measured(*args, **options).model_copy(update={"copy_suspect": doubts}))
+        return found[-1]
+
+    monkeypatch.setattr(process.DeviceCeiling, "measure", measure)
+    answers = [measuring.measure(request()) for _ in range(2)]
+    assert len(found) == 1 + len(doubts)
+    assert answers[-1] is found[-1]
 
 
 @needs_compiler
