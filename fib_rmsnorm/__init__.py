@@ -40,6 +40,9 @@ if TYPE_CHECKING:
         Trace,
         Workload,
     )
+    from fib_rmsnorm.sessions.client import Client
+    from fib_rmsnorm.sessions.session import Session
+    from fib_rmsnorm.sessions.version import Version
 
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
 _HOMES = {
@@ -61,11 +64,15 @@ _HOMES = {
         "Trace",
         "Workload",
     ),
+    "fib_rmsnorm.sessions.client": ("Client",),
+    "fib_rmsnorm.sessions.session": ("Session",),
+    "fib_rmsnorm.sessions.version": ("Version",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BenchOptions",
+    "Client",
     "Definition",
     "Evaluated",
     "Evaluation",
@@ -77,10 +84,12 @@ __all__ = [
     "Resumed",
     "RmsNorm",
     "Selection",
+    "Session",
     "Settings",
     "Solution",
     "Trace",
     "TraceRecord",
+    "Version",
     "Workload",
     "bench",
     "generate_workloads",

@@ -27,6 +27,7 @@ from fib_rmsnorm.cli import (
     profile,
     register,
     report,
+    serve,
     show,
     solve,
     try_,
@@ -77,6 +78,7 @@ app.command("workload")(workload.command)
 app.command("bench")(bench.command)
 app.command("new")(new.command)
 app.command("try")(try_.command)
+app.command("serve")(serve.command)
 app.command("register")(register.command)
 app.command("adapt")(adapt.command)
 app.command("list")(list_.command)

@@ -40,14 +40,20 @@ def command(
     check: Annotated[
         bool, typer.Option("--check", help="Judge only: no timing, no copy, no rivals. Finds no fault of timed calls.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
+    ] = False,
     root: Root = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print each Trace as a line of JSON; with --check each verdict.")
+        bool,
+        typer.Option(
+            "--json", help="Print each Trace as a line of JSON; with --check each verdict, with --watch each version."
+        ),
     ] = False,
 ) -> int:
     """Check whether one kernel is correct and fast, and store nothing. Exit code 1 if it fails.
 
-    Stops at the first timeout.
+    Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
     """
     from contextlib import closing
 
@@ -69,7 +75,8 @@ def command(
 
             registry = Registry.find_or_shipped(root)
             definition = definition or choose_definition(registry, kernel, entry, is_destination)
-            check_kernel(registry, kernel, definition, entry, is_destination)  # tells a wrong source at once
+            if not watch or not kernel.exists():
+                check_kernel(registry, kernel, definition, entry, is_destination)  # tells a wrong source at once
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -77,10 +84,30 @@ def command(
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry.sources.draft import draft_solution
 
+        settings = make_settings(rtol=rtol, atol=atol)
+        if watch:
+            from fib_rmsnorm.cli.watching import watch_kernel
+            from fib_rmsnorm.sessions.kernel_file import KernelFile
+            from fib_rmsnorm.sessions.session import Session
+
+            bar.stop()
+            file = KernelFile(
+                file=kernel, entry=entry, destination_passing_style=is_destination, flags=tuple(flags.split())
+            )
+            session = Session(
+                registry,
+                definition,
+                batch_sizes=sizes,
+                device=device,
+                settings=settings,
+                timeout_s=timeout,
+                fork_server=fork_server,
+            )
+            watch_kernel(session, registry, file, timed=not check, as_json=json)
         wanted = registry.definition(definition)
         draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check)
-        config = RunConfig(make_settings(rtol=rtol, atol=atol), timeout, registry.root)
+        config = RunConfig(settings, timeout, registry.root)
         printer = TryPrinter(trial, bar, as_json=json)
         with closing((run_check if check else run_try)(fork_server, trial, config)) as events:
             for event in events:

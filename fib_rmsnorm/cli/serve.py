@@ -1,0 +1,67 @@
+"""`fib-rmsnorm serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli import completion
+from fib_rmsnorm.cli.interrupts import importing
+from fib_rmsnorm.cli.options import Atol, BatchSizes, DeviceName, Root, Rtol, make_settings, split_batch_sizes
+
+
+def command(
+    definition: Annotated[
+        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernels compute.")
+    ] = "rmsnorm_d4096",
+    batch_sizes: BatchSizes = None,
+    device: DeviceName = "auto",
+    rtol: Rtol = None,
+    atol: Atol = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+    ] = 60.0,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Socket, in a folder that only you can enter; the default is printed at the start."
+        ),
+    ] = None,
+    root: Root = None,
+) -> int:
+    """Answer requests of editors and agents to check and measure kernels, on a local socket; store nothing."""
+    import signal
+    import threading
+
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    sizes, settings = split_batch_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with ForkServer(ROLES) as fork_server:
+        with importing():
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.reports.text.console import stderr
+            from fib_rmsnorm.sessions.session import Session
+            from fib_rmsnorm.sessions.session_server import SessionServer
+            from fib_rmsnorm.sessions.session_socket import default_socket, prepare_socket
+
+        path = prepare_socket(socket or default_socket())
+        session = Session(
+            Registry.find_or_shipped(root),
+            definition,
+            batch_sizes=sizes,
+            device=device,
+            settings=settings,
+            timeout_s=timeout,
+            fork_server=fork_server,
+        )
+        with session, SessionServer(session, path) as server:
+            # A service manager's way to end a server; from a thread, because it waits for the loop below.
+            signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+            place = f"{session.definition.name} on {session.device.hardware}"
+            stderr().print(f"serving {place} at {path}; Ctrl-C ends")
+            server.serve_forever(poll_interval=0.2)
+    return 0

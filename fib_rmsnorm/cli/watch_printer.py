@@ -1,0 +1,67 @@
+"""Print the versions of a session: one live table on a terminal, a line each elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from fib_rmsnorm.cli.interrupts import tidying
+from fib_rmsnorm.reports.live.versions import describe_version, version_line, versions_table
+from fib_rmsnorm.reports.text.console import echo, stderr, stdout
+from fib_rmsnorm.sessions.version import Version
+
+_LINES_BESIDE = 12
+"""The lines of a terminal that are left for what is told of the newest version."""
+
+
+class WatchPrinter:
+    """Prints each version when it is done; on a terminal also what is known before. A context manager."""
+
+    def __init__(self, kernel: str, place: str, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._place = f"{kernel} on {place}; Ctrl-C ends"
+        self._stack = ExitStack()
+        self._live: Live | None = None
+        self._waiting: Version | None = None
+        if stdout().is_terminal and not as_json:
+            # No refreshing by itself: that would disturb what is timed.
+            self._live = Live(console=stdout(), auto_refresh=False, vertical_overflow="crop")
+
+    def __enter__(self) -> WatchPrinter:
+        if self._live is None:
+            stderr().print(f"watching {self._place}")
+        else:
+            self._stack.enter_context(tidying(_show_cursor))
+            self._stack.enter_context(self._live)
+            self.show([], "starting")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def show(self, versions: Sequence[Version], doing: str) -> None:
+        """Show the table anew, on a terminal."""
+        if self._live is None:
+            return
+        parts: list[object] = []
+        if versions:
+            room = max(3, stdout().height - _LINES_BESIDE)
+            parts += [versions_table(versions[-room:]), Text(), describe_version(versions[-1])]
+        status = Text(f"{doing} {self._place}", style="dim")
+        self._live.update(Group(*parts, status), refresh=True)  # type: ignore[arg-type]
+
+    def finish(self, version: Version) -> None:
+        """Print a version that is done, where there is no table."""
+        if self._as_json:
+            echo(version.model_dump_json())
+        elif self._live is None:
+            stdout().print(version_line(version))
+
+
+def _show_cursor() -> None:
+    os.write(1, b"\r\x1b[2K\x1b[?25h")

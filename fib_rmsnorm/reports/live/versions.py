@@ -1,0 +1,105 @@
+"""The versions of a kernel in a session: a line for each, or one table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from fib_rmsnorm.reports.live.evaluations import first_line
+from fib_rmsnorm.reports.text.tables import WordTable, plain_table
+from fib_rmsnorm.reports.text.units import count, format_latency, format_percent, format_ratio
+from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
+
+_LOG_LINES = 12
+
+
+def version_line(version: Version) -> Text:
+    """One version in one line: right or wrong, and how fast beside its rivals."""
+    line = Text(f"#{version.number}  {version.kernel}  ")
+    line.append(version.status, style="green" if version.passed else "bold red")
+    if reason := _reason(version):
+        return line.append(f"  {reason}")
+    if version.passed:
+        cases = sum(verdict.cases for verdict in version.verdicts)
+        judged = f"{count(cases, 'case')} of {count(len(version.verdicts), 'workload')} judged"
+        line.append(f"  {judged} in {version.verdict_s:.1f} s")
+    parts = [f"{_axes(timing.axes)} {_latency(timing)}" for timing in version.timings]
+    parts += [f"{cell} {name}" for name, cell in _comparisons(version).items() if cell]
+    line.append("".join(f"  {part}" for part in parts))
+    if version.note:
+        line.append(f"  ({version.note})")
+    return line
+
+
+def versions_table(versions: Sequence[Version]) -> WordTable:
+    """A row for each version, the newest last."""
+    planned = [axes for version in versions for axes in map(_axes, version.planned)]
+    workloads = list(dict.fromkeys(planned))
+    rivals = list(dict.fromkeys(name for version in versions for name in _comparisons(version)))
+    rows = []
+    for version in versions:
+        latencies = {_axes(timing.axes): _latency(timing) for timing in version.timings}
+        failures = {_axes(verdict.axes): "wrong" for verdict in version.failures}
+        compared = _comparisons(version)
+        seconds = f"{version.verdict_s:.1f} s" if version.verdict_s is not None else ""
+        cells = [latencies.get(axes, failures.get(axes, "")) for axes in workloads]
+        rows.append(
+            (f"#{version.number}", version.status, seconds, *cells, *(compared.get(name, "") for name in rivals))
+        )
+    return plain_table(("version", "verdict", ">after", *(f">{name}" for name in (*workloads, *rivals))), rows)
+
+
+def describe_version(version: Version) -> Text:
+    """What the table has no room for: why a version fails, or why its times are not trusted."""
+    lines = [Text(_reason(version), style="red")] if _reason(version) else []
+    for verdict in version.failures[:1]:
+        lines += [Text(line) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
+    lines += [
+        Text(f"SUSPECT at {_axes(timing.axes)}: {'; '.join(timing.suspect)}", style="yellow")
+        for timing in version.timings
+        if timing.suspect
+    ]
+    if version.note:
+        lines.append(Text(version.note))
+    return Text("\n").join(lines)
+
+
+def _reason(version: Version) -> str:
+    """Why a version failed, with the first Workload that shows it."""
+    if version.refused:
+        return version.refused
+    failures = version.failures
+    return f"{_axes(failures[0].axes)}: {first_line(failures[0].log)}" if failures else ""
+
+
+def _comparisons(version: Version) -> dict[str, str]:
+    """The speed relative to the version before, the baseline and the copy, over all Workloads that were timed."""
+    if not version.timings:
+        return {}
+    cells: dict[str, str] = {}
+    rivals = [rival for timing in version.timings for rival in (timing.before, timing.baseline) if rival]
+    before = [timing.before for timing in version.timings if timing.before]
+    cells["before"] = _ratios(before) if before else ""
+    for name in dict.fromkeys(rival.solution for rival in rivals if rival not in before):
+        cells[name] = _ratios([rival for rival in rivals if rival.solution == name])
+    shares = [timing.percent_of_copy for timing in version.timings if timing.percent_of_copy and not timing.suspect]
+    cells["of copy"] = _range(map(format_percent, (min(shares), max(shares)))) if shares else "untrusted"
+    return cells
+
+
+def _ratios(rivals: Sequence[Rival]) -> str:
+    ratios = [rival.ratio for rival in rivals if rival.ratio is not None]
+    return _range(map(format_ratio, (min(ratios), max(ratios)))) if ratios else "untrusted"
+
+
+def _range(ends: Iterable[str]) -> str:
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _latency(timing: VersionTiming) -> str:
+    return f"{'*' if timing.suspect else ''}{format_latency(timing.latency_ms)}"
+
+
+def _axes(axes: dict[str, int]) -> str:
+    return " ".join(f"{name}={size}" for name, size in axes.items())

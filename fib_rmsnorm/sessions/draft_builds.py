@@ -1,0 +1,64 @@
+"""The folder in which a session's versions build. It keeps nothing of a version that was replaced."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.schema import Solution
+
+
+class DraftBuilds:
+    """A session's own folder in the cache, which ends with it.
+
+    Not the folder of all builds: another command may use what equal sources have built there. The lock on the folder
+    tells that its session lives; the folders of sessions that were killed are removed by the next.
+    """
+
+    def __init__(self) -> None:
+        sessions = cache_folder().absolute() / "sessions"
+        sessions.mkdir(parents=True, exist_ok=True)
+        everyone = os.open(sessions, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(everyone, fcntl.LOCK_EX)  # else another session could remove our folder before it is locked
+            for folder in sessions.iterdir():
+                _remove_if_left(folder)
+            self.folder = Path(tempfile.mkdtemp(dir=sessions))
+            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        finally:
+            os.close(everyone)
+
+    def keep_only(self, solutions: Iterable[Solution]) -> None:
+        """Remove what other Solutions have built."""
+        kept = set(map(content_key, solutions))
+        for folder in self.folder.iterdir():
+            if folder.name not in kept:
+                _remove(folder)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        _remove(self.folder)
+        os.close(self._lock)
+
+
+def _remove_if_left(folder: Path) -> None:
+    with suppress(OSError):  # it may be a file of somebody else
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(folder)
+        finally:
+            os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    with suppress(RecursionError):  # a kernel can nest folders without end
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,339 @@
+"""Judge and time version after version of a kernel on one device. All that they share stays warm.
+
+Each version gets a worker of its own. It is judged on every Workload as by `try`, and timed in turn with the version
+before it, a baseline and the reference. When a version is replaced, its worker and its build end before the next one
+starts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
+from fib_rmsnorm.evaluation.worker_pool import TimeBudget
+from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_source import check_kernel
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest, list_cases
+from fib_rmsnorm.sessions.draft_builds import DraftBuilds
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming, WorkloadVerdict
+
+_MAX_HISTORY = 1000
+
+
+@dataclass
+class _Racer:
+    """A version, or the baseline, and where it has been admitted to be timed."""
+
+    solution: Solution
+    admitted: dict[str, Admitted] = field(default_factory=dict)
+    """By the uuid of the Workload."""
+
+
+@dataclass
+class _Current(_Racer):
+    """The version that is being evaluated, or the last one that was."""
+
+    version: Version | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is right."""
+        return self.version is not None and self.version.passed
+
+
+class Session:
+    """Judges and times the versions of a kernel. A context manager; one thread at a time may use it.
+
+        with Session(Registry.find(), "rmsnorm_d4096", device="cpu") as session:
+            version = session.measure("kernel.py")
+            print(version.status, [timing.latency_ms for timing in version.timings])
+
+    Nothing is recorded in the registry.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        definition: str = DEFAULT_DEFINITION,
+        *,
+        batch_sizes: Sequence[int] = (),
+        device: str = "auto",
+        settings: Settings | None = None,
+        timeout_s: float = 60.0,
+        fork_server: ForkServer | None = None,
+    ) -> None:
+        """`batch_sizes` default to those of `try`. A `fork_server` that was started earlier saves time; the session
+        does not end it. Raises InputError for an unknown Definition or device.
+        """
+        self._registry = registry
+        self.definition = registry.definition(definition)
+        self.device = choose_devices(device)[0]
+        self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
+        """The versions so far, the newest last."""
+        self._batch_sizes = tuple(batch_sizes)
+        self._timeout_s = timeout_s
+        self._abandoned = threading.Event()
+        self._count = 0
+        self._latest: _Current | None = None
+        self._before: _Current | None = None
+        self._baseline: _Racer | None = None
+        self._is_warm = False
+        self._stack = ExitStack()
+        self._builds = DraftBuilds()
+        self._stack.callback(self._builds.close)
+        forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
+        config = RunConfig(settings or Settings(), timeout_s, registry.root, drafts=self._builds.folder)
+        self._runner = DeviceRunner(forks, self.device, config)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes of all versions and remove their builds."""
+        self.abandon()
+        self._runner.end_others(self.definition, [])
+        self._stack.close()
+
+    def check(self, source: str | Path | KernelFile) -> Version:
+        """Judge a kernel on every Workload, and time nothing."""
+        return _last(self.follow(source, timed=False))
+
+    def measure(self, source: str | Path | KernelFile) -> Version:
+        """Judge a kernel, unless the last check was of the same files; time it on every Workload if it is right."""
+        return _last(self.follow(source, judged=not self._is_known(source)))
+
+    def follow(
+        self,
+        source: str | Path | KernelFile,
+        *,
+        timed: bool = True,
+        judged: bool = True,
+        draft: Solution | None = None,
+    ) -> Generator[Version]:
+        """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
+
+        `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. Raises
+        FibRmsnormError if the reference fails.
+        """
+        self._abandoned.clear()
+        kernel, started = KernelFile.of(source), time.monotonic()
+        begun = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        try:
+            draft = draft or self.read(kernel)
+            plan = plan_try(self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False)
+        except InputError as error:
+            self._count += 1
+            refused = Version(number=self._count, kernel=kernel.file.name, started_at=begun, refused=str(error))
+            yield self._record(None, refused, done=True)
+            return
+        current = self._take_up(draft)
+        version = current.version
+        if judged or version is None:
+            version = self._judge(current, plan, begun, started)
+            version = self._record(current, version, done=not (timed and self._can_be_timed(current, version)))
+            yield version
+        if timed and self._can_be_timed(current, version):
+            yield from self._time(current, version, plan, started)
+
+    def read(self, source: str | Path | KernelFile) -> Solution:
+        """Read a kernel's files. Raises InputError that says what is wrong with them."""
+        kernel = KernelFile.of(source)
+        registry, style = self._registry, kernel.destination_passing_style
+        check_kernel(registry, kernel.file, self.definition.name, kernel.entry, style)
+        return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
+
+    def abandon(self) -> None:
+        """From another thread: end the evaluation of the current version, whatever its kernel does."""
+        self._abandoned.set()
+        if self._latest is not None:
+            self._runner.end(self._latest.solution)
+
+    def _is_known(self, source: str | Path | KernelFile) -> bool:
+        """Whether the latest version has the same files, is right, and its worker is there."""
+        latest = self._latest
+        if latest is None or latest.version is None or not latest.passed:
+            return False
+        try:
+            is_same = digest(self.read(source)) == latest.version.sha256
+        except InputError:
+            return False
+        return is_same and all(admitted.worker.process.alive for admitted in latest.admitted.values())
+
+    def _take_up(self, draft: Solution) -> _Current:
+        """Make a draft the current version, and end the workers and builds of those that it replaces."""
+        key = digest(draft)
+        latest = self._latest
+        if latest is None or latest.version is None or latest.version.sha256 != key:
+            if latest is not None and latest.passed:
+                self._before = latest
+            self._count += 1
+            latest = _Current(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}))
+        self._latest = latest
+        if not self._is_warm:
+            rivals = choose_rivals(self._registry, self.definition, self.device)
+            self._baseline = _Racer(rivals[0]) if rivals else None
+        versions = [self._before, latest] if self._before else [latest]
+        kept = [racer.solution for racer in (*versions, self._baseline) if racer]
+        # The current one's worker is kept only if it is right: what failed to build may build now.
+        self._runner.end_others(self.definition, [each for each in kept if latest.passed or each != latest.solution])
+        self._builds.keep_only(version.solution for version in versions)
+        return latest
+
+    def _judge(self, current: _Current, plan: TryPlan, begun: str, started: float) -> Version:
+        with ThreadPoolExecutor(1) as pool:
+            # What timing needs, while the first version is built.
+            warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition)
+            verdicts = [_describe(check) for check in self._check_all(current, plan)]
+            if warming is not None:
+                warming.result()
+                self._is_warm = True
+        build_s = next((admitted.worker.build_s for admitted in current.admitted.values()), None)
+        return Version(
+            number=self._count,
+            kernel=plan.draft.name,
+            started_at=begun,
+            sha256=digest(plan.draft),
+            planned=[workload.axes for workload in plan.workloads],
+            verdicts=verdicts,
+            note=plan.note or ("interpreted, so its speed is unknown here" if self._is_interpreted(current) else ""),
+            abandoned=len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
+            build_s=build_s,
+            verdict_s=round(time.monotonic() - started, 3),
+        )
+
+    def _check_all(self, current: _Current, plan: TryPlan) -> Iterator[Check]:
+        """Judge a version on each Workload, until it has timed out once or is abandoned."""
+        current.admitted.clear()
+        for workload in plan.workloads:
+            if self._abandoned.is_set():
+                return
+            check, verdict = self._runner.check(self.definition, workload, current.solution)
+            if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
+                return
+            if isinstance(verdict, Admitted):
+                current.admitted[workload.uuid] = verdict
+            yield check
+            if check.status is EvaluationStatus.TIMEOUT:
+                return
+
+    def _is_interpreted(self, current: _Current) -> bool:
+        return capability(current.solution.spec.language.value, self.device).ability == "interpret"
+
+    def _can_be_timed(self, current: _Current, version: Version) -> bool:
+        return version.passed and not self._is_interpreted(current)
+
+    def _time(self, current: _Current, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
+        version = version.model_copy(update={"timings": []})
+        for workload in plan.workloads:
+            traces = {} if self._abandoned.is_set() else self._race(current, workload)
+            if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
+                yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
+                return
+            version = self._add_timing(version, workload, traces, current.solution.name)
+            version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3)})
+            is_done = workload is plan.workloads[-1] or not version.passed
+            yield self._record(current, version, done=is_done)
+            if is_done:
+                return
+
+    def _race(self, current: _Current, workload: Workload) -> dict[str, Trace]:
+        """Time a version and its rivals in turn: their Traces by name."""
+        room = self._runner.max_at_once(self.definition, workload) - 1
+        rivals = [racer for racer in (self._before, self._baseline) if racer][: max(0, room)]
+        admitted = [self._admit(racer, workload) for racer in (*rivals, current)]
+        found = self._runner.time(self.definition, workload, list(filter(None, admitted)))
+        return {trace.solution or "": trace for trace in found}
+
+    def _admit(self, racer: _Racer, workload: Workload) -> Admitted | None:
+        """A racer with its worker; None if it is wrong. It is judged here if it was not yet, or if its worker died."""
+        known = racer.admitted.get(workload.uuid)
+        if known is not None and known.worker.process.alive:
+            return replace(known, budget=TimeBudget(self._timeout_s))
+        _, verdict = self._runner.check(self.definition, workload, racer.solution)
+        if not isinstance(verdict, Admitted):
+            return None
+        racer.admitted[workload.uuid] = verdict
+        return verdict
+
+    def _add_timing(self, version: Version, workload: Workload, traces: dict[str, Trace], name: str) -> Version:
+        own = traces.get(name)
+        performance = own.evaluation.performance if own and own.evaluation else None
+        if performance is None:
+            # A timed call was wrong, or the worker ended: that is the verdict on this Workload.
+            verdicts = [verdict for verdict in version.verdicts if verdict.axes != workload.axes]
+            failure = _describe(Check.of(own)) if own else _lost(workload)
+            return version.model_copy(update={"verdicts": [*verdicts, failure]})
+        mine = None if performance.suspect else performance.latency_ms
+        make_rival = partial(_describe_rival, traces=traces, mine_ms=mine)
+        timing = VersionTiming(
+            axes=workload.axes,
+            latency_ms=performance.latency_ms,
+            latency_low_ms=performance.latency_low_ms,
+            latency_high_ms=performance.latency_high_ms,
+            percent_of_copy=performance.percent_of_copy,
+            suspect=performance.suspect,
+            before=make_rival(self._before),
+            baseline=make_rival(self._baseline),
+        )
+        return version.model_copy(update={"timings": [*version.timings, timing]})
+
+    def _record(self, current: _Current | None, version: Version, *, done: bool) -> Version:
+        """Put a version into the history, in place of what was known of it."""
+        version = version.model_copy(update={"done": done})
+        if current is not None:
+            current.version = version
+        if self.history and self.history[-1].number == version.number:
+            self.history.pop()
+        self.history.append(version)
+        return version
+
+
+def _describe(check: Check) -> WorkloadVerdict:
+    cases = len(list_cases(check.correctness))
+    return WorkloadVerdict(axes=check.workload.axes, status=check.status, cases=cases, log=check.log)
+
+
+def _lost(workload: Workload) -> WorkloadVerdict:
+    log = "it was right before, and failed when it was judged again"
+    return WorkloadVerdict(axes=workload.axes, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
+
+
+def _describe_rival(racer: _Racer | None, traces: dict[str, Trace], mine_ms: float | None) -> Rival | None:
+    if racer is None:
+        return None
+    trace = traces.get(racer.solution.name)
+    performance = trace.evaluation.performance if trace and trace.evaluation else None
+    if performance is None:
+        return Rival(solution=racer.solution.name, latency_ms=None, ratio=None, suspect=[])
+    ratio = performance.latency_ms / mine_ms if mine_ms and not performance.suspect else None
+    return Rival(
+        solution=racer.solution.name, latency_ms=performance.latency_ms, ratio=ratio, suspect=performance.suspect
+    )
+
+
+def _last(versions: Iterator[Version]) -> Version:
+    """The last of at least one Version."""
+    return deque(versions, maxlen=1)[0]

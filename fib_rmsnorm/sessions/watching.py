@@ -1,0 +1,81 @@
+"""Follow a kernel's files: tell what a session finds of every version that is saved."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.schema import Solution, digest
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.session import Session
+from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.watched_files import WatchedFiles
+
+_HALF_WRITTEN_S = 0.2
+"""What cannot be read may be half of a file; the other half comes within this time."""
+
+
+class Watch:
+    """Follows one kernel."""
+
+    def __init__(self, session: Session, registry: Registry, kernel: KernelFile) -> None:
+        self._session = session
+        self._solutions = registry.layout.solutions
+        self._kernel = kernel
+        self._evaluated: str | None = None
+        """The content that is being evaluated, or was last."""
+        self._lock = threading.Lock()
+
+    def versions(self, *, timed: bool = True) -> Generator[Version | None]:
+        """Evaluate the kernel now and whenever its content changes, without end.
+
+        Yields what `Session.follow` yields, and None before each version. A newer save ends the evaluation of an older
+        one, whatever that does.
+        """
+        with WatchedFiles(self._abandon_older) as files:
+            files.watch(self._folders(None))
+            while True:
+                files.wait()
+                while self._read()[1] is None and files.wait(_HALF_WRITTEN_S):
+                    pass
+                with self._lock:
+                    content, solution = self._read()
+                    if content == self._evaluated:
+                        continue
+                    self._evaluated = content
+                files.watch(self._folders(solution))
+                yield None
+                yield from self._session.follow(self._kernel, timed=timed, draft=solution)
+                if self._session.history[-1].abandoned:
+                    self._evaluated = None  # if this content comes back, it has no verdict yet
+
+    def _abandon_older(self) -> None:
+        """End the evaluation of what is not the kernel's content any more. Other files of its folder change too."""
+        with self._lock:
+            if self._evaluated is not None and self._read()[0] != self._evaluated:
+                self._session.abandon()
+
+    def _read(self) -> tuple[str, Solution | None]:
+        """What tells the kernel's content from any other, and the kernel; None if it cannot be read."""
+        try:
+            solution = self._session.read(self._kernel)
+        except InputError as error:
+            return str(error), None
+        return digest(solution), solution
+
+    def _folders(self, solution: Solution | None) -> set[Path]:
+        """The folders of the kernel, of the files beside it that it needs, and of the shared ones that it includes."""
+        file = self._kernel.file.absolute()
+        home = file if file.is_dir() else file.parent
+        folders = {home}
+        for source in solution.sources if solution else ():
+            folders.add((home / source.path).parent)
+        with suppress(InputError):
+            if (home / MANIFEST).is_file():
+                folders |= {(self._solutions / path).parent for path in read_manifest(home / MANIFEST).include}
+        return folders

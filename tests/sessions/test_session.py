@@ -1,0 +1,174 @@
+"""A session evaluates version after version, with the processes and files of two versions at most."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fib_rmsnorm import Client, FibRmsnormError, Registry, Session
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.session_server import SessionServer
+from fib_rmsnorm.sessions.watching import Watch
+from support.registries import QUICK, RIGHT, add_kernel, make_registry
+
+CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
+HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("session")
+
+
+@pytest.fixture(scope="module")
+def registry(folder) -> Registry:
+    found = make_registry(folder / "registry")
+    add_kernel(found, "rmsnorm_python_plain_v1")
+    return found
+
+
+@pytest.fixture(scope="module")
+def session(folder, registry):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
+        with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK, timeout_s=60) as session:
+            yield session
+        assert not list((folder / "cache/sessions").iterdir())
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return tmp_path / "kernel.py"
+
+
+def save(kernel: Path, source: str) -> Path:
+    kernel.write_text(source)
+    return kernel
+
+
+def workers() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
+    first = session.measure(save(kernel, RIGHT))
+    wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
+    second = session.measure(save(kernel, RIGHT + "# faster\n"))
+    assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
+    assert "the output equals RMSNorm without eps" in wrong.failures[0].log
+    assert not wrong.timings
+    timing = second.timings[0]
+    assert timing.before.solution == f"kernel.py#{first.number}"
+    assert timing.before.latency_ms > 0 and timing.baseline.latency_ms > 0
+    assert timing.baseline.solution == "rmsnorm_python_plain_v1"
+    assert session.history[-1] == second
+
+
+def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
+    for number in range(2):
+        session.measure(save(kernel, f"{RIGHT}# {number}\n"))
+    held, files = workers(), len(list((folder / "cache/sessions").glob("*/*")))
+    descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
+        session.measure(save(kernel, source))
+        assert len(workers()) <= len(held), number
+    gc.collect()
+    assert len(workers()) == len(held)
+    assert len(list((folder / "cache/sessions").glob("*/*"))) == files == 2
+    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+
+
+def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
+    right = session.measure(save(kernel, RIGHT + "# before\n"))
+    refused = session.measure(save(kernel, "def run(x, weight, eps:\n"))
+    assert refused.status == "REFUSED" and refused.refused.endswith("kernel.py:1: '(' was never closed")
+    assert session.check(kernel.parent / "gone.py").refused.startswith("no such file")
+    after = session.measure(save(kernel, RIGHT + "# after\n"))
+    assert after.timings[0].before.solution == f"kernel.py#{right.number}"
+
+
+def test_a_measurement_after_a_check_judges_no_second_time(session, kernel):
+    checked = session.check(save(kernel, RIGHT + "# checked\n"))
+    measured = session.measure(kernel)
+    assert not checked.timings and measured.timings
+    assert (measured.number, measured.verdict_s) == (checked.number, checked.verdict_s)
+
+
+def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
+    versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
+
+    def next_version():
+        while (found := next(versions)) is None:
+            pass
+        return found
+
+    helper = kernel.with_name("helper.py")
+    assert next_version().status == "COMPILE_ERROR"  # no such module
+    helper.write_text("x = 1\n")
+    assert next_version().status == "PASSED"
+    (kernel.parent / "other.txt").write_text("is none of its files")
+    kernel.with_suffix(".new").write_text(HANGS)
+    threading.Timer(1.0, lambda: save(kernel, RIGHT + "# again\n")).start()
+    kernel.with_suffix(".new").rename(kernel)  # as some editors save
+    started = time.monotonic()
+    assert next_version().status == "ABANDONED"
+    assert next_version().status == "PASSED"
+    assert time.monotonic() - started < 50  # not the time limit
+    kernel.unlink()
+    assert next_version().status == "REFUSED"
+    versions.close()
+
+
+def ask(path: Path, *lines: bytes) -> list[dict]:
+    with socket.socket(socket.AF_UNIX) as client, client.makefile("rwb") as stream:
+        client.connect(str(path))
+        for line in lines:
+            stream.write(line + b"\n")
+        stream.flush()
+        return [json.loads(stream.readline()) for _ in lines]
+
+
+def test_a_server_answers_the_same_and_refuses_bad_requests_in_a_line(session, kernel):
+    with tempfile.TemporaryDirectory() as private, SessionServer(session, Path(private, "s")) as server:
+        path = Path(private, "s")
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        with Client(path) as client:
+            version = client.check(save(kernel, RIGHT + "# served\n"))
+            assert version == session.history[-1] and version.status == "PASSED"
+            assert client.history() == list(session.history)
+        bad = (b"{", b"[]", b'{"do": "sing"}', b'{"do": "check"}', b'{"do": "check", "kernel": {"file": "a\\u0000b"}}')
+        answers = ask(path, *bad, b'{"do": "history"}')
+        assert [answer["ok"] for answer in answers] == [False] * len(bad) + [True]
+        assert all(
+            answer["error"].startswith("bad request: ") and "\n" not in answer["error"] for answer in answers[:-1]
+        )
+        # A kernel that is evaluated runs as the same user, below this process.
+        kernel.write_text(
+            "import socket\n\n\ndef run(x, weight, eps):\n    s = socket.socket(socket.AF_UNIX)\n"
+            f'    s.connect({str(path)!r})\n    s.sendall(b\'{{"do": "history"}}\\n\')\n'
+            "    raise ValueError(f'heard {s.recv(9)}')\n"
+        )
+        with Client(path) as client:
+            log = client.check(kernel).failures[0].log
+            assert "heard b''" in log or any(
+                f"{how}Error" in log for how in ("FileNotFound", "Permission", "ConnectionReset", "BrokenPipe")
+            )
+            client.shut_down()
+        thread.join(20)
+        assert not thread.is_alive()
+    assert not path.exists()
+
+
+def test_a_client_without_a_server_is_told_how_to_start_one(tmp_path):
+    with pytest.raises(FibRmsnormError, match="start one: fib-rmsnorm serve --socket"):
+        Client(tmp_path / "none")
