@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+from support.command_line import run_cli
 from support.exercise_page import correct_files, list_commands, read_page, run_command, write_answers
 
 PAGE = read_page("5-beside-peers.md")
@@ -76,3 +77,18 @@ def test_the_page_earns_all_points(tmp_path, monkeypatch):
         assert [line for line in shown if line not in said] == [], (command, said)
         if command == "fib-rmsnorm exercise 5":
             cwd = tmp_path / "exercise-5"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_page_corrects_the_kernel_in_cute_dsl(tmp_path):
+    pytest.importorskip("cutlass")
+    assert run_command("fib-rmsnorm exercise 5", tmp_path)
+    folder = tmp_path / "exercise-5"
+    earned = []
+    for _ in range(2):
+        done = run_cli("exercise", "5", "--check", "--json", cwd=folder)
+        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
+        earned.append([tasks[title] for title in ("Residual", "Backward")])
+        if len(earned) == 1:
+            correct_files(PAGE, folder)
+    assert earned == [[0, 0], [20, 20]]

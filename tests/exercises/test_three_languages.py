@@ -105,3 +105,17 @@ def test_the_page_earns_all_points(tmp_path, monkeypatch):
     assert tasks["TileLang"]["remarks"] == [
         "right, but it is as right without its TileLang kernels: nothing depends on them"
     ]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_page_corrects_the_kernel_in_cuda(tmp_path):
+    assert run_command("fib-rmsnorm exercise 4", tmp_path)
+    folder = tmp_path / "exercise-4"
+    earned = []
+    for _ in range(2):
+        done = run_cli("exercise", "4", "--check", "--json", cwd=folder)
+        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
+        earned.append([tasks[title] for title in ("Triton", "TileLang", "CUDA")])
+        if len(earned) == 1:
+            correct_files(PAGE, folder)
+    assert earned == [[0, 0, 0], [15, 15, 15]]
