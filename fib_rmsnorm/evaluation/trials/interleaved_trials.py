@@ -40,6 +40,8 @@ _TRIAL_BUDGET_S = 0.15
 _BUDGET_S = 0.5  # for all trials of a solution
 _HOT_CALLS = 80
 _QUICKLY_JUDGED_BYTES = 4 << 20
+_JUDGED_TOGETHER = 4
+"""The number of calls that are judged at a time, if judging is quick."""
 
 StoppedBy = Literal["interval", "budget", "iterations"]
 
@@ -128,6 +130,7 @@ class InterleavedTrials:
         self._judge_client = judge_client
         self._settings = settings
         self._random = random.SystemRandom()
+        self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
 
     def run(self, admitted: Sequence[Admitted], reference: Admitted) -> tuple[list[Outcome], Outcome]:
         """Time every solution, and the reference, which is not judged. Return the outcome of each, in order."""
@@ -163,7 +166,7 @@ class InterleavedTrials:
             trial += 1
 
     def _choose_judged_trials(self) -> set[int]:
-        """The trials after which one of the calls since the last judged one is judged. Another is judged at the end.
+        """The trials after which some of the calls since the last judged ones are judged. Others are at the end.
 
         If judging is quick, these are the first trials, and those at which their number has doubled. If not, it is one
         of the first trials.
@@ -188,7 +191,10 @@ class InterleavedTrials:
 
     def _prepare_timing(self, solution: _Running) -> None:
         request = PrepareTiming(
-            workload=self._workload, warmup_runs=self._settings.warmup_runs, budget_s=_TRIAL_BUDGET_S
+            workload=self._workload,
+            warmup_runs=self._settings.warmup_runs,
+            budget_s=_TRIAL_BUDGET_S,
+            judged_calls=self._judged_calls,
         )
         admitted = solution.admitted
         solution.prepared = admitted.worker.ask(request, TimingPrepared, admitted.budget)
@@ -211,7 +217,9 @@ class InterleavedTrials:
 
     def _judge(self, solution: _Running) -> None:
         admitted = solution.admitted
-        self._judge_client.judge_timed_call(self._definition, self._workload, admitted.worker, admitted.budget)
+        calls = sum(len(trial.span_ms) for trial in solution.trials[solution.judged_trials :])
+        for _ in range(min(calls, self._judged_calls)):
+            self._judge_client.judge_timed_call(self._definition, self._workload, admitted.worker, admitted.budget)
         solution.judged_trials = len(solution.trials)
 
     def _time_hot(self, solution: _Running) -> None:

@@ -37,8 +37,16 @@ class TimedCalls:
     """The inputs and outputs of a solution's timed calls on one Workload."""
 
     def __init__(
-        self, definition: Definition, workload: Workload, caller: SolutionCaller, device: str, dataset: Path | None
+        self,
+        definition: Definition,
+        workload: Workload,
+        caller: SolutionCaller,
+        device: str,
+        dataset: Path | None,
+        judged_calls: int = 1,
     ) -> None:
+        """`judged_calls` is the number of calls that are chosen together to be judged."""
+        self._judged_calls = judged_calls
         self._caller = caller
         self._device = device
         self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
@@ -47,7 +55,7 @@ class TimedCalls:
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
         self._timed = 0
-        self._chosen: ChosenCall | None = None
+        self._chosen: list[ChosenCall] = []
         self._set_up()
         self._returned: deque[Any] = deque(maxlen=len(self._ring))
 
@@ -95,32 +103,34 @@ class TimedCalls:
     def sample_outputs(self) -> int:
         """Decide at random whether to judge the timed call that has just returned, and keep its outputs if so.
 
-        Each call since the last choice was taken is equally likely to be judged. Returns the number of copies that this
+        Each call since the last choice was taken is equally likely to be judged (Vitter 1985, "Random sampling with a
+        reservoir", algorithm R). Returns the number of copies that this
         launched. Raises WrongOutputError if the outputs are invalid, or lie in the memory of an earlier output that we
         hold.
         """
         self._timed += 1
-        if randbelow(self._timed):
+        place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._timed)
+        if place >= self._judged_calls:
             return 0
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
         self._caller.require_separate_memory([returned for returned in self._returned if returned is not None])
         held = None if self._caller.destination_passing else found
-        self._chosen = ChosenCall(self._numbers[-1], seen, held)
+        self._chosen[place : place + 1] = [ChosenCall(self._numbers[-1], seen, held)]
         return len(seen)
 
     def _outputs(self) -> list[torch.Tensor]:
         returned = None if self._caller.destination_passing else self._returned[-1]
         return self._caller.outputs_of(returned, self.buffers)
 
-    def take_chosen(self, timed: int) -> ChosenCall:
-        """Return the call that was chosen from the last `timed` calls, and begin another choice.
+    def take_chosen(self, timed: int) -> list[ChosenCall]:
+        """Return the calls that were chosen from the last `timed` calls, and begin another choice.
 
-        Raises WrongOutputError if it was chosen from another number of calls.
+        Raises WrongOutputError if they were chosen from another number of calls.
         """
-        if self._chosen is None or self._timed != timed:
+        if not self._chosen or self._timed != timed:
             raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
-        chosen, self._chosen, self._timed = self._chosen, None, 0
+        chosen, self._chosen, self._timed = self._chosen, [], 0
         self._caller.synchronize()
         return chosen
 

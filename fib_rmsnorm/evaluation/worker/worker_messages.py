@@ -87,6 +87,8 @@ class PrepareTiming(Request):
     workload: Workload
     warmup_runs: int
     budget_s: float
+    judged_calls: int = 1
+    """The number of timed calls that are chosen together to be judged, or all if they are fewer."""
 
 
 @dataclass(frozen=True)

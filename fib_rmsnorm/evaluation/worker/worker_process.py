@@ -26,7 +26,7 @@ from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.outbox import Outbox
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
-from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
+from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall, TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     MAX_REASON,
     Build,
@@ -84,6 +84,8 @@ class Worker:
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
+        self._chosen: list[ChosenCall] = []
+        """The calls that wait to be judged."""
         self._chain_trial: ChainTrial | None = None
 
     def build(self, message: Message) -> Built:
@@ -138,7 +140,10 @@ class Worker:
         """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
         target, caller = self._begin()
-        self._timing = TimedCalls(target.definition, request.workload, caller, target.device, target.dataset)
+        self._timing = TimedCalls(
+            target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
+        )
+        self._chosen = []
         self._calls_since_reveal = 0
         library_calls = LibraryCalls()
         first_call_context = nullcontext() if target.is_python else library_calls
@@ -179,14 +184,16 @@ class Worker:
         return Timed(**vars(collect(samples)), repeated=repeated, clock_ns=perf_counter_ns())
 
     def reveal(self, _: Message) -> Revealed:
-        """Transfer the outputs of one of the calls that were timed since the last reveal."""
+        """Transfer the outputs of a call that was chosen; of those timed since, if all that were chosen are judged."""
         target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
-        try:
-            chosen = timed_calls.take_chosen(self._calls_since_reveal)
-        except WrongOutputError as error:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        self._calls_since_reveal = 0
+        if not self._chosen:
+            try:
+                self._chosen = timed_calls.take_chosen(self._calls_since_reveal)
+            except WrongOutputError as error:
+                raise RefusalError("RUNTIME_ERROR", str(error)) from None
+            self._calls_since_reveal = 0
+        chosen = self._chosen.pop()
         check_form(target.definition, chosen.outputs, timed_calls.buffers.tensors)
         memory = self._outbox.transfer(chosen.outputs)
         self._kept_outputs.remember(chosen.outputs)
@@ -194,7 +201,7 @@ class Worker:
             memory=memory,
             number=chosen.number,
             earlier=timed_calls.earlier_numbers(chosen.number),
-            changed_inputs=timed_calls.changed_inputs(),
+            changed_inputs=[] if self._chosen else timed_calls.changed_inputs(),  # once for all that were chosen
             overrun=timed_calls.overrun(),
             changed_outputs=timed_calls.changed_outputs(chosen),
         )

@@ -34,7 +34,7 @@ class LosesRecords:
         return samples
 
 
-def make_worker(registry, monkeypatch, failures):
+def make_worker(registry, monkeypatch, failures, judged_calls=1):
     solution = add_kernel(registry, "right", RIGHT)
     definition = registry.definition(solution.definition)
     monkeypatch.setattr(worker_module, "choose_timer", lambda _: LosesRecords(failures))
@@ -42,7 +42,8 @@ def make_worker(registry, monkeypatch, failures):
     build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
     worker.build(build.model_dump(mode="json"))
     workload = registry.workloads(definition.name)[0]
-    worker.prepare_timing(PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0).model_dump(mode="json"))
+    request = PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0, judged_calls=judged_calls)
+    worker.prepare_timing(request.model_dump(mode="json"))
     return worker
 
 
@@ -57,6 +58,17 @@ def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, fa
     assert answer.repeated == ["lost a record"] * failures
     assert worker.time(REQUEST).repeated == []
     assert worker.reveal({}).number >= 0  # the calls of a lost trial can be judged too
+
+
+@pytest.mark.parametrize("judged_calls", [1, 2, CALLS, CALLS + 1])
+def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_calls):
+    worker = make_worker(registry, monkeypatch, 0, judged_calls)
+    for _ in range(2):
+        worker.time(REQUEST)
+        revealed = [worker.reveal({}).number for _ in range(min(judged_calls, CALLS))]
+        assert len(set(revealed)) == len(revealed)
+        with pytest.raises(RefusalError, match="0 of 0 timed calls were seen"):
+            worker.reveal({})
 
 
 def test_a_trial_that_fails_three_times_is_a_failure(registry, monkeypatch):
