@@ -63,6 +63,8 @@ class WorkerClient:
     process: Process
     build_s: float
     config: RunConfig
+    is_interpreted: bool = False
+    """Whether Triton's interpreter runs it."""
 
     def ask(self, request: Request, kind: type[Answer], budget: TimeBudget) -> Answer:
         """Ask for an answer of type `kind`. Raises EvaluationFailedError with the status that fits the failure."""
@@ -162,7 +164,7 @@ class WorkerPool:
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
-        return WorkerClient(process, built.build_s, self._config)
+        return WorkerClient(process, built.build_s, self._config, is_interpreted=interpreted)
 
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""
