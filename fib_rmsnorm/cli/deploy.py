@@ -40,6 +40,7 @@ def command(
     from fib_rmsnorm.analysis.winners import find_deployable, make_table
     from fib_rmsnorm.deployment.winner_table import format_table
     from fib_rmsnorm.registry.store import write_atomic
+    from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.reports.winners import describe_winners
 
     found = read_traces(traces or [registry.layout.published], registry.root)
@@ -53,7 +54,10 @@ def command(
     else:
         echo("\n".join(describe_winners(table)))
     write_atomic(path, text, registry.root)
-    stderr().print(f"Wrote {path}")
+    shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())
+    stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
+    if not shapes:
+        stderr().print("No Trace decides: they failed, are SUSPECT, or are of other sources than today's")
 
 
 def _build(registry: Registry, *, as_json: bool) -> None:

@@ -8,9 +8,18 @@ import shutil
 import pytest
 import torch
 
-from fib_rmsnorm.deployment.winner_table import OperatorWinners, Shape, WinnerTable, format_table, read_table
+from fib_rmsnorm.deployment.winner_table import (
+    Candidate,
+    MeasuredShape,
+    OperatorWinners,
+    Shape,
+    WinnerTable,
+    format_table,
+    read_table,
+)
 from fib_rmsnorm.functional import rms_norm, use_registry, why
 from fib_rmsnorm.functional.forms import FORMS, name_gradient_operator, name_operator
+from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.paths import REPOSITORY
 
@@ -137,7 +146,9 @@ def own_registry(tmp_path):
     (folder / f"{picky.name}.json").write_text(picky.model_dump_json())
     (cpp,) = (REPOSITORY / "solutions").rglob("rmsnorm_cpp_simd_v1.json")
     shutil.copy(cpp, folder)
-    winners = OperatorWinners({"cpu": (picky.name, "rmsnorm_cpp_simd_v1")}, {})
+    measured = MeasuredShape(shape(2, 128), (Candidate(picky.name, 1.5, None, True, "traces/me/norm/d.jsonl:3"),))
+    here = cpu_device().hardware
+    winners = OperatorWinners({"cpu": ("rmsnorm_cpp_simd_v1",)}, {here: (measured,), "another CPU": ()})
     (tmp_path / "winners.json").write_text(format_table(WinnerTable(("me",), {"rmsnorm": winners})))
     use_registry(tmp_path)
     yield tmp_path
@@ -147,6 +158,8 @@ def own_registry(tmp_path):
 def test_a_kernel_that_refuses_a_shape_leaves_it_to_the_next(own_registry):
     weight = torch.ones(128)
     assert torch.equal(rms_norm(torch.ones(2, 128), weight), torch.full((2, 128), 42.0))
+    answer = str(why(torch.ones(2, 128), weight))
+    assert "1.5 us at 2 rows of 128 in float16, the nearest shape measured: traces/me/norm/d.jsonl:3" in answer
     for _ in range(2):
         torch.testing.assert_close(rms_norm(torch.ones(2, 96), weight[:96], 0.0), torch.ones(2, 96))
     chosen = why(torch.ones(2, 96), weight[:96])

@@ -7,6 +7,7 @@ import threading
 import pytest
 import torch
 from torch.nn import functional as torch_functional
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from fib_rmsnorm import nn
@@ -83,6 +84,20 @@ def test_transforms_of_torch_func_see_the_formula():
     torch.testing.assert_close(of_sum, gradients(lambda each: rms_norm(each, weight), x)[1])
 
 
+def test_a_mode_sees_the_operator():
+    class Listing(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    x, weight, seen = draw(3, HIDDEN), draw(HIDDEN), []
+    expected = rms_norm(x, weight)
+    with Listing():
+        found = rms_norm(x, weight)
+    assert "fib_rmsnorm.norm.default" in seen
+    assert torch.equal(found, expected)
+
+
 def test_forward_mode_gradients_are_those_of_backward_mode():
     x, tangent, weight = draw(3, HIDDEN), draw(3, HIDDEN, seed=1), draw(HIDDEN, seed=2)
     _, found = torch.func.jvp(lambda each: rms_norm(each, weight), (x,), (tangent,))
@@ -133,7 +148,9 @@ def test_threads_that_start_together_share_one_kernel():
     assert all(torch.equal(each, found[0]) for each in found)
 
 
-def test_distributed_data_parallel_averages_its_gradients(tmp_path):
+@pytest.mark.slow  # a busy machine once kept it waiting for minutes
+def test_distributed_data_parallel_averages_its_gradients(tmp_path, monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")  # or it looks the host's name up, on whatever network there is
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
     try:
         module = nn.RMSNorm(HIDDEN, dtype=torch.float64)
