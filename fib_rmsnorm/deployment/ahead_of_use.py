@@ -35,7 +35,8 @@ def build_all(root: Path) -> Iterator[BuildOutcome]:
     for device in (torch.device("cpu"), *models.values()):
         for name in _list_first(registry.table.operators.values(), device.type, model_of(device)):
             started = perf_counter()
-            with warnings.catch_warnings(action="ignore"):  # the outcome tells it
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the outcome tells it
                 built = kernels.build(registry.solution(name), device)
             error = None if isinstance(built, BuiltKernel) else built
             yield BuildOutcome(name, str(device), perf_counter() - started, error)
