@@ -13,6 +13,7 @@ from rich.text import Text
 from fib_rmsnorm.cli.interrupts import tidying
 from fib_rmsnorm.reports.live.versions import describe_version, version_line, versions_table
 from fib_rmsnorm.reports.text.console import echo, stderr, stdout
+from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.sessions.version import Version
 
 _LINES_BESIDE = 12
@@ -51,7 +52,7 @@ class WatchPrinter:
         parts: list[object] = []
         if versions:
             room = max(3, stdout().height - _LINES_BESIDE)
-            parts += [versions_table(versions[-room:]), Text(), describe_version(versions[-1])]
+            parts += [versions_table(versions[-room:]), Text(), Folded(describe_version(versions[-1]), 4)]
         status = Text(f"{doing} {self._place}", style="dim")
         self._live.update(Group(*parts, status), refresh=True)  # type: ignore[arg-type]
 
