@@ -8,7 +8,6 @@ import os
 import socket
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -119,10 +118,8 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
     kernel.with_suffix(".new").write_text(HANGS)
     threading.Timer(1.0, lambda: save(kernel, RIGHT + "# again\n")).start()
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
-    started = time.monotonic()
-    assert next_version().status == "ABANDONED"
+    assert next_version().status == "ABANDONED"  # not TIMEOUT
     assert next_version().status == "PASSED"
-    assert time.monotonic() - started < 50  # not the time limit
     kernel.unlink()
     assert next_version().status == "REFUSED"
     versions.close()
