@@ -98,6 +98,6 @@ def judge_in_process(
         )
         verdict = judge.compare(request.model_dump(mode="json"))
         judged = zip(definition.outputs, verdict.outputs, strict=True)
-        suspects |= {name: [] for name, each in judged if each.comparison.is_wrong and name not in suspects}
+        suspects |= {name: [] for name, each in judged if each.comparison.mismatched and name not in suspects}
         suspects = {name: verdict.mistakes.get(name, []) for name in definition.outputs if name in suspects}
     return suspects
