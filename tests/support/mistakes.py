@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge import Judge
+from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
@@ -75,12 +76,13 @@ def name_in_process(run: Callable[..., Any], definition: Definition, workload: W
 
 
 def judge_in_process(
-    run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path
+    run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path, *, is_interpreted: bool = False
 ) -> dict[str, list[PossibleMistake]]:
     """For each wrong output of a kernel, the mistakes that give it since it was wrong first; empty if all are right."""
     recognition = recognise_source(definition)
     judge, outputs = Judge(), folder / "outputs"
     suspects: dict[str, list[PossibleMistake]] = {}
+    wrong: set[str] = set()
     for case in range(count_cases(definition, recognition, workload)):
         found = run(**make_case(definition, recognition, workload, case, "cpu").inputs)
         with outputs.open("wb") as file:
@@ -97,7 +99,10 @@ def judge_in_process(
             suspects=suspects or None,
         )
         verdict = judge.compare(request.model_dump(mode="json"))
-        judged = zip(definition.outputs, verdict.outputs, strict=True)
-        suspects |= {name: [] for name, each in judged if each.comparison.mismatched and name not in suspects}
+        if is_interpreted:
+            allow_truncation(verdict, definition)
+        comparisons = {name: each.comparison for name, each in zip(definition.outputs, verdict.outputs, strict=True)}
+        wrong |= {name for name, each in comparisons.items() if each.is_wrong}
+        suspects |= {name: [] for name, each in comparisons.items() if each.mismatched and name not in suspects}
         suspects = {name: verdict.mistakes.get(name, []) for name in definition.outputs if name in suspects}
-    return suspects
+    return {name: suspects.get(name, []) for name in definition.outputs if name in wrong}

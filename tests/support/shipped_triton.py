@@ -72,7 +72,7 @@ def find_wrong(names: Iterable[str], folder: Path, device: str = "cpu") -> list[
             entry(*moved, *outputs)
             return tuple(output.cpu() for output in outputs)
 
-        return bool(judge_in_process(run, definition, workload, folder))
+        return bool(judge_in_process(run, definition, workload, folder, is_interpreted=device == "cpu"))
 
     return [name for name in names if is_wrong(name)]
 

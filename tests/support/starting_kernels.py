@@ -68,7 +68,7 @@ def _judge(definition: Definition, language: str, folder: Path) -> dict[str, Any
         return tuple(outputs)
 
     (workload,) = generate_workloads(definition, [8])
-    return judge_in_process(run, definition, workload, folder)
+    return judge_in_process(run, definition, workload, folder, is_interpreted=language == "triton")
 
 
 def main(language: str, *names: str) -> None:

@@ -147,11 +147,11 @@ class JudgeClient:
             process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
         if outputs.worker.is_interpreted:
-            _allow_truncation(verdict, subject.definition)
+            allow_truncation(verdict, subject.definition)
         return verdict
 
 
-def _allow_truncation(verdict: Verdict, definition: Definition) -> None:
+def allow_truncation(verdict: Verdict, definition: Definition) -> None:
     """Triton's interpreter truncates float32 to bfloat16, where a GPU rounds: the kernel does not cause it."""
     for spec, output in zip(definition.outputs.values(), verdict.outputs, strict=True):
         if spec.dtype is DType.BFLOAT16:
