@@ -87,32 +87,28 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, 
     assert row_launch.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operator", "dtypes", "hidden", "launch", "accesses"),
     [
         # Its last vectors lie beyond the row; the bias is read beside the weight.
         ("layernorm_bias", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (3, 1)),
         ("rmsnorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),  # rows that share a warp
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("rmsnorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
-                ("rmsnorm", ("float16", "float16"), 4096, (128, 2, 4), (2, 1)),
-                ("rmsnorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
-                ("rmsnorm", ("bfloat16", "float32"), 4096, (256, 1, 2), (3, 1)),  # the weight takes two loads
-                ("rmsnorm", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (2, 1)),
-                ("fused_add_rmsnorm", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
-                ("fused_add_rmsnorm", ("float16", "float16"), 4096, (64, 2, 8), (3, 2)),
-                ("fused_add_rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
-                ("layernorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
-                ("layernorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),
-                ("layernorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
-                ("rmsnorm_bias", ("float16", "float16"), 4096, (256, 1, 2), (3, 1)),
-                ("rmsnorm_gemma", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
-                ("rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
-                ("rmsnorm_no_weight", ("float16", "float16"), 4096, (256, 1, 2), (1, 1)),
-            )
-        ),
+        ("rmsnorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
+        ("rmsnorm", ("float16", "float16"), 4096, (128, 2, 4), (2, 1)),
+        ("rmsnorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
+        ("rmsnorm", ("bfloat16", "float32"), 4096, (256, 1, 2), (3, 1)),  # the weight takes two loads
+        ("rmsnorm", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (2, 1)),
+        ("fused_add_rmsnorm", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
+        ("fused_add_rmsnorm", ("float16", "float16"), 4096, (64, 2, 8), (3, 2)),
+        ("fused_add_rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
+        ("layernorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
+        ("layernorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),
+        ("layernorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
+        ("rmsnorm_bias", ("float16", "float16"), 4096, (256, 1, 2), (3, 1)),
+        ("rmsnorm_gemma", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
+        ("rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
+        ("rmsnorm_no_weight", ("float16", "float16"), 4096, (256, 1, 2), (1, 1)),
     ],
 )
 def test_a_row_is_read_once_in_16_bytes(home, tmp_path, operator, dtypes, hidden, launch, accesses):

@@ -26,6 +26,7 @@ OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall"}
 """Of docker and pip."""
 NOT_RAISED = {
     ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
+    ("serve", "--entry"): "a request has the field `entry`",
     ("exercise", "--entry"): "the starter's function is named",
     ("exercise", "--batch-sizes"): "what this advises about is printed by try alone",
 }

@@ -153,6 +153,7 @@ def test_a_replaced_model_can_be_copied(decoder, copied):
     assert another.norm.weight is not model.norm.weight
 
 
+@pytest.mark.slow  # it imports torch's compiler
 def test_a_replaced_model_compiles_as_one_graph():
     """A float32 x by a kernel, and a bfloat16 x beside the float32 weight as the original has it."""
     holder = nn.Sequential(published.make_decoder(published.RoundedFirst)[0].norm)

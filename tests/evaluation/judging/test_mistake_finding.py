@@ -121,6 +121,7 @@ def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dt
     assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from(DTYPES), st.sampled_from([1, 2, 8]), st.integers(0, 3), st.data())
 @settings(deadline=None, max_examples=10)
 def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
