@@ -21,6 +21,7 @@ def builds(tmp_path_factory):
     return tmp_path_factory.mktemp("builds")
 
 
+@pytest.mark.slow
 def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)

@@ -19,6 +19,7 @@ def napping(tmp_path, monkeypatch):
     return registry
 
 
+@pytest.mark.slow
 def test_a_good_choice_is_found_and_written(fib, napping):
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1,8", "--set", "few=0,1", "--set", "many=0,1")
     assert outcome.code == 0, outcome.err

@@ -75,6 +75,7 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
     for number in range(2):
         session.measure(save(kernel, f"{RIGHT}# {number}\n"))
+    gc.collect()  # what other tests have left
     held, files = workers(), len(list((folder / "cache/sessions").glob("*/*")))
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
@@ -83,7 +84,7 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder)
     gc.collect()
     assert len(workers()) == len(held)
     assert len(list((folder / "cache/sessions").glob("*/*"))) == files == 2
-    assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
+    assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):

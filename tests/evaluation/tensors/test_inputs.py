@@ -97,7 +97,7 @@ def test_the_other_eps_depends_on_the_workload():
 
 @pytest.mark.parametrize("operator", [each.name for each in list_operators()])
 def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
-    """Of every operator, if its outputs are not limited anyway, as float8's are."""
+    """Of every operator, if its outputs are not limited anyway, as float8's are; a ReLU may pass over a NaN."""
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
     numbers = range(count_cases(definition, recognition, workload))
@@ -107,7 +107,7 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
         assert extreme == []
         return
     values = torch.cat([each.float().flatten() for each in extreme])
-    assert values.isnan().any()
+    assert values.isnan().any() == (operator != "rmsnorm_relu")
     if operator != "rmsnorm_no_weight":
         assert values[values.isfinite()].max() > 0.7 * torch.finfo(torch.float16).max
 
