@@ -45,6 +45,7 @@ def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     assert len([*(tmp_path / "native").iterdir()]) == 2
 
 
+@pytest.mark.slow
 def test_a_damaged_build_is_made_again(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)

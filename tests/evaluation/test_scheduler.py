@@ -58,7 +58,13 @@ def test_a_segfault_is_reported_when_it_happens(registry):
         assert "Fatal Python error: Segmentation fault" in trace.evaluation.log
 
 
-@pytest.mark.parametrize(("fault", "status"), [(SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"), (HANG_ON_8_ROWS, "TIMEOUT")])
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        (SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"),
+        pytest.param(HANG_ON_8_ROWS, "TIMEOUT", marks=pytest.mark.slow),
+    ],
+)
 def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, status):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8, 2))
     faulty, right = add_kernel(registry, "faulty_v1", fault), add_kernel(registry, "right_v1")

@@ -10,6 +10,8 @@ from fib_rmsnorm.registry import Registry
 from support.command_line import run_cli
 from support.tunable_solution import EMPTY, NAME, TABLE, folder_of, kept, make_tunable
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def tuned_once(tmp_path_factory):
