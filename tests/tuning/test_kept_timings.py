@@ -91,7 +91,6 @@ FOR_THE_OTHER = (
 )
 
 
-@pytest.mark.slow
 def test_another_definition_adds_to_the_table(fib, tuned, other_definition):
     assert fib("tune", NAME, *FOR_THE_OTHER).code == 0
     text = (folder_of(tuned) / TABLE).read_text()
@@ -102,7 +101,6 @@ def test_another_definition_adds_to_the_table(fib, tuned, other_definition):
     assert (folder_of(tuned) / TABLE).read_text() == text
 
 
-@pytest.mark.slow
 def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is_named(fib, tuned, other_definition):
     path = folder_of(tuned) / "kernel.py"
     path.write_text(path.read_text() + "\n# edited\n")
