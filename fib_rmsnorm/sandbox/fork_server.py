@@ -21,10 +21,11 @@ import psutil
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox.channel import Channel
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
-from fib_rmsnorm.sandbox.fork_server_process import become_subreaper, is_marked
+from fib_rmsnorm.sandbox.fork_server_process import is_marked
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import Process, StoppedError
 from fib_rmsnorm.sandbox.role import Role
+from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 
 _RUN_VARIABLE = "FIB_RMSNORM_RUN"
 # Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
@@ -44,7 +45,8 @@ class ForkServer:
 
         Of that, the processes get what compilers, GPUs and libraries read, and no secrets.
         """
-        become_subreaper()
+        self._adopting = contextlib.ExitStack()
+        self._adopting.enter_context(adopt_orphans())
         self.run = uuid.uuid4().hex
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
@@ -195,6 +197,7 @@ class ForkServer:
         self.stop()
         self._socket.close()
         self._errors.close()
+        self._adopting.close()
 
     def __enter__(self) -> ForkServer:
         return self

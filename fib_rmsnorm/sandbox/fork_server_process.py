@@ -26,16 +26,11 @@ from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
+from fib_rmsnorm.sandbox.subreaper import become_subreaper
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 _FDS_PER_SPAWN = 3  # channel, log, outputs file
 _OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
-
-
-def become_subreaper() -> None:
-    """Make orphaned descendants children of this process."""
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def is_marked(pid: int) -> bool:

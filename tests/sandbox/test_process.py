@@ -202,3 +202,32 @@ def test_messages_are_json(ends):
     channel, theirs = ends
     channel.send({"x": float("inf")})
     assert json.loads(theirs.recv(100)[4:]) == {"x": float("inf")}
+
+
+_ORPHAN = """\
+import os, time
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    print(os.getpid(), os.getppid())
+"""
+
+
+def adopts_orphans() -> bool:
+    """Whether this process becomes the parent of the orphan that a program of ours leaves."""
+    done = subprocess.run([sys.executable, "-c", _ORPHAN], capture_output=True, text=True, timeout=60, check=True)
+    orphan, parent = map(int, done.stdout.split())
+    if parent == os.getpid():
+        os.waitpid(orphan, 0)
+    return parent == os.getpid()
+
+
+def test_a_program_adopts_orphans_only_while_a_fork_server_is_open():
+    """Those of its other children would stay as zombies: nobody waits for them."""
+    assert not adopts_orphans()
+    with ForkServer([]):
+        with ForkServer([]):
+            assert adopts_orphans()
+        assert adopts_orphans()
+    assert not adopts_orphans()

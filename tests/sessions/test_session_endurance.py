@@ -50,6 +50,7 @@ def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatc
     monkeypatch.setattr("tempfile.tempdir", None)
     registry = make_registry(tmp_path / "registry")
     add_kernel(registry, "rmsnorm_python_plain_v1")
+    others = psutil.Process().children(recursive=True)  # of tests before this one
     kernel = tmp_path / "kernel.py"
     with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK) as session:
         for number in range(1, 201):
@@ -65,5 +66,5 @@ def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatc
         assert len(kept) >= 4  # this process, the fork server, the judge, the reference
         assert all(after[pid] - memory[pid] < _MOST_GROWTH for pid in kept)
         assert len(session.history) == 200
-    assert not psutil.Process().children(recursive=True)
+    assert set(psutil.Process().children(recursive=True)) <= set(others)
     assert not list(temporary.iterdir()) and not list((cache / "sessions").iterdir())
