@@ -22,6 +22,7 @@ from fib_rmsnorm.cli.options import (
     Root,
     Rtol,
     SolutionNames,
+    TimeLimit,
     check_output,
     make_settings,
     refuse_empty,
@@ -66,9 +67,7 @@ def command(
     ] = Context.ISOLATED,
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
-    ] = 120.0,
+    timeout: TimeLimit = 120.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip evaluations that already passed; retry failures.")
     ] = False,

@@ -43,6 +43,9 @@ Root = Annotated[
         help="Registry; default: $FIB_RMSNORM_ROOT, else the one around the working folder.",
     ),
 ]
+TimeLimit = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+]
 Signers = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Believe only Traces signed by one of these allowed signers (ssh-keygen(1))."),

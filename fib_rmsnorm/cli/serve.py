@@ -9,7 +9,16 @@ import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import importing
-from fib_rmsnorm.cli.options import Atol, BatchSizes, DeviceName, Root, Rtol, make_settings, split_batch_sizes
+from fib_rmsnorm.cli.options import (
+    Atol,
+    BatchSizes,
+    DeviceName,
+    Root,
+    Rtol,
+    TimeLimit,
+    make_settings,
+    split_batch_sizes,
+)
 
 
 def command(
@@ -20,9 +29,7 @@ def command(
     device: DeviceName = "auto",
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
-    ] = 60.0,
+    timeout: TimeLimit = 60.0,
     socket: Annotated[
         Path | None,
         typer.Option(

@@ -18,6 +18,7 @@ from fib_rmsnorm.cli.options import (
     KernelDefinition,
     Root,
     Rtol,
+    TimeLimit,
     is_destination_passing,
     make_settings,
     split_batch_sizes,
@@ -34,9 +35,7 @@ def command(
     device: DeviceName = "auto",
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
-    ] = 60.0,
+    timeout: TimeLimit = 60.0,
     check: Annotated[
         bool, typer.Option("--check", help="Judge only: no timing, no copy, no rivals. Finds no fault of timed calls.")
     ] = False,

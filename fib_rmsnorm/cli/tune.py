@@ -16,6 +16,7 @@ from fib_rmsnorm.cli.options import (
     DeviceName,
     Json,
     Root,
+    TimeLimit,
     check_output,
     split_batch_sizes,
     split_names,
@@ -55,9 +56,7 @@ def command(
     reuse: Annotated[
         bool, typer.Option("--reuse", help="Measure nothing; write the table from stored Traces.")
     ] = False,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Time limit in seconds, for each build and each evaluation.")
-    ] = 120.0,
+    timeout: TimeLimit = 120.0,
     root: Root = None,
     json: Json = False,
 ) -> int:

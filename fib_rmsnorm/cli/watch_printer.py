@@ -57,7 +57,7 @@ class WatchPrinter:
         self._live.update(Group(*parts, status), refresh=True)  # type: ignore[arg-type]
 
     def finish(self, version: Version) -> None:
-        """Print a version that is done, where there is no table."""
+        """Print a version that is done, unless a table shows it."""
         if self._as_json:
             echo(version.model_dump_json())
         elif self._live is None:

@@ -31,7 +31,7 @@ def find_own(registry: Registry, definition: str, file: Path, register: str) -> 
 
 
 def read_passed(registry: Registry, file: Path, solution: Solution) -> list[TraceRecord]:
-    """The passed Traces of the Solution as it is now, in the file of a bench; none if there is no file."""
+    """The passed Traces of the Solution as it is now, in the file of a bench; none without that file."""
     from fib_rmsnorm.analysis.loading import load_traces
 
     if not file.exists():

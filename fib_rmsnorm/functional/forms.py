@@ -43,11 +43,10 @@ def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool
 
 
 def find_form(convention: str) -> str:
-    """The form by the name of a convention, or `layernorm`. Raises ValueError for another name."""
-    form = CONVENTIONS.get(convention)
-    if form is None and convention != "layernorm":
+    """The form of RMSNorm by the name of its convention. Raises ValueError for another name."""
+    if convention not in CONVENTIONS:
         raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
-    return form or "layernorm"
+    return CONVENTIONS[convention]
 
 
 def name_gradient_operator(form: str, *, residual: bool) -> str | None:

@@ -24,7 +24,8 @@ def why(
 
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
-    return find_chosen(find_form(convention), x, weight, bias, residual).choice
+    form = convention if convention == "layernorm" else find_form(convention)
+    return find_chosen(form, x, weight, bias, residual).choice
 
 
 def use_registry(root: str | Path | None) -> None:

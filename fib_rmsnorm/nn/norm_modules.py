@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional.forms import CONVENTIONS
+from fib_rmsnorm.functional.forms import find_form
 from fib_rmsnorm.functional.norms import layer_norm, rms_norm
 
 
@@ -29,8 +29,7 @@ class RMSNorm(torch.nn.RMSNorm):
         *,
         convention: str = "torch",
     ) -> None:
-        if convention not in CONVENTIONS:
-            raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
+        find_form(convention)  # refuses a name that is none
         self.convention = convention
         super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
 

@@ -184,4 +184,4 @@ def _find_logits(out: Any) -> torch.Tensor:
     for each in candidates:
         if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dim() and each.numel():
             return each
-    raise InputError(f"the model returns {type(out).__name__}, in which there are no logits")
+    raise InputError(f"the model returns {type(out).__name__}, which holds no logits")

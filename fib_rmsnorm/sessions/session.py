@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -32,10 +31,11 @@ from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest, list_cases
+from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.draft_builds import DraftBuilds
 from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming, WorkloadVerdict
+from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.version_results import add_timing, describe_verdict
 
 _MAX_HISTORY = 1000
 
@@ -206,7 +206,7 @@ class Session:
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition)
-            verdicts = [_describe(check) for check in self._check_all(current, plan)]
+            verdicts = [describe_verdict(check) for check in self._check_all(current, plan)]
             if warming is not None:
                 warming.result()
                 self._is_warm = True
@@ -252,12 +252,17 @@ class Session:
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
                 return
-            version = self._add_timing(version, workload, traces, current.solution.name)
+            version = add_timing(version, workload, traces, current.solution.name, self._before_and_baseline())
             version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3)})
             is_done = workload is plan.workloads[-1] or not version.passed
             yield self._record(current, version, done=is_done)
             if is_done:
                 return
+
+    def _before_and_baseline(self) -> tuple[str | None, str | None]:
+        """The names of the rivals."""
+        before, baseline = (racer.solution.name if racer else None for racer in (self._before, self._baseline))
+        return before, baseline
 
     def _race(self, current: _Current, workload: Workload) -> dict[str, Trace]:
         """Time a version and its rivals in turn: their Traces by name."""
@@ -278,28 +283,6 @@ class Session:
         racer.admitted[workload.uuid] = verdict
         return verdict
 
-    def _add_timing(self, version: Version, workload: Workload, traces: dict[str, Trace], name: str) -> Version:
-        own = traces.get(name)
-        performance = own.evaluation.performance if own and own.evaluation else None
-        if performance is None:
-            # A timed call was wrong, or the worker ended: that is the verdict on this Workload.
-            verdicts = [verdict for verdict in version.verdicts if verdict.axes != workload.axes]
-            failure = _describe(Check.of(own)) if own else _lost(workload)
-            return version.model_copy(update={"verdicts": [*verdicts, failure]})
-        mine = None if performance.suspect else performance.latency_ms
-        make_rival = partial(_describe_rival, traces=traces, mine_ms=mine)
-        timing = VersionTiming(
-            axes=workload.axes,
-            latency_ms=performance.latency_ms,
-            latency_low_ms=performance.latency_low_ms,
-            latency_high_ms=performance.latency_high_ms,
-            percent_of_copy=performance.percent_of_copy,
-            suspect=performance.suspect,
-            before=make_rival(self._before),
-            baseline=make_rival(self._baseline),
-        )
-        return version.model_copy(update={"timings": [*version.timings, timing]})
-
     def _record(self, current: _Current | None, version: Version, *, done: bool) -> Version:
         """Put a version into the history, in place of what was known of it."""
         version = version.model_copy(update={"done": done})
@@ -309,29 +292,6 @@ class Session:
             self.history.pop()
         self.history.append(version)
         return version
-
-
-def _describe(check: Check) -> WorkloadVerdict:
-    cases = len(list_cases(check.correctness))
-    return WorkloadVerdict(axes=check.workload.axes, status=check.status, cases=cases, log=check.log)
-
-
-def _lost(workload: Workload) -> WorkloadVerdict:
-    log = "it was right before, and failed when it was judged again"
-    return WorkloadVerdict(axes=workload.axes, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
-
-
-def _describe_rival(racer: _Racer | None, traces: dict[str, Trace], mine_ms: float | None) -> Rival | None:
-    if racer is None:
-        return None
-    trace = traces.get(racer.solution.name)
-    performance = trace.evaluation.performance if trace and trace.evaluation else None
-    if performance is None:
-        return Rival(solution=racer.solution.name, latency_ms=None, ratio=None, suspect=[])
-    ratio = performance.latency_ms / mine_ms if mine_ms and not performance.suspect else None
-    return Rival(
-        solution=racer.solution.name, latency_ms=performance.latency_ms, ratio=ratio, suspect=performance.suspect
-    )
 
 
 def _last(versions: Iterator[Version]) -> Version:

@@ -49,7 +49,7 @@ class VersionTiming(BaseModel):
     latency_low_ms: float | None
     latency_high_ms: float | None
     percent_of_copy: float | None
-    """The speed in percent of a copy's of the same bytes; None if there is no copy to trust."""
+    """The speed in percent of a copy's of the same bytes; None if no copy can be trusted."""
     suspect: list[str]
     """Reasons not to trust the latency."""
     before: Rival | None

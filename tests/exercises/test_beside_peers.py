@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+from functools import partial
 
 import pytest
 
-from support.command_line import run_cli
-from support.exercise_page import correct_files, list_commands, read_page, run_command, write_answers
+from support.exercise_page import (
+    correct_files,
+    earn_with_corrections,
+    grade_folder,
+    list_commands,
+    read_page,
+    walk_page,
+    write_answers,
+)
 
 PAGE = read_page("5-beside-peers.md")
 NO_KERNEL = "x = 1\n"
@@ -26,26 +33,22 @@ def folder(fib, tmp_path, monkeypatch):
     return folder
 
 
-def grade(fib, folder):
-    outcome = fib("exercise", "5", folder, "--check", "--json")
-    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
-    assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
-    return tasks
+grade = partial(grade_folder, number=5)
 
 
 def test_answers_are_graded_by_the_traces(fib, folder):
-    untouched = grade(fib, folder)
+    untouched = grade(fib, folder=folder)
     assert {title for title, task in untouched.items() if task["earned"]} == set()
     assert sum(task["points"] for task in untouched.values()) == 100
     write_answers(PAGE, folder / "backends.md")
-    assert grade(fib, folder)["Backends"] == {"title": "Backends", "points": 40, "earned": 40, "remarks": []}
+    assert grade(fib, folder=folder)["Backends"] == {"title": "Backends", "points": 40, "earned": 40, "remarks": []}
     answers = folder / "backends.md"
     answers.write_text(
         answers.read_text()
         .replace("Quack's:** 583", "Quack's:** 0")
         .replace("over Triton's:** 1.62", "over Triton's:** 6.3")
     )
-    graded = grade(fib, folder)["Backends"]
+    graded = grade(fib, folder=folder)["Backends"]
     assert graded["earned"] == 32
     assert [remark.partition(" is not")[0] for remark in graded["remarks"]] == [
         "backends.md, Torch's time over Triton's: '6.3'",
@@ -67,28 +70,11 @@ def test_the_page_earns_all_points(tmp_path, monkeypatch):
     """Its commands in order, its corrections and its answers, from an empty folder."""
     pytest.importorskip("triton")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as the page walks it
-    cwd = tmp_path
-    for command, shown in list_commands(PAGE):
-        if "register" in command and not (cwd / "solutions" / "me").exists():
-            correct_files(PAGE, cwd)
-        if shown[-1:] == ["100 of 100 points"]:
-            write_answers(PAGE, cwd / "backends.md")
-        said = run_command(command, cwd)
-        assert [line for line in shown if line not in said] == [], (command, said)
-        if command == "fib-rmsnorm exercise 5":
-            cwd = tmp_path / "exercise-5"
+    walk_page(PAGE, tmp_path, 5, "backends.md", partial(correct_files, PAGE))
 
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_page_corrects_the_kernel_in_cute_dsl(tmp_path):
     pytest.importorskip("cutlass")
-    assert run_command("fib-rmsnorm exercise 5", tmp_path)
-    folder = tmp_path / "exercise-5"
-    earned = []
-    for _ in range(2):
-        done = run_cli("exercise", "5", "--check", "--json", cwd=folder)
-        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
-        earned.append([tasks[title] for title in ("Residual", "Backward")])
-        if len(earned) == 1:
-            correct_files(PAGE, folder)
+    earned = earn_with_corrections(PAGE, tmp_path, 5, ("Residual", "Backward"))
     assert earned == [[0, 0], [20, 20]]

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
 
 import pytest
 
 from support.command_line import run_cli
-from support.exercise_page import correct_files, list_commands, read_page, run_command, write_answers
+from support.exercise_page import (
+    correct_files,
+    earn_with_corrections,
+    grade_folder,
+    list_commands,
+    read_page,
+    run_command,
+    walk_page,
+    write_answers,
+)
 
 PAGE = read_page("4-three-languages.md")
 IN_TORCH = "def run(x, weight, eps):\n    return x\n"
@@ -28,15 +38,11 @@ def folder(fib, tmp_path, monkeypatch):
     return folder
 
 
-def grade(fib, folder):
-    outcome = fib("exercise", "4", folder, "--check", "--json")
-    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
-    assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
-    return tasks
+grade = partial(grade_folder, number=4)
 
 
 def test_the_definition_and_its_workloads_are_the_students(fib, folder):
-    there_is_none = grade(fib, folder)
+    there_is_none = grade(fib, folder=folder)
     assert there_is_none["Definition"]["remarks"] == ["there is no rmsnorm_d4096; run: fib-rmsnorm define"]
     assert {title for title, task in there_is_none.items() if task["earned"]} == set()
     assert sum(task["points"] for task in there_is_none.values()) == 100
@@ -44,25 +50,25 @@ def test_the_definition_and_its_workloads_are_the_students(fib, folder):
 
     assert fib("define", "--root", folder).code == 0
     assert fib("workload", "--batch-sizes", "1,8", "--root", folder).code == 0
-    lacking = grade(fib, folder)["Definition"]
+    lacking = grade(fib, folder=folder)["Definition"]
     assert lacking["earned"] == 5
     assert lacking["remarks"] == ["2 of its Workloads are missing; run: fib-rmsnorm workload --batch-sizes 1,8,32,128"]
     assert fib("workload", "--batch-sizes", "1,8,32,128", "--root", folder).code == 0
-    assert grade(fib, folder)["Definition"]["earned"] == 10
+    assert grade(fib, folder=folder)["Definition"]["earned"] == 10
 
     file = folder / "definitions" / "norm" / "rmsnorm_d4096.json"
     file.write_text(file.read_text().replace("float16", "float32"))
-    assert grade(fib, folder)["Definition"]["remarks"] == [
+    assert grade(fib, folder=folder)["Definition"]["remarks"] == [
         "rmsnorm_d4096 has other inputs and outputs than: fib-rmsnorm define"
     ]
 
 
 def test_answers_are_graded_by_the_traces(fib, folder):
     write_answers(PAGE, folder / "records.md")
-    assert grade(fib, folder)["Records"] == {"title": "Records", "points": 15, "earned": 15, "remarks": []}
+    assert grade(fib, folder=folder)["Records"] == {"title": "Records", "points": 15, "earned": 15, "remarks": []}
     records = folder / "records.md"
     records.write_text(records.read_text().replace(":** suspect", ":** trusted").replace(":** 4.26", ":** 1.96"))
-    graded = grade(fib, folder)["Records"]
+    graded = grade(fib, folder=folder)["Records"]
     assert graded["earned"] == 9
     assert [remark.partition(" is not")[0] for remark in graded["remarks"]] == [
         "records.md, Torch's time over the fastest's, at batch 32: '1.96'",
@@ -78,23 +84,18 @@ def test_the_page_shows_the_report_of_the_traces(fib, folder, monkeypatch):
     assert [line for line in shown if line not in said] == []
 
 
+def prepare(folder):
+    assert run_command("python create_definition.py", folder) == ["Wrote definitions/norm/rmsnorm_d4096.json"]
+    correct_files(PAGE, folder)
+
+
 @pytest.mark.slow
 def test_the_page_earns_all_points(tmp_path, monkeypatch):
     """Its commands in order, its corrections and its answers, from an empty folder; and then a kernel in torch."""
     for module in ("triton", "tilelang"):
         pytest.importorskip(module)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # as the page walks it
-    cwd = tmp_path
-    for command, shown in list_commands(PAGE):
-        if "register" in command and not (cwd / "solutions" / "me").exists():
-            assert run_command("python create_definition.py", cwd) == ["Wrote definitions/norm/rmsnorm_d4096.json"]
-            correct_files(PAGE, cwd)
-        if shown[-1:] == ["100 of 100 points"]:
-            write_answers(PAGE, cwd / "records.md")
-        said = run_command(command, cwd)
-        assert [line for line in shown if line not in said] == [], (command, said)
-        if command == "fib-rmsnorm exercise 4":
-            cwd = tmp_path / "exercise-4"
+    cwd = walk_page(PAGE, tmp_path, 4, "records.md", prepare)
     kernel = cwd / "in_tilelang.py"
     kernel.write_text(
         kernel.read_text() + "    out.copy_(torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps))\n"
@@ -109,13 +110,5 @@ def test_the_page_earns_all_points(tmp_path, monkeypatch):
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_page_corrects_the_kernel_in_cuda(tmp_path):
-    assert run_command("fib-rmsnorm exercise 4", tmp_path)
-    folder = tmp_path / "exercise-4"
-    earned = []
-    for _ in range(2):
-        done = run_cli("exercise", "4", "--check", "--json", cwd=folder)
-        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
-        earned.append([tasks[title] for title in ("Triton", "TileLang", "CUDA")])
-        if len(earned) == 1:
-            correct_files(PAGE, folder)
+    earned = earn_with_corrections(PAGE, tmp_path, 4, ("Triton", "TileLang", "CUDA"))
     assert earned == [[0, 0, 0], [15, 15, 15]]

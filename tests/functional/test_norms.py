@@ -132,7 +132,12 @@ def test_the_gradient_refuses_to_be_differentiated_again():
     ("arguments", "error", "message"),
     [
         (((2, 3), (4,), {}), ValueError, r"weight: expected shape \[3\] as x's last dimension, got \[4\]"),
-        (((2, 3), (3,), {"convention": "lama"}), ValueError, "convention: expected one of 'torch', 'llama', 'gemma'"),
+        (
+            ((2, 3), (3,), {"convention": "lama"}),
+            ValueError,
+            "convention: expected one of 'torch', 'llama', 'gemma', got",
+        ),
+        (((2, 3), (3,), {"convention": "layernorm"}), ValueError, "convention: expected one of .*, got 'layernorm'"),
         (((), (3,), {}), ValueError, "x: expected at least one dimension"),
         (((2, 3), (3,), {"residual": torch.ones(2, 4)}), ValueError, r"residual: expected x's shape \[2, 3\]"),
     ],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from support.command_line import cli_environment, run_cli
 from support.paths import REPOSITORY
@@ -55,3 +58,44 @@ def write_answers(page: str, file: Path) -> None:
         assert question in text
         text = text.replace(question, line)
     file.write_text(text, encoding="utf-8")
+
+
+def walk_page(page: str, folder: Path, number: int, answers: str, prepare: Callable[[Path], None]) -> Path:
+    """Run the page's commands in order from an empty folder, and find what it shows in what they print.
+
+    `prepare` gets the exercise's folder before a Solution is registered; the worked answers go into the file `answers`
+    before all points are expected. Returns the exercise's folder.
+    """
+    cwd = folder
+    for command, shown in list_commands(page):
+        if "register" in command and not (cwd / "solutions" / "me").exists():
+            prepare(cwd)
+        if shown[-1:] == ["100 of 100 points"]:
+            write_answers(page, cwd / answers)
+        said = run_command(command, cwd)
+        assert [line for line in shown if line not in said] == [], (command, said)
+        if command == f"fib-rmsnorm exercise {number}":
+            cwd = folder / f"exercise-{number}"
+    return cwd
+
+
+def earn_with_corrections(page: str, folder: Path, number: int, titles: Sequence[str]) -> list[list[int]]:
+    """The points of tasks of a fresh exercise, and those after the page's corrections."""
+    assert run_command(f"fib-rmsnorm exercise {number}", folder)
+    place = folder / f"exercise-{number}"
+    earned = []
+    for _ in range(2):
+        done = run_cli("exercise", str(number), "--check", "--json", cwd=place)
+        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
+        earned.append([tasks[title] for title in titles])
+        if len(earned) == 1:
+            correct_files(page, place)
+    return earned
+
+
+def grade_folder(fib: Callable[..., Any], number: int, folder: Path) -> dict[str, dict[str, Any]]:
+    """The tasks of a folder by title, as the command grades them in this process; its exit code fits them."""
+    outcome = fib("exercise", str(number), folder, "--check", "--json")
+    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
+    assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
+    return tasks

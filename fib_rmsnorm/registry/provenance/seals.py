@@ -78,7 +78,8 @@ class Sealer:
         except FileNotFoundError:
             return cls(None, signers=signers)
         except OSError as error:
-            raise InputError(f"the key that seals Traces, {path}: {error.strerror}") from None
+            fault = f"the key that seals Traces, {path}: {error.strerror}"
+            raise InputError(f"{fault}; name a folder that you may write to in $XDG_STATE_HOME") from None
         if len(key) != _KEY_BYTES:
             raise InputError(f"{path} is damaged: it should have {_KEY_BYTES} bytes; remove it, and a new one is made")
         return cls(key, sign_with=sign_with, signers=signers)

@@ -15,12 +15,11 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fib_rmsnorm.sandbox.confinement.libc import prctl, system_call
+from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, system_call
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, with the same numbers on every architecture
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS = 38
 # Version 1 forbids moving files between folders, which compilers do in their caches.
 _LEAST_VERSION = 2
 _EXECUTE = 1 << 0
@@ -100,7 +99,7 @@ def enter_landlock(
         _allow(ruleset, device, _READ | _WRITE_FILE)
     if _HAS_GPU.exists():
         _allow(ruleset, _THREADS, _READ | _WRITE_FILE | truncate)
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)  # required of anyone but root
+    gain_no_privileges()
     system_call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 

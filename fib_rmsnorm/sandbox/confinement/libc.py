@@ -6,6 +6,8 @@ import ctypes
 import os
 from functools import cache
 
+_PR_SET_NO_NEW_PRIVS = 38
+
 
 @cache
 def libc() -> ctypes.CDLL:
@@ -26,3 +28,8 @@ def system_call(number: int, *arguments: object) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"system call {number} failed: {os.strerror(error)}")
     return result
+
+
+def gain_no_privileges() -> None:
+    """Let no program that this process starts gain privileges, as Landlock and seccomp require of anyone but root."""
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 import struct
 
-from fib_rmsnorm.sandbox.confinement.libc import libc, prctl
+from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, libc
 
-_PR_SET_NO_NEW_PRIVS = 38
 _VERSION_3 = 0x20080522
 # Of root in a container whose folders belong to somebody else: to open files, which Landlock restricts anyway, and to
 # lock pages in memory, as CUDA does. Without the others it cannot mount, trace, lower its OOM score, take a real-time
@@ -18,7 +17,7 @@ _KEPT = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH | 1 << _IPC_LOCK
 
 def drop_privileges() -> None:
     """Give up all capabilities but those to open files and to lock memory. Programs that it starts gain none."""
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    gain_no_privileges()
     header = struct.pack("=Ii", _VERSION_3, 0)
     found = ctypes.create_string_buffer(24)  # twice: effective, permitted, inheritable
     if libc().capget(header, found) != 0:

@@ -14,10 +14,9 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from fib_rmsnorm.sandbox.confinement.libc import prctl, system_call
+from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, system_call
 from fib_rmsnorm.sandbox.confinement.system_calls import ArgumentCheck, Rule, rules
 
-_PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER = 1
 _GET_ACTION_AVAIL = 2
 # Kernels before 5.16 slow filtered processes down by mitigations of speculation, unless this is set: then a worker
@@ -77,7 +76,7 @@ def enter_seccomp() -> None:
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(program), ctypes.addressof(buffer))
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)  # required of anyone but root
+    gain_no_privileges()
     try:
         system_call(machine.seccomp, _SET_MODE_FILTER, _FLAG_SPEC_ALLOW, header)
     except OSError as error:
