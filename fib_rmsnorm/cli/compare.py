@@ -65,6 +65,14 @@ EntryNames = Annotated[
         help="With --measure: function to call in a kernel's file; OLD's,NEW's if they differ; default: run.",
     ),
 ]
+ComputedDefinition = Annotated[
+    str | None,
+    typer.Option(
+        "--definition",
+        autocompletion=completion.definition,
+        help="With --measure: Definition that two kernels' files compute; default: the one that their parameters fit.",
+    ),
+]
 
 
 def command(
@@ -75,6 +83,7 @@ def command(
     measure: Measure = False,
     rounds: Rounds = 3,
     entry: EntryNames = None,
+    definition: ComputedDefinition = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     definitions: DefinitionNames = None,
@@ -92,11 +101,13 @@ def command(
         if definitions or solutions:
             raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
         before, after = measure_in_turn(
-            old, new, _split_entries(entry), root, split_batch_sizes(batch_sizes), device, rounds
+            old, new, _split_entries(entry), definition, root, split_batch_sizes(batch_sizes), device, rounds
         )
     else:
         if entry:
             raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
+        if definition:
+            raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
         sides = [
             read_traces([_find_traces(side, other)], root, definitions, solutions, batch_sizes)
             for side, other in ((old, new), (new, old))

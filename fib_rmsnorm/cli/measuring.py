@@ -18,6 +18,7 @@ def measure_in_turn(
     old: str,
     new: str,
     entries: tuple[str | None, str | None],
+    definition: str | None,
     root: Path | None,
     batch_sizes: tuple[int, ...],
     device: str,
@@ -25,7 +26,8 @@ def measure_in_turn(
 ) -> Sides:
     """Time OLD and NEW in turn, and print each evaluation on stderr; return the Traces of each.
 
-    `entries` names the functions to call in files. Raises InputError for what cannot be measured here.
+    `entries` names the functions to call in files, `definition` what they compute. Raises InputError for what
+    cannot be measured here.
     """
     from fib_rmsnorm.cli.progress import ProgressBar
 
@@ -35,7 +37,7 @@ def measure_in_turn(
         from fib_rmsnorm.registry import Registry
 
         registry = Registry.find_or_shipped(root)
-        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], entries)
+        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], entries, definition)
         return _run_trials(bar, match, registry.root, rounds)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
@@ -40,10 +40,12 @@ def plan_head_to_head(
     batch_sizes: tuple[int, ...],
     device: Device,
     entries: tuple[str | None, str | None] = (None, None),
+    definition: str | None = None,
 ) -> HeadToHead:
     """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
-    `entries` names the functions to call in files and folders. Two files are assumed to serve the default Definition.
+    `entries` names the functions to call in files and folders. Two files serve `definition`, by default the one that
+    the parameters of each fit.
     Raises InputError if a Solution is unknown or cannot run natively on the device, if the two serve different
     Definitions, or if the device lacks memory for a requested batch size.
     """
@@ -53,16 +55,13 @@ def plan_head_to_head(
             raise InputError(
                 f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
             )
-    names = {known[name].definition for name in (old, new) if name in known}
-    if len(names) > 1:
-        raise InputError(f"{old} and {new} serve different Definitions: {', '.join(sorted(names))}")
-    definition = registry.definition(names.pop() if names else DEFAULT_DEFINITION)
+    wanted = _choose_definition(registry, known, (old, new), entries, definition)
     registered = [(name, entry) for name, entry in zip((old, new), entries, strict=True) if name in known]
     if len(registered) == 2 or entries[0] != entries[1]:  # one function for both sides is for those that are files
         for name, entry in registered:
             refuse_entry(name, entry)
     first, second = (
-        known[name] if name in known else draft_solution(registry, Path(name), definition, entry)
+        known[name] if name in known else draft_solution(registry, Path(name), wanted, entry)
         for name, entry in zip((old, new), entries, strict=True)
     )
     for rival in (first, second):
@@ -74,10 +73,28 @@ def plan_head_to_head(
             )
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
-    workloads = choose_workloads(definition, registry.workloads(definition.name), batch_sizes, DEFAULT_BATCH_SIZES)
+    workloads = choose_workloads(wanted, registry.workloads(wanted.name), batch_sizes, DEFAULT_BATCH_SIZES)
     if batch_sizes:
-        require_fit(definition, workloads, device)
-    return HeadToHead(definition, first, second, tuple(workloads), device)
+        require_fit(wanted, workloads, device)
+    return HeadToHead(wanted, first, second, tuple(workloads), device)
+
+
+def _choose_definition(
+    registry: Registry,
+    known: Mapping[str, Solution],
+    rivals: tuple[str, str],
+    entries: tuple[str | None, str | None],
+    asked: str | None,
+) -> Definition:
+    served = {known[name].definition for name in rivals if name in known}
+    if asked is not None:
+        served.add(registry.definition(asked).name)
+    served = served or {
+        choose_definition(registry, Path(name), entry) for name, entry in zip(rivals, entries, strict=True)
+    }
+    if len(served) > 1:
+        raise InputError(f"{' and '.join(rivals)} serve different Definitions: {', '.join(sorted(served))}")
+    return registry.definition(served.pop())
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:

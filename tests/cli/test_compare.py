@@ -245,6 +245,19 @@ def test_two_files_can_be_measured(fib, tmp_path):
     assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
 
 
+def test_two_files_serve_the_definition_that_their_parameters_fit(fib, tmp_path):
+    layer, mixed = tmp_path / "layernorm_bias_a.py", tmp_path / "b.py"
+    layer.write_text("def run(x, weight, bias, eps):\n    return missing\n")
+    mixed.write_text(RIGHT)
+    options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
+    outcome = fib("compare", "--measure", layer, mixed, *options)
+    assert outcome.code == 2 and "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.err
+    outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
+    assert outcome.code == 2 and "run(x, weight, bias" in outcome.err
+    outcome = fib("compare", layer, layer, "--definition", "rmsnorm_d4096")
+    assert outcome.code == 2 and "for --measure" in outcome.err
+
+
 def test_measured_now_unknown_names_are_told(fib, full_registry):
     outcome = fib("compare", "--measure", "zz", PYTHON, "--root", full_registry.root, "--device", "cpu")
     assert outcome.code == 2 and "'zz' is neither a Solution of" in outcome.err and "nor a file" in outcome.err
