@@ -13,18 +13,20 @@ from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, de
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.schema import Check, Trace
+from fib_rmsnorm.schema import Check, Trace, list_cases
 
 
 class TryPrinter:
     """Prints each event once."""
 
-    def __init__(self, trial: TryPlan, bar: ProgressBar, *, as_json: bool) -> None:
+    def __init__(self, trial: TryPlan, bar: ProgressBar, *, is_timed: bool, as_json: bool) -> None:
         self._trial = trial
         self._bar = bar
+        self._is_timed = is_timed
         self._as_json = as_json
         self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
-        self._checks: list[Check] = []
+        self._checks: dict[str, Check] = {}
+        """The verdicts on the draft by the uuid of the Workload."""
         self._drafts: list[Trace] = []
         self._rivals: list[Trace] = []
         self._told: dict[tuple[str, str], str] = {}
@@ -46,14 +48,23 @@ class TryPrinter:
         elif isinstance(event, Evaluated):
             trace = event.trace
             if trace.solution == self._trial.draft.name:
-                self._checks.append(Check.of(trace))
+                self._checks[trace.workload.uuid] = Check.of(trace)  # a timed call may have been wrong
                 self._drafts.append(trace)
             else:
                 self._rivals.append(trace)
             self._print(trace if self._as_json else folded_result(trace, self._width, self._repeated(Check.of(trace))))
         elif isinstance(event, Check):
-            self._checks.append(event)
-            self._print(event if self._as_json else folded_check(event, self._width, self._repeated(event)))
+            self._checks[event.workload.uuid] = event
+            if self._is_timed:
+                self._tell(event)
+            else:
+                self._print(event if self._as_json else folded_check(event, self._width, self._repeated(event)))
+
+    def _tell(self, check: Check) -> None:
+        """Tell a verdict whose time follows; a Trace tells a failure."""
+        if check.passed:
+            judged = count(len(list_cases(check.correctness)), "case")
+            self._bar.print(stderr(), f"right at {axes_text(check)}: {judged} judged")
 
     def _repeated(self, check: Check) -> str:
         """`as at batch=1` for a failure whose first line was told there."""
@@ -71,19 +82,25 @@ class TryPrinter:
         """Remove the bar, print what the verdicts and times come to, and return the exit code."""
         self._bar.stop()
         name, planned = self._trial.draft.name, len(self._trial.workloads)
-        end = Folded(conclude(name, planned, self._checks, self._drafts, self._rivals), 4)
+        checks, drafts, rivals = list(self._checks.values()), self._in_order(self._drafts), self._in_order(self._rivals)
+        end = Folded(conclude(name, planned, checks, drafts, rivals), 4)
         if not self._as_json:
-            if failures := describe_failures(self._checks):
+            if failures := describe_failures(checks):
                 stdout().print()
                 stdout().print(Folded(failures, 2))
-            elif self._drafts:
+            elif drafts:
                 stdout().print()
-                if details := describe_speed(self._drafts, self._rivals):
+                if details := describe_speed(drafts, rivals):
                     stdout().print(Folded(details, 4))
                 stdout().print(POINTER)
             stdout().print()
             stdout().print(end)
-        elif has_timed_out(self._checks):
+        elif has_timed_out(checks):
             stderr().print(end)
-        passed = len(self._checks) == planned and all(check.passed for check in self._checks)
+        passed = len(checks) == planned and all(check.passed for check in checks)
         return 0 if passed else 1
+
+    def _in_order(self, traces: list[Trace]) -> list[Trace]:
+        """Traces in the order of the Workloads; the largest was timed first."""
+        numbers = {workload.uuid: number for number, workload in enumerate(self._trial.workloads)}
+        return sorted(traces, key=lambda trace: numbers[trace.workload.uuid])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
+from types import MappingProxyType
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
@@ -67,16 +68,27 @@ class DeviceRunner:
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
-    def warm_up(self, definition: Definition) -> None:
-        """Have the reference and the copy built, which timing needs. Raises ReferenceFailedError."""
-        self._find_reference(definition)
-        self._ceiling_client.build()
+    def warm_up(self, definition: Definition, workload: Workload, *, timed: bool = True) -> None:
+        """Have the right outputs of a Workload's first case computed, and what timing needs built, while Solutions are.
+
+        Raises ReferenceFailedError.
+        """
+        self._judge_client.expect(definition, workload)
+        if timed:
+            self._find_reference(definition)
+            self._ceiling_client.build()
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution
     ) -> tuple[Check, Admitted | EvaluationFailedError]:
         """Judge one Solution on one Workload and time nothing. Raises ReferenceFailedError."""
         return self._correctness_gate.check(definition, workload, solution)
+
+    def failed(
+        self, definition: Definition, workload: Workload, solution: Solution, why: EvaluationFailedError
+    ) -> Trace:
+        """The Trace of a Solution that `check` has found to be wrong."""
+        return self._make_trace(definition, workload, solution, why)
 
     def end_others(self, definition: Definition, kept: Iterable[Solution]) -> None:
         """End all workers but those of these Solutions and of the Definition's reference, and forget their failures."""
@@ -91,25 +103,33 @@ class DeviceRunner:
         return sum(not self._workers.holds(solution) for solution in solutions)
 
     def evaluate(
-        self, definition: Definition, workload: Workload, solutions: Sequence[Solution], peer: Solution | None = None
+        self,
+        definition: Definition,
+        workload: Workload,
+        solutions: Sequence[Solution],
+        peer: Solution | None = None,
+        *,
+        known: Mapping[str, Admitted] = MappingProxyType({}),
     ) -> Iterator[Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
-        A `peer` is the first of them, and the outputs of all others are compared with its own.
+        A `peer` is the first of them, and the outputs of all others are compared with its own. `known`, by name, are
+        those that `check` has found to be right on this Workload: they are not judged again before they are timed.
 
         Raises ReferenceFailedError if the Definition's reference fails.
         """
         size = self.max_at_once(definition, workload)
         for start in range(0, len(solutions), size):
-            admitted: dict[str, Admitted] = {}
+            some = solutions[start : start + size]
+            admitted = {solution.name: known[solution.name] for solution in some if solution.name in known}
+            unknown = [solution for solution in some if solution.name not in known]
             # The reference and the copy are needed for timing, and take as long to build as a solution.
             meanwhile = (
                 partial(self._judge_client.expect, definition, workload),
                 partial(self._find_reference, definition),
                 self._ceiling_client.build,
             )
-            some = solutions[start : start + size]
-            for solution, verdict in self._correctness_gate.admit(definition, workload, some, meanwhile, peer):
+            for solution, verdict in self._correctness_gate.admit(definition, workload, unknown, meanwhile, peer):
                 if isinstance(verdict, Admitted):
                     admitted[solution.name] = verdict
                 else:

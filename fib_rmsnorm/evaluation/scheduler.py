@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +14,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import StoppedError
+from fib_rmsnorm.sandbox.job_threads import run_in_threads
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 
 ResultKey = tuple[str, str, str, str, str, Settings | None]
@@ -88,7 +87,6 @@ class Scheduler:
         self._record_lock = threading.Lock()
         self._done = done or {}
         self._device_runners = [DeviceRunner(fork_server, device, config) for device in devices]
-        self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
 
     def run(self, plan: Plan) -> Generator[Event]:
         """Yield events as they happen. Closing the generator early, or an exception in its user, stops everything.
@@ -98,64 +96,40 @@ class Scheduler:
         yield from plan.skips
         device_runners = self._device_runners[: max(1, len(plan.groups))]
         work = WorkQueue(plan.groups, len(device_runners))
-        threads = [
-            threading.Thread(target=self._run_device, args=(device_runner, partial(work.take, number)), daemon=True)
+        jobs = [
+            partial(self._run_device, device_runner, partial(work.take, number))
             for number, device_runner in enumerate(device_runners)
         ]
-        for thread in threads:
-            thread.start()
-        try:
-            running = len(threads)
-            while running:
-                event = self._events.get()
-                if event is None:
-                    running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                else:
-                    yield event
-        except BaseException:
-            self._fork_server.stop()  # ends all processes, so that the threads return at once
-            raise
-        finally:
-            for thread in threads:
-                thread.join()
+        yield from run_in_threads(jobs, self._fork_server.stop)
 
-    def _run_device(self, device_runner: DeviceRunner, take: Callable[[], Group | None]) -> None:
-        try:
-            while group := take():
-                self._run_group(device_runner, group)
-        except StoppedError:
-            return
-        except BaseException as error:
-            self._events.put(error)
-        finally:
-            self._events.put(None)
+    def _run_device(self, device_runner: DeviceRunner, take: Callable[[], Group | None]) -> Iterator[Event]:
+        while group := take():
+            yield from self._run_group(device_runner, group)
 
-    def _run_group(self, device_runner: DeviceRunner, group: Group) -> None:
+    def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         missing = []
         for solution in group.solutions:
             earlier = self._result_of(device_runner, group, solution)
             if earlier is None:
                 missing.append(solution)
             else:
-                self._emit(Resumed(earlier))
+                yield self._recorded(Resumed(earlier))
         if not missing:
             return
         if unbuilt := device_runner.count_unbuilt(missing):
-            self._events.put(Building(device_runner.device, unbuilt))
+            yield Building(device_runner.device, unbuilt)
         try:
             for trace in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
-                self._emit(Evaluated(trace))
+                yield self._recorded(Evaluated(trace))
         except ReferenceFailedError as error:
-            self._events.put(Skip(group.definition.name, None, str(error), group.workload, is_failure=True))
+            yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)
 
     def _result_of(self, device_runner: DeviceRunner, group: Group, solution: Solution) -> Trace | None:
         hardware = device_runner.device.hardware
         return self._done.get(result_key(group.definition, group.workload, solution, hardware, self._settings))
 
-    def _emit(self, event: Evaluated | Resumed) -> None:
-        # Recorded before the event is yielded, and before the next evaluation starts.
+    def _recorded(self, event: Evaluated | Resumed) -> Evaluated | Resumed:
+        """The same event, recorded: before it is yielded, and before the next evaluation starts."""
         with self._record_lock:
             self._record(event)
-        self._events.put(event)
+        return event

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Plan, Skip, fits, require_fit
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.job_threads import run_in_threads
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
@@ -114,23 +118,51 @@ def _plainness(solution: Solution) -> tuple[bool, int]:
     return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 
-def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event]:
-    """Evaluate the draft on every Workload, and then its rivals. Nothing is recorded.
+def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event | Check]:
+    """Judge the draft on every Workload, then time it where it is right, in turn with its rivals. Nothing is recorded.
 
-    Ends when the draft has timed out once, which it would do again on every other Workload. The speed of the rivals
-    says nothing about a wrong draft, so they are left out then.
+    Each verdict is a Check, and each evaluation of the draft and of a rival that ends is an Evaluated. Ends when the
+    draft has timed out once, which it would do again on every other Workload. The speed of the rivals says nothing
+    about a wrong draft, so they are left out then.
     """
-    plan = Plan([Group(wanted.definition, workload, (wanted.draft,)) for workload in wanted.workloads])
-    plan.groups += [Group(wanted.definition, workload, wanted.rivals) for workload in wanted.workloads if wanted.rivals]
-    checks: list[Check] = []
-    with closing(Scheduler(fork_server, [wanted.device], config).run(plan)) as events:
-        for event in events:
-            yield event
-            if isinstance(event, Evaluated) and event.trace.solution == wanted.draft.name:
-                checks.append(Check.of(event.trace))
-                judged_all = len(checks) == len(wanted.workloads)
-                if has_timed_out(checks) or (judged_all and not all(check.passed for check in checks)):
+    yield from run_in_threads([partial(_try, fork_server, wanted, config)], fork_server.stop)
+
+
+def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Iterator[Event | Check]:
+    runner = DeviceRunner(fork_server, wanted.device, config)
+    known: dict[str, Admitted] = {}
+    yield Building(wanted.device, 1)
+    try:
+        for workload, check, verdict in _judge(runner, wanted, timed=True):
+            yield check
+            if isinstance(verdict, Admitted):
+                known[workload.uuid] = verdict
+            else:
+                yield Evaluated(runner.failed(wanted.definition, workload, wanted.draft, verdict))
+                if has_timed_out([check]):
                     return
+        rivals = wanted.rivals if len(known) == len(wanted.workloads) else ()
+        # The judge still has the right outputs of the last one, which is usually the largest.
+        for workload in reversed([workload for workload in wanted.workloads if workload.uuid in known]):
+            if unbuilt := runner.count_unbuilt(rivals):
+                yield Building(wanted.device, unbuilt)
+            right = {wanted.draft.name: known[workload.uuid]}
+            traces = runner.evaluate(wanted.definition, workload, [wanted.draft, *rivals], known=right)
+            yield from map(Evaluated, traces)
+    except ReferenceFailedError as error:
+        yield Skip(wanted.definition.name, None, str(error), wanted.workloads[0], is_failure=True)
+
+
+def _judge(
+    runner: DeviceRunner, wanted: TryPlan, *, timed: bool
+) -> Iterator[tuple[Workload, Check, Admitted | EvaluationFailedError]]:
+    """Judge the draft on every Workload. What else that needs, and timing, starts while the draft is built."""
+    with ThreadPoolExecutor(1) as pool:
+        warming = pool.submit(runner.warm_up, wanted.definition, wanted.workloads[0], timed=timed)
+        for workload in wanted.workloads:
+            check, verdict = runner.check(wanted.definition, workload, wanted.draft)
+            yield workload, check, verdict
+        warming.result()
 
 
 def has_timed_out(checks: Sequence[Check]) -> bool:
@@ -144,13 +176,15 @@ def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Ge
     It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. A Skip
     means that the right outputs cannot be computed.
     """
+    yield from run_in_threads([partial(_check, fork_server, wanted, config)], fork_server.stop)
+
+
+def _check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Iterator[Check | Skip]:
     runner = DeviceRunner(fork_server, wanted.device, config)
-    for workload in wanted.workloads:
-        try:
-            check, _ = runner.check(wanted.definition, workload, wanted.draft)
-        except ReferenceFailedError as error:
-            yield Skip(wanted.definition.name, None, str(error), workload, is_failure=True)
-            return
-        yield check
-        if has_timed_out([check]):
-            return
+    try:
+        for _, check, _ in _judge(runner, wanted, timed=False):
+            yield check
+            if has_timed_out([check]):
+                return
+    except ReferenceFailedError as error:
+        yield Skip(wanted.definition.name, None, str(error), wanted.workloads[0], is_failure=True)

@@ -205,7 +205,7 @@ class Session:
     def _judge(self, current: _Current, plan: TryPlan, begun: str, started: float) -> Version:
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
-            warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition)
+            warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
             verdicts = [describe_verdict(check) for check in self._check_all(current, plan)]
             if warming is not None:
                 warming.result()

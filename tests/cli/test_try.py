@@ -82,6 +82,7 @@ def test_a_tolerance_lets_pass_what_is_within(try_):
     outcome = try_("off.py", off, "--batch-sizes", "2", "--rtol", "0.1")
     assert outcome.code == 0
     assert outcome.lines[-1].startswith("off.py PASSED (1 workload, with hard inputs and an awkward size); ")
+    assert re.search(r"^right at batch=2: \d+ cases judged$", outcome.err, re.MULTILINE)  # before it is timed
 
 
 def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
