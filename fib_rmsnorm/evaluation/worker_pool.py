@@ -56,6 +56,14 @@ class EvaluationFailedError(Exception):
         return EvaluationFailedError(self.status, text, self.correctness)
 
 
+class WorkerDiedError(EvaluationFailedError):
+    """A worker ended before it had answered a request."""
+
+    def __init__(self, request: Request, how: str) -> None:
+        super().__init__("RUNTIME_ERROR", f"{request.doing}: the process {how}")
+        self.request = request
+
+
 @dataclass(frozen=True)
 class WorkerClient:
     """A process that holds one built Solution."""
@@ -192,7 +200,9 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
         answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
-    except (ProcessDiedError, ProcessMemoryError, InvalidAnswerError) as error:
+    except ProcessDiedError as error:
+        raise WorkerDiedError(request, str(error)) from None
+    except (ProcessMemoryError, InvalidAnswerError) as error:
         raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
     except RefusedError as refused:
         raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None

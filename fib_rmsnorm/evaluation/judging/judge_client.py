@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Reveal, RevealChain, Revealed
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Guards, Reveal, RevealChain, Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -41,6 +41,7 @@ class JudgeClient:
         """`find_reference` returns the worker that holds a Definition's reference."""
         self._comparer = Comparer(fork_server, device, config, find_reference)
         self._recogniser = Recogniser(self._comparer, find_reference, config.timeout_s)
+        self._is_cpu = device.kind == "cpu"
 
     def expect(self, definition: Definition, workload: Workload) -> None:
         """Have the judge start and compute what it will compare the first case with.
@@ -75,8 +76,8 @@ class JudgeClient:
         With `keep_as`, the judge keeps all outputs, and compares with them those of every Solution that it judges on
         this Workload from then on.
 
-        Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
-        cannot be computed.
+        Raises WorkerDiedError if the worker ends meanwhile, EvaluationFailedError if a call fails otherwise or an
+        output is wrong, ReferenceFailedError if the expected outputs cannot be computed.
         """
         recognition = self._recogniser.recognise(definition, workload)
         try:
@@ -93,8 +94,10 @@ class JudgeClient:
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
         names = list(subject.definition.outputs)
-        for case in range(count_cases(subject.definition, subject.recognition, subject.workload)):
-            request = Call(workload=subject.workload, case=case, recognition=subject.recognition)
+        cases = count_cases(subject.definition, subject.recognition, subject.workload)
+        guards = Guards() if first.changed_inputs else self._choose_guards(subject.definition, worker)
+        for case in range(cases):
+            request = Call(workload=subject.workload, case=case, recognition=subject.recognition, guards=guards)
             called = worker.ask(request, Called, budget) if case else first
             outputs = Transferred(worker, called.memory)
             verdicts.append(self._compare(subject, outputs, case=case, suspects=suspects, keep_as=keep_as))
@@ -104,10 +107,24 @@ class JudgeClient:
             suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
+        if cases == 1 and not faults and guards != Guards():
+            worker.ask(Call(workload=subject.workload, case=0, recognition=None, guards=guards), Called, budget)
+            worker.process.clear_outputs()
         correctness = _sum_up(verdicts, names)
         if faults:
             _refuse(faults, name_mistakes(suspects or {}, names), correctness)
         return correctness
+
+    def _choose_guards(self, definition: Definition, worker: WorkerClient) -> Guards:
+        """What every call but the first is guarded by.
+
+        The first shows what a call changes for good, without the worker's death. Triton's interpreter writes arguments
+        back to where they came from.
+        """
+        if not self._is_cpu:
+            return Guards()
+        tensors = tuple(name for name, spec in definition.inputs.items() if spec.shape is not None)
+        return Guards(fenced=tensors, read_only=() if worker.is_interpreted else tensors)
 
     def judge_timed_call(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
@@ -46,6 +46,14 @@ class Built:
     build_s: FiniteFloat
 
 
+class Guards(BaseModel):
+    """Inputs of a call on a CPU that are guarded by the processor: a fault ends the worker by a signal."""
+
+    fenced: tuple[str, ...] = ()
+    """Those before and behind which nothing can be read or written."""
+    read_only: tuple[str, ...] = ()
+
+
 class Call(Request):
     """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
 
@@ -57,6 +65,7 @@ class Call(Request):
     """The number of a timed call's inputs, which are used instead of the case's: for a Definition's reference."""
     recognition: Recognition | None
     """The operator that knows the hard cases, if there is one."""
+    guards: Guards = Guards()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import torch
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
@@ -116,8 +117,7 @@ class Worker:
         request = Call.model_validate(message)
         target, caller = self._begin()
         case = _make_case(target, request)
-        inputs = case.inputs
-        before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
         outputs = OutputBuffers(target.definition, case.workload, target.device)
         started = perf_counter()
         found, changed_outputs = run_call(caller, inputs, outputs, settle=request.case == 0)

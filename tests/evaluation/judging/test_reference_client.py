@@ -18,6 +18,7 @@ from fib_rmsnorm.schema import Trace, Workload
 from support.registries import DOUBLES, QUICK, add_kernel, make_doubling_registry
 
 ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
+RESTORES = DOUBLES.replace("    return x * 2", "    y = x.neg_() * -2\n    x.neg_()\n    return y")
 RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
 
 # Whoever calls it to compare with its outputs finds all outputs right from then on.
@@ -65,14 +66,16 @@ def run(plan: Plan, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
 
 
 def test_an_unknown_operator_is_judged_by_its_reference(doubling):
-    traces, skips = judge(doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
+    traces, skips = judge(doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED, RESTORES)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == [
         *["PASSED"] * 2,
         *["INCORRECT_NUMERICAL"] * 4,
+        *["RUNTIME_ERROR"] * 2,
     ]
     assert "workload: y:" in traces[2].evaluation.log
     assert "timed call: y:" in traces[4].evaluation.log
+    assert "it changes its input 'x'" in traces[6].evaluation.log  # by a second call: there is no other case
 
 
 def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(doubling):
