@@ -20,11 +20,13 @@ from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
 from fib_rmsnorm.building.seal import is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
+from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
+_FOLDER = "native"
 _LIBRARY = "solution.so"
 _LOG = "compiler.log"
 _CUDA_FLAGS = ["-Xptxas", "-v"]
@@ -60,10 +62,18 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
         compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
         tvm_ffi=version("apache-tvm-ffi"),
     )
-    folder = cache / "native" / key
+    folder = cache / _FOLDER / key
     if not is_intact(folder / _LIBRARY):
         _compile(solution, folder, arch, flags)
     return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
+
+
+def is_native_unbuilt(solution: Solution, cache: Path) -> bool:
+    """Whether `build_native` would compile a Solution for the CPU: it has built nothing in its `cache`."""
+    from fib_rmsnorm.schema import SupportedBindings
+
+    is_native = LANGUAGES[solution.spec.language.value].runs_on_host
+    return is_native and solution.spec.binding is not SupportedBindings.TORCH and not (cache / _FOLDER).exists()
 
 
 def _all_flags(solution: Solution) -> dict[str, list[str]]:

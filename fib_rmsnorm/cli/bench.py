@@ -95,15 +95,16 @@ def command(
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
     if require_sandbox:
         _require_sandbox()
-    from fib_rmsnorm.cli.progress import ProgressBar
+    from contextlib import ExitStack
+
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    with (
-        hinting(_HINT),
-        ForkServer(ROLES) as fork_server,
-        ProgressBar() as bar,
-    ):  # started before our own imports: it imports torch in parallel
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with hinting(_HINT), ForkServer(ROLES) as fork_server, ExitStack() as stack:
+        from fib_rmsnorm.cli.progress import ProgressBar
+
+        bar = stack.enter_context(ProgressBar())
         with importing():
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection

@@ -54,9 +54,8 @@ def command(
 
     Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
     """
-    from contextlib import closing
+    from contextlib import ExitStack, closing
 
-    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
@@ -66,7 +65,10 @@ def command(
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
     defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}
     # The fork server starts before our own imports: it loads torch in parallel.
-    with ForkServer(ROLES, defaults) as fork_server, ProgressBar() as bar:
+    with ForkServer(ROLES, defaults) as fork_server, ExitStack() as stack:
+        from fib_rmsnorm.cli.progress import ProgressBar
+
+        bar = stack.enter_context(ProgressBar())
         with importing():
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition

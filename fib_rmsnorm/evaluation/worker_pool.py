@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fib_rmsnorm.building.native import is_native_unbuilt
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
-from fib_rmsnorm.evaluation import WORKER
+from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
 from fib_rmsnorm.machine.capabilities import capability
@@ -21,6 +22,7 @@ from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError,
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.role import Role
 from fib_rmsnorm.schema import (
     Correctness,
     Definition,
@@ -151,9 +153,6 @@ class WorkerPool:
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
-        process = self._fork_server.spawn(
-            WORKER, environment, readable=[*toolchain_paths(), *self._input_files(definition)], writable=[cache]
-        )
         request = Build(
             definition=definition,
             solution=solution,
@@ -161,18 +160,35 @@ class WorkerPool:
             dataset=self._config.dataset,
             cache=cache,
         )
-        key = digest(solution)
+        budget, early_s = TimeBudget(self._config.timeout_s), 0.0
+        if not self._fork_server.is_warm and is_native_unbuilt(solution, cache):
+            builder, built = self._ask_to_build(EARLY_BUILDER, environment, request, budget)
+            builder.kill()
+            early_s = built.build_s
+        process, built = self._ask_to_build(WORKER, environment, request, budget)
+        return WorkerClient(process, early_s + built.build_s, self._config, is_interpreted=interpreted)
+
+    def _ask_to_build(
+        self, role: Role, environment: dict[str, str], request: Build, budget: TimeBudget
+    ) -> tuple[Process, Built]:
+        """Start a process that builds a Solution. Raises EvaluationFailedError, and then the process has ended."""
+        process = self._fork_server.spawn(
+            role,
+            environment,
+            readable=[*toolchain_paths(), *self._input_files(request.definition)],
+            writable=[request.cache],
+        )
+        key = digest(request.solution)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()
         try:
-            built = ask_worker(process, request, Built, TimeBudget(self._config.timeout_s), self._config)
+            return process, ask_worker(process, request, Built, budget, self._config)
         except EvaluationFailedError as failure:
             process.kill()
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
-        return WorkerClient(process, built.build_s, self._config, is_interpreted=interpreted)
 
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""

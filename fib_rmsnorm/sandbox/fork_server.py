@@ -1,4 +1,4 @@
-"""Start the processes of a run from a fork server that has imported torch, and leave none of them behind."""
+"""Start the processes of a run from a fork server that imports torch once, and leave none of them behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -33,8 +34,35 @@ _START = """\
 import os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
 from fib_rmsnorm.sandbox.fork_server_process import main
-main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
+main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:]))
 """
+
+
+class _Template:
+    """The scheduler's end of the socket of one of the fork server's processes. Threads take turns."""
+
+    def __init__(self) -> None:
+        self._socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.lock = threading.Lock()
+
+    def ask(self, data: bytes, descriptors: Sequence[int]) -> bytes:
+        """Send a request and wait for the answer; nothing if the process has died. The caller holds the lock."""
+        try:
+            socket.send_fds(self._socket, [data], descriptors)
+        except OSError:
+            return b""
+        return self.receive()
+
+    def receive(self) -> bytes:
+        """Wait for a message; nothing if the process has died. The caller holds the lock."""
+        try:
+            return self._socket.recv(1 << 12)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
 
 
 class ForkServer:
@@ -55,21 +83,29 @@ class ForkServer:
         self.escaped_sessions: set[int] = set()
         """The sessions of killed processes that had escaped. A session's id is usually the pid of their worker."""
         self._stopping = threading.Event()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._early, self._late = _Template(), _Template()
+        """The processes that fork: one that imports next to nothing, and one that imports what most roles need."""
+        self._late_pid: int | None = None
+        self.is_warm = False
+        """Whether the imports are done: a process of any role has started."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
+        theirs = [template.theirs.fileno() for template in (self._early, self._late)]
+        modules = [" ".join(role.module for role in roles if role.needs_no_imports is early) for early in (True, False)]
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(theirs.fileno()), str(os.getpid())),
-                *(role.module for role in roles),
+                *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
+                *map(str, (*theirs, os.getpid())),
+                *modules,
             ],
-            pass_fds=[theirs.fileno()],
+            pass_fds=theirs,
             env={**(defaults or {}), **keep_harmless(os.environ), _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
             start_new_session=True,
         )
-        theirs.close()
+        for template in (self._early, self._late):
+            template.theirs.close()
 
     def spawn(
         self,
@@ -106,14 +142,12 @@ class ForkServer:
         log = Log()
         outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
         data = json.dumps(request).encode()
-        with self._lock, theirs:
+        template = self._early if request["needs_no_imports"] else self._late
+        self._learn_pid()
+        with template.lock, theirs:
             if self._stopping.is_set():
                 raise StoppedError
-            try:
-                socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
-                answer = self._socket.recv(1 << 12)
-            except OSError:
-                answer = b""
+            answer = template.ask(data, [theirs.fileno(), log.fileno(), outputs_file.fileno()])
             if self._stopping.is_set():
                 raise StoppedError
             if not answer:
@@ -126,10 +160,18 @@ class ForkServer:
                 stopping=self._stopping,
                 forget=self._forget,
             )
-            self.escaped_sessions.discard(process.pid)  # it was the session of another process, which has ended
-            self._alive[process.pid] = process
-            self._temporary_folders[process.pid] = temporary
+            with self._lock:
+                self.escaped_sessions.discard(process.pid)  # it was the session of another process, which has ended
+                self._alive[process.pid] = process
+                self._temporary_folders[process.pid] = temporary
+        self.is_warm = self.is_warm or template is self._late
         return process
+
+    def _learn_pid(self) -> None:
+        """Learn the pid of the process that imports, which is our child: before we look for escaped ones."""
+        with self._early.lock:
+            if self._late_pid is None and (answer := self._early.receive()):
+                self._late_pid = json.loads(answer)["pid"]
 
     def _last_error_line(self) -> str:
         self._errors.seek(0)
@@ -153,8 +195,8 @@ class ForkServer:
             pass
 
     def _kill_if_escaped(self, child: psutil.Process) -> bool:
-        with self._lock:
-            known = child.pid in self._alive or child.pid == self._process.pid
+        with self._early.lock, self._late.lock, self._lock:  # a child that was just started is not in the list yet
+            known = child.pid in self._alive or child.pid in (self._process.pid, self._late_pid)
         if known:
             return False
         try:
@@ -181,10 +223,16 @@ class ForkServer:
     def stop(self) -> None:
         """Kill every process of this run, and let no other start."""
         self._stopping.set()
-        # The fork server first: while it imports torch, a spawn waits for it and holds the lock that we need.
+        # The fork server first: while it imports torch, a spawn waits for it and holds a lock that we need.
         self._process.kill()
         self._process.wait()
-        with self._lock:
+        self._learn_pid()
+        if self._late_pid is not None:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):  # stopped before, or it died by itself
+                os.kill(self._late_pid, signal.SIGKILL)
+                os.waitpid(self._late_pid, 0)
+            self._late_pid = None
+        with self._early.lock, self._late.lock, self._lock:
             processes = list(self._alive.values())
         for process in processes:
             process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
@@ -195,7 +243,8 @@ class ForkServer:
     def close(self) -> None:
         """Kill every process of this run and close the connection to the fork server."""
         self.stop()
-        self._socket.close()
+        self._early.close()
+        self._late.close()
         self._errors.close()
         self._adopting.close()
 

@@ -1,7 +1,8 @@
-"""The fork server: a process that imports torch once and forks every worker and judge.
+"""The fork server: two processes from which every worker and judge is forked.
 
-A worker then starts in milliseconds rather than seconds, after a crash too. The fork server never touches CUDA, so
-its children can. Each child is forked twice: its parent exits at once and the scheduler (a subreaper) becomes its
+One imports torch once, so that a worker starts in milliseconds rather than seconds, after a crash too. The other
+imports next to nothing: what it forks need not wait for the first, which it has forked too. Neither touches CUDA, so
+their children can. Each child is forked twice: its parent exits at once and the scheduler (a subreaper) becomes its
 parent, so that the scheduler can wait for the child and see how it ended.
 """
 
@@ -18,7 +19,8 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +60,34 @@ def _count_filters(pid: int) -> int:
     return 0
 
 
-def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
-    """Import the modules of all roles, then serve spawn requests until the process `scheduler` closes its end."""
-    server = socket.socket(fileno=descriptor)
+def main(early: int, late: int, scheduler: int, early_modules: Sequence[str], late_modules: Sequence[str]) -> None:
+    """Serve spawn requests, for roles of `late_modules` in a process that imports these, which takes seconds.
+
+    `early` and `late` are the descriptors of the sockets. The first message on `early` is the pid of that process. Both
+    serve until the process `scheduler` closes its ends.
+    """
+    sockets = [socket.socket(fileno=descriptor) for descriptor in (early, late)]
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
     # signal, it does not depend on the scheduler's thread that started us.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != scheduler:
         return
+
+    def serve_late() -> None:
+        sockets[0].close()
+        try:
+            _serve_forks(sockets[1], scheduler, late_modules)
+        except BaseException:
+            traceback.print_exc()  # its last line is what the scheduler tells
+            raise
+
+    pid = _fork_twice(serve_late, scheduler)
+    sockets[1].close()
+    sockets[0].send(json.dumps({"pid": pid}).encode())
+    _serve_forks(sockets[0], scheduler, early_modules)
+
+
+def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) -> None:
     # Imported for the children: a fork is ready to work at once. Frozen, so that the garbage collectors of the
     # children neither search the shared objects nor cause copies of their pages.
     with collector_off():
@@ -78,15 +100,19 @@ def main(descriptor: int, scheduler: int, modules: Sequence[str]) -> None:
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
         if not data:
             return
-        pid = _fork_twice(server, json.loads(data), descriptors, scheduler, readable)
+        request = json.loads(data)
+
+        def become(request: dict[str, Any] = request, descriptors: list[int] = descriptors) -> None:
+            server.close()
+            _become(request, descriptors, readable)
+
+        pid = _fork_twice(become, scheduler)
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
 
 
-def _fork_twice(
-    server: socket.socket, request: dict[str, Any], fds: list[int], scheduler: int, readable: Readable
-) -> int:
+def _fork_twice(run: Callable[[], None], scheduler: int) -> int:
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -95,17 +121,14 @@ def _fork_twice(
         if pid:
             os._exit(0)
         os.close(reader)
-        server.close()
-        _run_child(request, fds, writer, middle, scheduler, readable)
+        _run_child(run, writer, middle, scheduler)
     os.close(writer)
     os.waitpid(middle, 0)
     with os.fdopen(reader, "rb") as pipe:
         return int(pipe.read())
 
 
-def _run_child(
-    request: dict[str, Any], fds: list[int], writer: int, middle: int, scheduler: int, readable: Readable
-) -> None:
+def _run_child(run: Callable[[], None], writer: int, middle: int, scheduler: int) -> None:
     status = 1
     try:
         os.setsid()
@@ -119,21 +142,26 @@ def _run_child(
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != scheduler:
             os._exit(1)
-        channel_fd, log_fd, outputs_fd = fds
-        _redirect(log_fd)
-        _limit()
-        if request["runs_untrusted_code"]:
-            become_subreaper()  # so that its orphaned descendants stay its children
-            confine(readable, request["readable"], request["writable"])
-        os.environ.update(request["environment"])
-        tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
-        _serve(str(request["module"]), channel_fd, outputs_fd)
+        run()
         status = 0
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status)
+
+
+def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None:
+    """Run a role in this process, which was forked for it."""
+    channel_fd, log_fd, outputs_fd = fds
+    _redirect(log_fd)
+    _limit()
+    if request["runs_untrusted_code"]:
+        become_subreaper()  # so that its orphaned descendants stay its children
+        confine(readable, request["readable"], request["writable"])
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
+    _serve(str(request["module"]), channel_fd, outputs_fd)
 
 
 def _redirect(log_fd: int) -> None:

@@ -13,3 +13,5 @@ class Role:
     """The module whose `main(channel, outputs_fd)` the process runs. The fork server imports it once."""
     runs_untrusted_code: bool
     """Whether the process runs untrusted code. It is confined then, and its orphaned descendants stay its children."""
+    needs_no_imports: bool = False
+    """Whether such a process starts while the fork server still imports the modules of other roles."""

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fib_rmsnorm.evaluation import ROLES, WORKER
@@ -132,6 +133,23 @@ def test_closing_does_not_wait_for_the_imports(tmp_path, monkeypatch):
     with ForkServer([Role("endless", runs_untrusted_code=True)]):
         while not importing.exists():
             time.sleep(0.01)
+
+
+def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, monkeypatch):
+    (tmp_path / "endless.py").write_text("import time\ntime.sleep(10**6)\n")
+    (tmp_path / "quick.py").write_text(
+        "from types import SimpleNamespace\n"
+        "from fib_rmsnorm.sandbox.channel import serve\n\n\n"
+        "def main(channel, _):\n    serve(channel, {'answer': lambda _: SimpleNamespace(answer=42)})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    quick = Role("quick", runs_untrusted_code=True, needs_no_imports=True)
+    with ForkServer([Role("endless", runs_untrusted_code=True), quick]) as fork_server:
+        process = fork_server.spawn(quick)
+        assert process.request({"do": "answer"}, time.monotonic() + 200)["answer"] == 42
+        assert not fork_server.is_warm
+        importer = [child for child in psutil.Process().children() if child.pid != process.pid]
+    assert len(importer) == 2 and not any(child.is_running() for child in importer)
 
 
 def test_a_process_answers_dies_and_times_out():
