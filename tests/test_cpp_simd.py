@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
 
-from fib_rmsnorm.building.native import build_native, load_native
-from fib_rmsnorm.building.solution_cache import solution_cache
-from fib_rmsnorm.registry import Registry, pack
-from support.paths import REPOSITORY
+from support.cpp_solutions import SETS, load_cpp, run_script
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-SETS = ("avx512", "avx2", "neon", "portable")
 SHAPES = [
     (0, 4096),
     *((batch, hidden) for batch in (1, 2, 5) for hidden in (1, 7, 64, 127, 129, 4095, 4096)),
@@ -75,12 +66,7 @@ BY_ROW = ("x", "gate", "residual")
 
 
 def load(name: str = "rmsnorm", baseline: bool = True):
-    """Build it for any processor, so that the code of all instruction sets is there, or for this one."""
-    (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == f"{name}_cpp_simd_v1"]
-    if baseline and platform.machine() == "x86_64":
-        spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
-        solution = solution.model_copy(update={"spec": spec})
-    return load_native(build_native(solution, solution_cache(solution)).binary, "run")
+    return load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
 
 
 def ordinals(values: torch.Tensor) -> torch.Tensor:
@@ -207,16 +193,6 @@ def check_silu(_name):
     reverse = torch.empty_like(out)
     run(x, gate.flip(1), torch.ones(gate.shape[1]), 0.0, reverse)
     assert (ordinals(reverse.flip(1)[known]) - ordinals(exact[known])).abs().max() <= 4
-
-
-def run_script(script: str, **environment: str) -> str:
-    """What a process of its own prints: the instruction set is chosen once, and a child is forked."""
-    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=800, check=False
-    )
-    return (done.stdout + done.stderr).strip()
 
 
 @pytest.fixture(scope="module")

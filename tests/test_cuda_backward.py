@@ -10,14 +10,19 @@ import torch
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
-from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, pack
+from support.backward_calls import (
+    DTYPES,
+    OPERATORS,
+    assert_right_gradients,
+    call_backward,
+    make_backward_inputs,
+    make_backward_outputs,
+)
 from support.paths import REPOSITORY
 
-OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 MANY = 4099
 """Rows for which blocks stay, so that their sums are added by a second kernel."""
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def find_solution(operator):
@@ -35,39 +40,8 @@ def entry(operator):
     return build_entry(find_solution(operator), "cuda:0", cache_folder())
 
 
-def make_inputs(operator, rows, hidden, dtype=torch.float16, offset=0):
-    """Tensors by their parts, `offset` elements behind an aligned address."""
-
-    def make(*shape):
-        values = torch.randn(shape, device="cuda").to(dtype)
-        whole = torch.empty(values.numel() + offset, dtype=dtype, device="cuda")
-        return whole[offset:].view(shape).copy_(values)
-
-    parts = {"dy": make(rows, hidden), "dnew_residual": make(rows, hidden), "x": make(rows, hidden)}
-    parts["weight"] = make(hidden)
-    operator = find_operator(operator)
-    parts |= operator.derive_inputs(parts)
-    return {part: parts[part] for part in operator.arguments}
-
-
-def make_outputs(operator, inputs):
-    shapes = {"dx": inputs["x"], "dweight": inputs["weight"], "dbias": inputs["weight"]}
-    return [torch.full_like(shapes[part], float("nan")) for part in find_operator(operator).outputs]
-
-
-def call(entry, operator, inputs):
-    outputs = make_outputs(operator, inputs)
-    entry(*inputs.values(), *outputs)
-    return outputs
-
-
-def assert_right(operator, inputs, outputs):
-    parts = find_operator(operator).outputs
-    exact = find_operator(operator).compute_exact(inputs, dict.fromkeys(parts, torch.float64))
-    for part, output in zip(parts, outputs, strict=True):
-        right, bound = exact[part].values, exact[part].bound.double()
-        tolerance = torch.finfo(output.dtype).eps * right.abs() + torch.finfo(output.dtype).smallest_normal
-        assert ((output.double() - right).abs() <= bound + tolerance).all(), part
+def make_inputs(*arguments, **options):
+    return make_backward_inputs(*arguments, **options, device="cuda")
 
 
 @pytest.mark.gpu
@@ -76,31 +50,31 @@ def assert_right(operator, inputs, outputs):
 def test_any_shape(entry, operator, dtype, rows):
     for hidden in (8, 128, 136, 3072, 4095, 4096, 4100, 8192, 16384, 32768):
         inputs = make_inputs(operator, rows, hidden, dtype)
-        assert_right(operator, inputs, call(entry, operator, inputs))
+        assert_right_gradients(operator, inputs, call_backward(entry, operator, inputs))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows", [3, MANY])
 def test_tensors_that_are_not_aligned(entry, operator, rows):
     inputs = make_inputs(operator, rows, 4096, offset=1)
-    assert_right(operator, inputs, call(entry, operator, inputs))
+    assert_right_gradients(operator, inputs, call_backward(entry, operator, inputs))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows", [8, 512, MANY])
 def test_sums_over_rows_are_the_same_in_every_run(entry, operator, rows):
     inputs = make_inputs(operator, rows, 4096, torch.float32)
-    first = call(entry, operator, inputs)
+    first = call_backward(entry, operator, inputs)
     for _ in range(20):
-        assert all(map(torch.equal, call(entry, operator, inputs), first))
+        assert all(map(torch.equal, call_backward(entry, operator, inputs), first))
 
 
 @pytest.mark.gpu
 def test_streams_do_not_share_what_is_added(entry, operator):
     streams = [torch.cuda.Stream() for _ in range(4)]
     inputs = [make_inputs(operator, MANY, 4096) for _ in streams]
-    expected = [call(entry, operator, each) for each in inputs]
-    found = [make_outputs(operator, each) for each in inputs]
+    expected = [call_backward(entry, operator, each) for each in inputs]
+    found = [make_backward_outputs(operator, each) for each in inputs]
     torch.cuda.synchronize()
     for _ in range(20):
         for stream, given, outputs in zip(streams, inputs, found, strict=True):
@@ -114,7 +88,7 @@ def test_streams_do_not_share_what_is_added(entry, operator):
 @pytest.mark.gpu
 def test_a_graph_replays_it_while_others_take_memory(entry, operator):
     inputs = make_inputs(operator, MANY, 4096)
-    expected, outputs = call(entry, operator, inputs), make_outputs(operator, inputs)
+    expected, outputs = call_backward(entry, operator, inputs), make_backward_outputs(operator, inputs)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         entry(*inputs.values(), *outputs)
@@ -138,7 +112,7 @@ def test_what_does_not_fit_is_named(entry, operator):
         ("weight", inputs["weight"][:128], "weight: expected size 256"),
     ):
         with pytest.raises((ValueError, TypeError), match=said):
-            call(entry, operator, {**inputs, part: wrong})
+            call_backward(entry, operator, {**inputs, part: wrong})
 
 
 @pytest.mark.slow
