@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from fib_rmsnorm.schema import Solution
 
-FLOAT_WEIGHT_OPERATORS = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
-"""Those whose kernels, in some languages, take a float32 weight beside an x of 16 bits."""
-FLOAT_WEIGHT_LANGUAGES = ("cpp", "cuda", "triton")
+FLOAT_WEIGHT_LANGUAGES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate"), ("cpp", "cuda", "triton")),
+    **dict.fromkeys(("rmsnorm_backward", "fused_add_rmsnorm_backward", "layernorm_backward"), ("cpp",)),
+}
+"""By operator, the languages whose kernels take a float32 weight beside an x of 16 bits."""
 NO_REFUSALS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -110,7 +112,7 @@ def _refuse(operator: str, shape: Shape, solution: Solution) -> str | None:
     """Why a Solution cannot take the dtypes of a shape; None if it can."""
     if shape.weight_dtype in (None, shape.dtype):
         return None
-    if operator in FLOAT_WEIGHT_OPERATORS and solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES:
+    if solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator, ()):
         return None
     return f"takes no weight in {shape.weight_dtype} beside {shape.dtype}"
 

@@ -1,4 +1,4 @@
-"""The gradients of a norm by the registry's kernel for them, or by torch where none serves, as on CPUs."""
+"""The gradients of a norm by the registry's kernel for them, or by torch where none serves."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def _run_kernel(
 
 def _find_kernel(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
     operator = name_gradient_operator(form, residual=has_residual)
-    if operator is None or weight is None or weight.dtype != x.dtype:
-        return None
-    return find_for(operator, x, weight)
+    return None if operator is None or weight is None else find_for(operator, x, weight)
 
 
 def _rstd(rows: Tensor, eps: float) -> Tensor:
@@ -62,5 +60,10 @@ def _rstd(rows: Tensor, eps: float) -> Tensor:
 
 
 def _moments(rows: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The mean of each row, and the reciprocal of its standard deviation, in float32."""
+    if rows.device.type == "cpu":  # var_mean takes ten times as long there
+        ones = rows.new_ones(rows.shape[-1], dtype=torch.float32)  # of the dtype that the statistics then have too
+        _, mean, rstd = torch.native_layer_norm(rows, ones.shape, ones, ones, eps)
+        return mean.view(-1), rstd.view(-1)
     variance, mean = torch.var_mean(rows.float(), dim=-1, correction=0)
     return mean, torch.rsqrt(variance + eps)

@@ -7,6 +7,8 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.functional import layer_norm, rms_norm, use_registry
+from fib_rmsnorm.functional.gradient_calls import run_norm_backward
+from fib_rmsnorm.functional.kernel_calls import find_for
 from fib_rmsnorm.operators.known_operators import find_operator
 
 HIDDEN = 96
@@ -114,6 +116,19 @@ def test_a_float32_weight_beside_16_bits_gives_what_torch_gives():
     x, weight = draw(4, HIDDEN), draw(HIDDEN, dtype=torch.float32, seed=1)
     expected = torch_functional.rms_norm(x.float(), (HIDDEN,), weight, 1e-6).half()
     assert_close(rms_norm(x, weight), expected)
+
+
+def test_on_a_cpu_a_kernel_gives_the_gradients_of_a_float32_weight_beside_16_bits_too():
+    x, weight, dy = draw(4, HIDDEN, dtype=torch.bfloat16), draw(HIDDEN, dtype=torch.float32, seed=1), draw(4, HIDDEN)
+    found = run_norm_backward("rmsnorm", dy.bfloat16(), None, x, weight, has_bias=False, eps=1e-6)
+    wide = [each.double().requires_grad_() for each in (x, weight)]
+    normalized = torch_functional.rms_norm(wide[0], (HIDDEN,), wide[1], 1e-6)
+    expected = torch.autograd.grad(normalized, wide, dy.bfloat16().double())
+    assert_close(found.x, expected[0].bfloat16())
+    assert_close(found.weight, expected[1].float(), ulps=8)
+    kernel = find_for("rmsnorm_backward", x, weight).choice.kernel
+    assert kernel is not None
+    assert kernel.solution == "rmsnorm_backward_cpp_simd_v1"
 
 
 def test_without_an_eps_torch_chooses():
