@@ -145,6 +145,15 @@ class Context(str, Enum):
     GRAPH = "graph"
 
 
+class Sanitizer(str, Enum):
+    """What NVIDIA's compute-sanitizer looks for."""
+
+    MEMCHECK = "memcheck"
+    INITCHECK = "initcheck"
+    RACECHECK = "racecheck"
+    SYNCCHECK = "synccheck"
+
+
 class Style(str, Enum):
     """How an entry point gives its outputs."""
 

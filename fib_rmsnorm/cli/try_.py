@@ -18,11 +18,13 @@ from fib_rmsnorm.cli.options import (
     KernelDefinition,
     Root,
     Rtol,
+    Sanitizer,
     TimeLimit,
     is_destination_passing,
     make_settings,
     split_batch_sizes,
 )
+from fib_rmsnorm.errors import InputError
 
 
 def command(
@@ -42,6 +44,13 @@ def command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
+    sanitize: Annotated[
+        Sanitizer | None,
+        typer.Option(
+            "--sanitize",
+            help="Only call it once under NVIDIA's compute-sanitizer (31 rows, ten times --timeout).",
+        ),
+    ] = None,
     root: Root = None,
     json: Annotated[
         bool,
@@ -61,6 +70,24 @@ def command(
 
     sizes = split_batch_sizes(batch_sizes)
     is_destination = is_destination_passing(style)
+    if sanitize:
+        from fib_rmsnorm.cli.sanitizing import sanitize_kernel
+
+        if check or watch:
+            raise InputError("--sanitize judges nothing: leave out --check and --watch")
+        return sanitize_kernel(
+            kernel,
+            definition,
+            sanitize.value,
+            entry=entry,
+            is_destination=is_destination,
+            flags=flags.split(),
+            sizes=sizes,
+            device=device,
+            timeout_s=timeout,
+            root=root,
+            as_json=json,
+        )
     # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
     defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}

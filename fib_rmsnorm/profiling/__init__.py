@@ -1,1 +1,1 @@
-"""Read a GPU's counters for one call of a Solution, with NVIDIA Nsight Compute (ncu)."""
+"""Watch one call of a Solution on a GPU with NVIDIA's tools: counters by ncu, faults by compute-sanitizer."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,14 +14,9 @@ from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
+from fib_rmsnorm.profiling.watched_process import python_command, run_tool, write_request
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
-_START = """\
-import os, sys
-sys.path[:] = sys.argv.pop(1).split(os.pathsep)
-from fib_rmsnorm.profiling.target import main
-main()
-"""
 _NO_NCU = (
     "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"
     " (apt-get install cuda-nsight-compute-13-0, for CUDA 13.0) or developer.nvidia.com/nsight-compute"
@@ -66,17 +57,9 @@ def profile(
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
     cache = solution_cache(solution)
-    request = {
-        "definition": definition.model_dump(mode="json"),
-        "solution": solution.model_dump(mode="json"),
-        "workload": workload.model_dump(mode="json"),
-        "device": device.name,
-        "dataset": str(dataset) if dataset else None,
-        "cache": str(cache),
-    }
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "request.json")
-        path.write_text(json.dumps(request), encoding="utf-8")
+        write_request(path, definition, solution, workload, device, dataset=dataset, cache=cache)
         _run(_command(ncu, report, path), timeout_s, solution, cache_variables(cache))
         printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution)
     counters = parse_counters(printed)
@@ -98,26 +81,14 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
         *("--metrics", ",".join(METRICS)),
-        *(sys.executable, "-c", _START, os.pathsep.join(sys.path), str(request)),
+        *python_command("fib_rmsnorm.profiling.profiled_call", request),
     ]
 
 
 def _run(
     command: list[str], timeout_s: float, solution: Solution, environment: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    try:
-        run = subprocess.run(
-            command,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{solution.name}: timed out after {timeout_s:g} s; try a longer --timeout") from None
-    except OSError as error:
-        raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
+    run = run_tool(command, timeout_s, solution, environment)
     said = f"{run.stdout}\n{run.stderr}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)

@@ -14,6 +14,7 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import parse_counters
+from fib_rmsnorm.profiling.watched_process import python_command
 from fib_rmsnorm.registry import generate_workloads
 from support.command_line import cli_environment
 from support.full_registry import DEFINITION, PYTHON
@@ -242,7 +243,7 @@ def test_the_watched_process_calls_the_solution(full_registry, tmp_path):
     }
     request["solution"]["sources"][0]["content"] += "\nprint('imported')\n"
     (tmp_path / "request.json").write_text(json.dumps(request))
-    command = [sys.executable, "-m", "fib_rmsnorm.profiling.target", str(tmp_path / "request.json")]
+    command = python_command("fib_rmsnorm.profiling.profiled_call", tmp_path / "request.json")
     run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "imported\n"

@@ -1,0 +1,102 @@
+"""`fib-rmsnorm try --sanitize`: call a kernel once under NVIDIA's compute-sanitizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.machine.devices import Device
+    from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog
+    from fib_rmsnorm.schema import Definition, Solution, Workload
+
+_ROWS = (31,)  # prime: a kernel that forgets the rows behind its last full tile reads or writes beyond them
+_SLOWER = 10
+"""How much longer everything takes under the tool, about."""
+
+
+def sanitize_kernel(
+    kernel: Path,
+    definition: str | None,
+    sanitizer: str,
+    *,
+    entry: str | None,
+    is_destination: bool | None,
+    flags: Sequence[str],
+    sizes: Sequence[int],
+    device: str,
+    timeout_s: float,
+    root: Path | None,
+    as_json: bool,
+) -> int:
+    """Print what the tool finds at each size, and return the exit code: 1 if it finds anything."""
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.profiling.sanitizer import sanitize
+    from fib_rmsnorm.registry import Registry, choose_workloads
+    from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+    from fib_rmsnorm.registry.sources.draft import draft_solution
+    from fib_rmsnorm.reports.text.console import echo, stdout
+
+    registry = Registry.find_or_shipped(root)
+    wanted = registry.definition(definition or choose_definition(registry, kernel, entry, is_destination))
+    draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags)
+    place = choose_devices(device)[0]
+    records, faulty = [], False
+    for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, _ROWS):
+        limit = _SLOWER * timeout_s
+        log = sanitize(wanted, draft, workload, place, sanitizer, timeout_s=limit, dataset=registry.root)
+        faulty = faulty or bool(log.findings)
+        if as_json:
+            records.append(_record(wanted, draft, workload, place, sanitizer, log))
+        else:
+            for line in _describe(wanted, draft, workload, place, sanitizer, log):
+                stdout().print(line)
+    if as_json:
+        from json import dumps
+
+        echo(dumps(records, indent=2))
+    return 1 if faulty else 0
+
+
+def _record(
+    definition: Definition,
+    kernel: Solution,
+    workload: Workload,
+    device: Device,
+    sanitizer: str,
+    log: SanitizerLog,
+) -> dict[str, object]:
+    return {
+        "solution": kernel.name,
+        "definition": definition.name,
+        "axes": workload.axes,
+        "hardware": device.hardware,
+        "sanitizer": sanitizer,
+        "errors": log.errors,
+        "findings": [vars(each) for each in log.findings],
+    }
+
+
+def _describe(
+    definition: Definition,
+    kernel: Solution,
+    workload: Workload,
+    device: Device,
+    sanitizer: str,
+    log: SanitizerLog,
+) -> list[str]:
+    from fib_rmsnorm.reports.text.units import assignments, count
+
+    where = f"{kernel.name} for {definition.name} at {assignments(workload.axes)} on {device.hardware}"
+    if not log.findings:
+        return [f"{where}: {sanitizer} found nothing"]
+    told = count(len(log.findings) if log.errors is None else log.errors, "error")
+    lines = [f"{where}: {sanitizer} found {told}"]
+    for each in log.findings:
+        lines += ["", each.what, *(f"    {detail}" for detail in each.details)]
+        if each.reports > 1:
+            lines.append(
+                f"    and {count(each.reports - 1, 'more report')} of this place, of other threads or addresses"
+            )
+    return lines

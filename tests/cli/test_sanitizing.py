@@ -1,0 +1,255 @@
+"""try --sanitize, with a compute-sanitizer that prints what real ones print: no GPU's memory can be watched here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fib_rmsnorm.machine import devices
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling import sanitizer
+from fib_rmsnorm.profiling.sanitizer_log import parse_log
+from fib_rmsnorm.profiling.watched_process import python_command, write_request
+from support.command_line import cli_environment
+from support.registries import RIGHT, add_kernel
+
+BANNER = "========= COMPUTE-SANITIZER\n"
+CLEAN = f"{BANNER}========= ERROR SUMMARY: 0 errors\n"
+READ = """\
+========= Invalid __global__ read of size 2 bytes
+=========     at rmsnorm_rows(const __half *, const __half *, float, int, __half *)+0x90 in kernel.cu:17
+=========     by thread ({thread},0,0) in block (30,0,0)
+=========     Access to 0x7f3c7ec3e000 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f3c7ec00000 of size 253,952 bytes
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: run(tvm::ffi::TensorView) [0x8ccb] in kernel.so
+=========
+"""
+MEMCHECK = f"""\
+{BANNER}{READ.format(thread=0)}{READ.format(thread=1)}\
+========= Invalid __global__ write of size 2 bytes
+=========     at rmsnorm_rows(const __half *, const __half *, float, int, __half *)+0x120 in kernel.cu:19
+=========     by thread (0,0,0) in block (30,0,0)
+=========     Access to 0x7f3c7ec9e000 is out of bounds
+=========
+========= Target application returned an error
+========= ERROR SUMMARY: 259 errors
+========= ERROR SUMMARY: 156 errors were not printed. Use --print-limit option to adjust the number of printed errors
+"""
+RACECHECK = f"""\
+{BANNER}\
+========= Error: Race reported between Write access at rmsnorm_rows(const __half *)+0x90 in kernel.cu:11
+=========     and Read access at rmsnorm_rows(const __half *)+0x100 in kernel.cu:14 [508 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+INITCHECK = f"""\
+{BANNER}\
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at rmsnorm_rows(float *)+0x70 in kernel.cu:41
+=========     by thread (31,0,0) in block (1,0,0)
+=========     Address 0x7f3c7ec000fc
+=========
+========= ERROR SUMMARY: 1 error
+"""
+# Of version 2026.4, on a machine without a GPU.
+NO_LAUNCH = f"""\
+{BANNER}\
+========= Error: process didn't terminate successfully
+=========     The application may have hit an error when dereferencing Unified Memory from the host. Please rerun the \
+application under cuda-gdb or a host debugger to catch host side errors.
+========= Error: Target application terminated before first instrumented API call
+========= Tracking kernels launched by child processes requires the --target-processes all option.
+"""
+
+
+def test_reports_of_one_place_are_one_finding():
+    log = parse_log(MEMCHECK)
+    read, write = log.findings
+    assert (log.errors, log.failures) == (259, [])
+    assert (read.what, read.reports) == ("Invalid __global__ read of size 2 bytes", 2)
+    assert [detail.split()[0] for detail in read.details] == ["at", "by", "Access", "and"]
+    assert "thread (0,0,0)" in read.details[1]
+    assert write.reports == 1 and write.details[0].endswith("in kernel.cu:19")
+
+
+@pytest.mark.parametrize(
+    ("text", "errors", "what"),
+    [
+        (
+            RACECHECK,
+            1,
+            ["Error: Race reported between Write access at rmsnorm_rows(const __half *)+0x90 in kernel.cu:11"],
+        ),
+        (INITCHECK, 1, ["Uninitialized __global__ memory read of size 4 bytes"]),
+        (CLEAN, 0, []),
+        ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n", 0, []),
+        (BANNER, None, []),
+        ("", None, []),
+    ],
+)
+def test_each_check_has_a_summary_of_its_own(text, errors, what):
+    log = parse_log(text)
+    assert (log.errors, [each.what for each in log.findings]) == (errors, what)
+
+
+def test_why_nothing_was_watched():
+    log = parse_log(NO_LAUNCH)
+    assert (log.errors, log.findings) == (None, [])
+    assert log.failures[-1] == "Target application terminated before first instrumented API call"
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Put a program called compute-sanitizer on PATH that keeps its arguments and writes what it is told to."""
+
+    def install(log, *, code=0, said="", runs=True):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        program = f"""#!{sys.executable}
+import json, os, pathlib, sys
+call = [sys.argv[1:], os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"]]
+pathlib.Path({str(folder)!r}, "call").write_text(json.dumps(call))
+pathlib.Path(sys.argv[sys.argv.index("--log-file") + 1]).write_text({log!r})
+if {runs}:
+    pathlib.Path(sys.argv[-1]).touch()
+sys.stderr.write({said!r})
+sys.exit({code})
+"""
+        (folder / "compute-sanitizer").write_text(program)
+        (folder / "compute-sanitizer").chmod(0o755)
+        monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
+        return lambda: json.loads((folder / "call").read_text())
+
+    return install
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch, registry):
+    """A kernel's file in a registry, on a machine that seems to have a GPU."""
+    monkeypatch.setattr(devices, "cuda_devices", lambda: [Device("cuda:0", "Fake GPU", 80 << 30)])
+    monkeypatch.chdir(registry.root)
+    path = tmp_path / "kernel.py"
+    path.write_text(RIGHT)
+    return path
+
+
+def test_findings_are_told_and_fail(fib, kernel, tool):
+    called = tool(MEMCHECK, code=1, said="RuntimeError: unspecified launch failure\n")
+    outcome = fib("try", kernel, "--sanitize", "memcheck")
+    assert outcome.code == 1, outcome.err
+    assert outcome.lines[0] == "kernel.py for rmsnorm_d128 at batch=31 on Fake GPU: memcheck found 259 errors"
+    assert outcome.lines[2] == "Invalid __global__ read of size 2 bytes"
+    assert "    and 1 more report of this place, of other threads or addresses" in outcome.lines
+    arguments, caching = called()
+    assert caching == "1"
+    for words in ("--tool memcheck", "--padding 65536", "--target-processes application-only"):
+        assert words in " ".join(arguments)
+
+
+def test_findings_as_json(fib, kernel, tool):
+    called = tool(RACECHECK)
+    outcome = fib("try", kernel, "--sanitize", "racecheck", "--batch-sizes", "3", "--json")
+    assert outcome.code == 1, outcome.err
+    (record,) = json.loads(outcome.out)
+    assert (record["axes"], record["sanitizer"], record["errors"]) == ({"batch": 3}, "racecheck", 1)
+    assert record["findings"][0]["details"][0].endswith("[508 hazards]")
+    assert "--padding" not in called()[0]
+
+
+def test_nothing_found(fib, kernel, tool):
+    tool(CLEAN)
+    outcome = fib("try", kernel, "--sanitize", "initcheck")
+    assert (outcome.code, outcome.lines) == (
+        0,
+        ["kernel.py for rmsnorm_d128 at batch=31 on Fake GPU: initcheck found nothing"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "how", "told"),
+    [
+        (CLEAN, {"runs": False}, "it printed no report"),  # some versions say so of a process that they never ran
+        (BANNER, {}, "it printed no report"),
+        (NO_LAUNCH, {"code": 255}, "Target application terminated before first instrumented API call"),
+        (CLEAN, {"code": 1, "runs": False, "said": "Traceback:\nValueError: no\n"}, "ValueError: no"),
+        (
+            "",
+            {"code": 255, "runs": False, "said": "unrecognised option '--padding'\n"},
+            "unrecognised option '--padding'",
+        ),
+    ],
+)
+def test_what_was_not_watched_is_never_clean(fib, kernel, tool, log, how, told):
+    tool(log, **how)
+    outcome = fib("try", kernel, "--sanitize", "memcheck")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"fib-rmsnorm: kernel.py: memcheck could not check it: {told}\n"
+
+
+def test_without_the_tool_it_says_where_to_get_it(fib, kernel, monkeypatch):
+    monkeypatch.setattr(sanitizer, "find_compute_sanitizer", lambda: None)
+    outcome = fib("try", kernel, "--sanitize", "memcheck")
+    assert outcome.code == 2
+    assert "apt-get install cuda-sanitizer-13-0" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_without_a_gpu_and_with_a_check_it_is_refused(fib, kernel, monkeypatch):
+    assert "leave out --check" in fib("try", kernel, "--sanitize", "memcheck", "--check").err
+    outcome = fib("try", kernel, "--sanitize", "memcheck", "--device", "cpu")
+    assert outcome.code == 2
+    assert outcome.err.startswith("fib-rmsnorm: --sanitize needs a GPU")
+
+
+@pytest.mark.slow
+def test_the_watched_process_calls_the_solution(registry, tmp_path):
+    """On a CPU, where nothing watches."""
+    solution = add_kernel(registry, "right", RIGHT + "\nprint('imported')\n")
+    (definition,) = registry.definitions().values()
+    request, done = tmp_path / "request.json", tmp_path / "done"
+    workload = registry.workloads(definition.name)[0]
+    cpu = Device("cpu", "a CPU", 1 << 30)
+    write_request(request, definition, solution, workload, cpu, dataset=None, cache=tmp_path / "cache")
+    command = python_command("fib_rmsnorm.profiling.sanitized_call", request, done)
+    run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
+    assert done.exists()
+
+
+READS_BEYOND = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows(x_ptr, weight_ptr, out_ptr, eps, hidden, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * hidden + cols).to(tl.float32)
+    beyond = tl.load(x_ptr + (row + 1) * hidden + cols, mask=cols < 1, other=0.0).to(tl.float32)
+    rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / hidden + eps)
+    tl.store(out_ptr + row * hidden + cols, x * rstd * tl.load(weight_ptr + cols) + 0 * beyond)
+
+
+def run(x, weight, eps, out):
+    rows[(x.shape[0],)](x, weight, out, eps, x.shape[1], BLOCK=x.shape[1])
+"""
+
+
+@pytest.mark.gpu
+def test_a_real_gpu(fib, registry, tmp_path, monkeypatch):
+    if sanitizer.find_compute_sanitizer() is None:
+        pytest.skip("needs compute-sanitizer")
+    monkeypatch.chdir(registry.root)
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(READS_BEYOND)
+    outcome = fib("try", kernel, "--sanitize", "memcheck", "--json")
+    assert outcome.code == 1, outcome.err
+    assert json.loads(outcome.out)[0]["findings"][0]["what"].startswith("Invalid __global__ read")
+    kernel.write_text(READS_BEYOND.replace("mask=cols < 1", "mask=cols < 0"))
+    outcome = fib("try", kernel, "--sanitize", "memcheck")
+    assert outcome.code == 0, outcome.out + outcome.err
