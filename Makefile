@@ -43,10 +43,10 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  $(PYTHON) -m venv --system-site-packages .venv && \
-	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cutedsl,cupti,plots]'; \
+	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cutedsl,cupti,plots,ray]'; \
 	else \
 	  $(PYTHON) -m venv .venv && \
-	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang,plots]'; \
+	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang,plots,ray]'; \
 	fi
 	@touch $@
 

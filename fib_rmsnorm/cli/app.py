@@ -75,7 +75,7 @@ def _root(
 app.command("define")(define.command)
 app.command("solve")(solve.command)
 app.command("workload")(workload.command)
-app.command("bench")(bench.command)
+app.command("bench", cls=bench.BenchCommand)(bench.command)
 app.command("new")(new.command)
 app.command("try")(try_.command)
 app.command("serve")(serve.command)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.interrupts import hinting, importing
@@ -33,8 +35,24 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+
+class BenchCommand(TyperCommand):
+    """Lets `--ray` stand without an address: typer has no options whose values are optional."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a bare `--ray` its value."""
+        if "--ray" not in args:
+            return super().parse_args(ctx, args)
+        from fib_rmsnorm.cluster.connection import LOCAL
+
+        following = [*args[1:], "-"]
+        bare = [word == "--ray" and after.startswith("-") for word, after in zip(args, following, strict=True)]
+        whole = [f"--ray={LOCAL}" if alone else word for word, alone in zip(args, bare, strict=True)]
+        return super().parse_args(ctx, whole)
 
 
 _HINT = "; finished evaluations are saved: continue with --resume"
@@ -89,23 +107,45 @@ def command(
         bool,
         typer.Option("--require-sandbox", help="Refuse to run where Solutions cannot be confined entirely (see env)."),
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            help="Run on the devices of the Ray cluster at HOST:PORT, or of the one that this machine is in (auto);"
+            " without ADDRESS, of a Ray on this machine alone.",
+        ),
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL,...",
+            callback=refuse_empty,
+            help="With --ray: models of GPU, such as H100,H200, to bench on each; default: the cluster's only one.",
+        ),
+    ] = None,
     root: Root = None,
     json: JsonLines = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
-    if require_sandbox:
-        _require_sandbox()
-    from contextlib import ExitStack
+    if gpus and ray is None:
+        raise InputError("--gpus chooses devices of a Ray cluster: add --ray, or name a device with --device")
+    if ray is not None:
+        from fib_rmsnorm.cluster.connection import require_ray
 
+        require_ray()
+    elif require_sandbox:
+        _require_sandbox()
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    # The fork server starts before our own imports: it loads torch in parallel.
-    with hinting(_HINT), ForkServer(ROLES) as fork_server, ExitStack() as stack:
+    # The fork server starts before our own imports: it loads torch in parallel. On a cluster, each actor has one.
+    with hinting(_HINT), ExitStack() as stack:
+        fork_server = stack.enter_context(ForkServer(ROLES)) if ray is None else None
         from fib_rmsnorm.cli.progress import ProgressBar
 
         bar = stack.enter_context(ProgressBar())
         with importing():
+            from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry.sources.packing import check_languages
@@ -134,7 +174,10 @@ def command(
             output=output,
             sign_with=sign,
         )
-        return _run(fork_server, options, root, bar, as_json=json)
+        cluster = None
+        if ray is not None:
+            cluster = ClusterOptions(ray, split_names(gpus), require_sandbox=require_sandbox)
+        return _run(fork_server, options, root, bar, cluster, as_json=json)
 
 
 def _require_sandbox() -> None:
@@ -144,16 +187,24 @@ def _require_sandbox() -> None:
         raise InputError(f"--require-sandbox: {'; '.join(gaps)}")
 
 
-def _run(fork_server: ForkServer, options: BenchOptions, root: Path | None, bar: ProgressBar, *, as_json: bool) -> int:
-    from contextlib import closing
-
+def _run(
+    fork_server: ForkServer | None,
+    options: BenchOptions,
+    root: Path | None,
+    bar: ProgressBar,
+    cluster: ClusterOptions | None,
+    *,
+    as_json: bool,
+) -> int:
     from fib_rmsnorm.cli.bench_printer import BenchPrinter
+    from fib_rmsnorm.cluster.cluster_bench import bench_on_cluster
     from fib_rmsnorm.evaluation.bench import bench
     from fib_rmsnorm.registry import Registry
 
     registry = Registry.find(root)
     printer = BenchPrinter(registry.root, bar, as_json=as_json)
-    with closing(bench(registry, options, fork_server)) as events:
+    running = bench_on_cluster(registry, options, cluster) if cluster else bench(registry, options, fork_server)
+    with closing(running) as events:
         for event in events:
             printer.show(event)
     return printer.finish(options.output)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.cli.progress import ProgressBar
+from fib_rmsnorm.cluster.cluster_bench import ClusterEvent
+from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, Resumed
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Resumed
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.reports.legend import POINTER
+from fib_rmsnorm.reports.live.cluster_devices import devices_table
 from fib_rmsnorm.reports.live.evaluations import axes_text, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -28,34 +31,41 @@ class BenchPrinter:
         self._skips: list[Skip] = []
         self._resumed = 0
         self._name_width = 0
-        self._hardware: list[str] = []
+        self._expected = 0
         self._places: dict[tuple[str, str, str | None], int] = {}
         """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
 
-    def show(self, event: Event | Made | Started) -> None:
+    def show(self, event: ClusterEvent) -> None:
         """Print one event."""
         if isinstance(event, Made):
             self._bar.print(stderr(), f"Made {event.what}: {event.path.relative_to(self._root)}")
         elif isinstance(event, Started):
-            self._hardware = event.devices
-            planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
-            self._name_width = max((len(name) for _, name in planned), default=0)
-            self._places = {
-                (group.definition.name, group.workload.uuid, name): place for place, (group, name) in enumerate(planned)
-            }
-            self._bar.expect(event.plan.evaluations)
-            if event.plan.lacking:
-                self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
-            self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
-            if event.foreign:
-                why = "their Traces were not recorded by you on this machine, or were changed since"
-                self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
+            self._show_plan(event)
+        elif isinstance(event, Told):
+            self._bar.print(stderr(), Folded(event.text, 2))
+        elif isinstance(event, Progress):
+            self._bar.show_below(devices_table(event.devices))
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Skip):
             self._skips.append(event)
         else:
             self._show_trace(event)
+
+    def _show_plan(self, event: Started) -> None:
+        """Print what follows; on a cluster, once for each model."""
+        planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
+        self._name_width = max((self._name_width, *(len(name) for _, name in planned)))
+        for group, name in planned:
+            self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
+        self._expected += event.plan.evaluations
+        self._bar.expect(self._expected)
+        if event.plan.lacking:
+            self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
+        self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
+        if event.foreign:
+            why = "their Traces were not recorded by you on this machine, or were changed since"
+            self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
 
     def _show_trace(self, event: Evaluated | Resumed) -> None:
         self._traces.append(event.trace)
@@ -82,10 +92,13 @@ class BenchPrinter:
         traces = sorted(
             self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
         )
-        for definition in dict.fromkeys(trace.definition for trace in traces):
-            mine = [trace for trace in traces if trace.definition == definition]
+        mine_of: dict[tuple[str, str], list[Trace]] = {}
+        for trace in traces:
+            hardware = trace.evaluation.environment.hardware if trace.evaluation else ""
+            mine_of.setdefault((trace.definition, hardware), []).append(trace)
+        for (definition, hardware), mine in mine_of.items():
             timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
-            title = f"{definition} on {' + '.join(dict.fromkeys(self._hardware))}: median latency (speedup)"
+            title = f"{definition} on {hardware}: median latency (speedup)"
             if timers:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print()

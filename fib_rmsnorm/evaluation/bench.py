@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.bench_records import collect_records
+from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -80,17 +80,13 @@ def bench(
         with locked(writing=[registry.root]):
             records = collect_records(registry)
             plan = make_plan(records, options.selection, devices[0])
-            made = [
-                Made(each.what, each.write())
-                for each in records.unwritten
-                if (each.definition in plan.definitions if each.solution is None else each.solution in plan.solutions)
-            ]
+            made = write_missing(records, [plan])
         yield from made
         hardware = [device.hardware for device in devices]
         done: dict[ResultKey, Trace] = {}
         foreign = 0
         if options.resume:
-            done, foreign = _find_done(registry, sealer, plan, set(hardware), options.settings)
+            done, foreign = find_done(registry, sealer, plan, set(hardware), options.settings)
         yield Started(plan, hardware, foreign)
         scheduler = Scheduler(
             source,
@@ -102,7 +98,18 @@ def bench(
         yield from scheduler.run(plan)
 
 
-def _find_done(
+def write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
+    """Write what the registry lacks of the plans' records."""
+    definitions = {name for plan in plans for name in plan.definitions}
+    solutions = {name for plan in plans for name in plan.solutions}
+    return [
+        Made(each.what, each.write())
+        for each in records.unwritten
+        if (each.definition in definitions if each.solution is None else each.solution in solutions)
+    ]
+
+
+def find_done(
     registry: Registry, sealer: Sealer, plan: Plan, hardware: set[str], settings: Settings
 ) -> tuple[dict[ResultKey, Trace], int]:
     """The passed evaluations that this machine recorded, and how many of the plan others say have passed."""

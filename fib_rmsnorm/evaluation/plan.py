@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.bench_records import BenchRecords
-from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
@@ -76,30 +77,38 @@ class Plan:
         return sum(len(group.solutions) for group in self.groups)
 
 
-def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Plan:
-    """Choose what to evaluate on devices like `device`.
+FindReadiness = Callable[[Solution], Capability]
+
+
+def make_plan(
+    records: BenchRecords, selection: Selection, device: Device, find_readiness: FindReadiness | None = None
+) -> Plan:
+    """Choose what to evaluate on devices like `device`. If they are another machine's, that finds what runs there.
 
     A Definition without a Workload of a requested batch size does not stop the others. Raises InputError if it, or a
     Solution of it, was requested by name, if a filter matches nothing, or if nothing can be evaluated: a mistyped name
     or a missing GPU must not look like success.
     """
+    find_readiness = find_readiness or partial(readiness, device=device)
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan = Plan(solutions={solution.name for solution in solutions})
-    runnable = _choose_runnable(plan, solutions, device)
+    runnable = _choose_runnable(plan, solutions, find_readiness)
     served = {solution.definition for solution in solutions}
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
     asked = [d for d in definitions if d.name in served or d.name in named]
     plan.definitions = {definition.name for definition in asked}
-    peers = _choose_peers(plan, candidates, sorted(served), selection.against, device) if selection.against else {}
+    peers = {}
+    if selection.against:
+        peers = _choose_peers(plan, candidates, sorted(served), selection.against, find_readiness)
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine:
             sound = _leave_out_faulty(plan, records, definition, workloads[definition.name])
-            _plan_definition(plan, definition, sound, mine, device, peers.get(definition.name))
+            _plan_definition(plan, definition, sound, mine, device, peers.get(definition.name), find_readiness)
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
@@ -107,19 +116,19 @@ def make_plan(records: BenchRecords, selection: Selection, device: Device) -> Pl
     return plan
 
 
-def _choose_runnable(plan: Plan, solutions: list[Solution], device: Device) -> list[Solution]:
+def _choose_runnable(plan: Plan, solutions: list[Solution], find_readiness: FindReadiness) -> list[Solution]:
     """Keep the Solutions that the device can run; note the others in the plan."""
     runnable = []
     for solution in solutions:
-        if reason := reason_to_skip(solution, device):
-            plan.skips.append(Skip(solution.definition, solution.name, reason))
-        else:
+        if (found := find_readiness(solution)).runs:
             runnable.append(solution)
+        else:
+            plan.skips.append(Skip(solution.definition, solution.name, found.note))
     return runnable
 
 
 def _choose_peers(
-    plan: Plan, candidates: list[Solution], served: list[str], glob: str, device: Device
+    plan: Plan, candidates: list[Solution], served: list[str], glob: str, find_readiness: FindReadiness
 ) -> dict[str, Solution]:
     """The Solution of each Definition to compare with; note in the plan which Definitions have none that runs here."""
     peers = choose_peers(candidates, served, glob)
@@ -127,13 +136,13 @@ def _choose_peers(
         peer = peers.get(name)
         if peer is None:
             plan.skips.append(Skip(name, None, f"the comparison with {glob}: it has no such Solution"))
-        elif reason := reason_to_skip(peer, device):
-            plan.skips.append(Skip(name, None, f"the comparison with {peer.name}: {reason}"))
+        elif not (found := find_readiness(peer)).runs:
+            plan.skips.append(Skip(name, None, f"the comparison with {peer.name}: {found.note}"))
             del peers[name]
         else:
             plan.solutions.add(peer.name)
     if not peers:
-        raise InputError(f"nothing to compare with on {device.name}: {_describe(plan.skips)}")
+        raise InputError(f"nothing to compare with: {_describe(plan.skips)}")
     return peers
 
 
@@ -165,6 +174,7 @@ def _plan_definition(
     solutions: list[Solution],
     device: Device,
     peer: Solution | None,
+    find_readiness: FindReadiness,
 ) -> None:
     if peer is not None:
         solutions = [peer, *(solution for solution in solutions if solution.name != peer.name)]
@@ -175,7 +185,7 @@ def _plan_definition(
             continue
         fitting = []
         for solution in solutions:
-            interpreted = capability(solution.spec.language.value, device).ability == "interpret"
+            interpreted = find_readiness(solution).ability == "interpret"
             if interpreted and moved > MAX_INTERPRETED_BYTES:
                 reason = "interpreted: would take minutes per call at this size"
                 plan.skips.append(Skip(definition.name, solution.name, reason, workload))

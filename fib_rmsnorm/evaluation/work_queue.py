@@ -44,6 +44,11 @@ class WorkQueue:
         for group in sorted(groups, key=estimate_work, reverse=True):
             self._shares.setdefault(group.definition.name, _Share()).left.append(group)
 
+    def __bool__(self) -> bool:
+        """Whether groups are left."""
+        with self._lock:
+            return any(share.left for share in self._shares.values())
+
     def take(self, device: int) -> Group | None:
         """The next group for the device of this number; None if none is left.
 
@@ -61,3 +66,10 @@ class WorkQueue:
                 mine = max(waiting, key=_Share.work_for_another)
                 mine.devices.add(device)
             return mine.left.pop(0)
+
+    def put_back(self, device: int, group: Group) -> None:
+        """Have another device take the group that was this one's last: this one takes no more."""
+        with self._lock:
+            share = self._shares.get("all") or self._shares[group.definition.name]
+            share.left.insert(0, group)
+            share.devices.discard(device)

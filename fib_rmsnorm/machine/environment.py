@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +31,8 @@ PACKAGES = (
     "cupti-python",
 )
 _SESSION_DIGITS = 12
+_DRIVER = Path("/proc/driver/nvidia/version")
+_DRIVER_VERSION = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)")
 
 
 @cache
@@ -60,11 +63,14 @@ def identify_session(device: Device) -> str | None:
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Versions of Python, CUDA and the packages that matter, without those that are not installed."""
+    """Versions of Python, CUDA, NVIDIA's driver and the packages that matter, without those that are not installed."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
     if cuda := cuda_of_torch():
         found["cuda"] = cuda
+    with suppress(OSError):
+        if driver := _DRIVER_VERSION.search(_DRIVER.read_text(errors="replace")):
+            found["nvidia-driver"] = driver[1]
     return found

@@ -71,3 +71,15 @@ def test_a_device_that_is_done_helps_with_another_definition():
     _, taken = run([*make_groups(512, (1, 2, 3, 4, 5, 6)), *make_groups(128, (1, 2, 3, 4))], 2)
     names = [[group.definition.name for group in each] for each in taken]
     assert names == [["rmsnorm_d512"] * 5, ["rmsnorm_d128"] * 4 + ["rmsnorm_d512"]]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_device_puts_back_is_the_next_that_another_takes(devices):
+    queue = WorkQueue(make_groups(128, (1, 8, 32)), devices)
+    lost = queue.take(0)
+    queue.put_back(0, lost)
+    assert queue.take(1) is lost
+    assert queue
+    assert [queue.take(1), queue.take(1)] != [None, None]
+    assert not queue
+    assert queue.take(1) is None

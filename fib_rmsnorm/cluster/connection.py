@@ -1,0 +1,88 @@
+"""Connect to a Ray cluster, or start one on this machine that nobody else can reach."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+
+LOCAL = "local"
+"""The address that stands for a Ray of our own."""
+AUTO = "auto"
+"""The address that stands for the cluster that this machine is in."""
+_ANSWER_S = 10.0
+_LOOPBACK = "127.0.0.1"
+# Ray reads them when it is imported. The first keeps all of its ports on 127.0.0.1, on Linux too.
+_OF_LOCAL = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+
+
+def require_ray() -> None:
+    """Raise EnvironmentMissingError if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise EnvironmentMissingError("--ray needs Ray; run: pip install 'ray>=2.40'")
+
+
+@contextmanager
+def connect(address: str) -> Iterator[None]:
+    """Be a driver of the Ray cluster at `address`, or of one that is started for it. `local` starts one and ends it.
+
+    Raises InputError if Ray is missing or there is no such cluster.
+    """
+    require_ray()
+    if address not in (LOCAL, AUTO):
+        _require_answer(address)
+    with tempfile.TemporaryDirectory(prefix="fib-ray-") as folder:
+        options = _prepare_local(folder) if address == LOCAL else {}
+        ray = importlib.import_module("ray")
+        # Ray has no option for this: for each lost node it prints some 40 lines on stdout, where our JSON goes.
+        ray._private.worker._worker_logs_enabled = False
+        try:
+            # Ray has all workers import from the driver's working folder, where a kernel's author may keep a triton.py.
+            with _working_in(folder):
+                ray.init(address=address, **_QUIET, **options)
+        except (ray.exceptions.RayError, OSError, ValueError, RuntimeError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise InputError(f"--ray {address}: {first}") from None
+        try:
+            if address == LOCAL and ray.util.get_node_ip_address() != _LOOPBACK:
+                raise InputError("--ray: this program has imported ray before, whose ports would be open to others")
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _require_answer(address: str) -> None:
+    """Raise InputError unless something answers at HOST:PORT: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise InputError(f"--ray {address}: expected HOST:PORT of a cluster's head node, auto, or nothing")
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_S).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--ray {address}: no Ray cluster answers there: {error}") from None
+
+
+def _prepare_local(folder: str) -> dict[str, Any]:
+    """Set Ray's variables, which its processes inherit; return the options of `ray.init`."""
+    os.environ.update(_OF_LOCAL, RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0")
+    return {"include_dashboard": False, "_temp_dir": folder}
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

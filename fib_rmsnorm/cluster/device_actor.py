@@ -1,0 +1,116 @@
+"""The actor: it runs on a node of the cluster, beside one device, and evaluates what the driver gives it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from fib_rmsnorm.cluster.node_facts import NodeFacts, describe_node
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
+from fib_rmsnorm.machine.capabilities import Capability, readiness
+from fib_rmsnorm.machine.devices import Device, choose_devices
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Settings, Solution, Workload
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+_GPU_CHOICE = "CUDA_VISIBLE_DEVICES"
+_PRINT_PATH = "import os, sys; print(os.pathsep.join(filter(None, sys.path)))"
+
+
+@dataclass(frozen=True)
+class InputFiles:
+    """The Workloads of a Definition that read tensors from files, and the files by their paths in the registry."""
+
+    workloads: list[Workload] = field(default_factory=list)
+    contents: dict[str, ObjectRef[bytes]] = field(default_factory=dict)
+
+
+class DeviceActor:
+    """Evaluates on one device, as a bench on this node would. Ray makes an actor of it."""
+
+    def __init__(self, kind: str, settings: Settings, timeout_s: float) -> None:
+        """`kind` is `cpu`, or `cuda` for the one GPU that Ray shows to this process."""
+        self._kind = kind
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._folder = tempfile.TemporaryDirectory(prefix="fib-rmsnorm-")
+        self._supplied: set[str] = set()
+        self._device: Device
+        self._fork_server: ForkServer
+        self._scheduler: Scheduler
+
+    def start(self) -> NodeFacts:
+        """Start what evaluates, and tell what the node is. Raises InputError if it has no such device."""
+        _undo_settings_of_ray()
+        self._fork_server = ForkServer(ROLES)
+        self._device = choose_devices(self._kind)[0]
+        # Without a sealer: the driver's user records, and has the key.
+        config = RunConfig(self._settings, self._timeout_s, Path(self._folder.name))
+        self._scheduler = Scheduler(self._fork_server, [self._device], config)
+        return describe_node(self._device)
+
+    def answer(self) -> None:
+        """Show that this actor is alive."""
+
+    def find_readiness(self, solutions: Sequence[Solution]) -> list[Capability]:
+        """What each of the Solutions can do on the device."""
+        return [readiness(solution, self._device) for solution in solutions]
+
+    def evaluate(
+        self, definition: Definition, workload: Workload, peer: str | None, files: InputFiles, *solutions: Solution
+    ) -> Generator[Event]:
+        """Judge Solutions on one Workload and time those that are right, as `Scheduler.run` does."""
+        self._supply(definition, files)
+        of_peer = next((solution for solution in solutions if solution.name == peer), None)
+        yield from self._scheduler.run(Plan([Group(definition, workload, solutions, of_peer)]))
+
+    def _supply(self, definition: Definition, files: InputFiles) -> None:
+        """Write the files that a Definition's Workloads name, where workers look for them."""
+        if not files.contents or definition.name in self._supplied:
+            return
+        import ray
+
+        root = Path(self._folder.name).resolve()
+        Registry(root).write_workloads(definition, files.workloads)
+        for name, content in files.contents.items():
+            path = (root / name).resolve()
+            if not path.is_relative_to(root):
+                raise InputError(f"{name}: is outside the dataset")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(ray.get(content))
+        self._supplied.add(definition.name)
+
+    def close(self) -> None:
+        """End all processes and remove all files of this actor."""
+        self._fork_server.close()
+        self._folder.cleanup()
+
+
+def _undo_settings_of_ray() -> None:
+    """Have the environment and the import path of the node's user.
+
+    Ray sets the number of OpenMP's threads, and adds its own packages and the driver's folders to the path.
+    """
+    gpu: dict[str, Any] = {_GPU_CHOICE: os.environ[_GPU_CHOICE]} if _GPU_CHOICE in os.environ else {}
+    of_user = psutil.Process(os.getppid()).environ()
+    for name in os.environ.keys() - of_user.keys():
+        if not name.startswith("RAY_"):
+            del os.environ[name]
+    os.environ.update({name: value for name, value in of_user.items() if not name.startswith("RAY_")} | gpu)
+    found = subprocess.run([sys.executable, "-c", _PRINT_PATH], capture_output=True, text=True, check=True)
+    sys.path[:] = found.stdout.strip().split(os.pathsep)

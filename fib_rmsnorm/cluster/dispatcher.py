@@ -1,0 +1,229 @@
+"""Give each device one Workload at a time, record what comes back, and give what a lost device had to another."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayError
+
+from fib_rmsnorm.cluster.cluster_events import DeviceState, Progress, Told
+from fib_rmsnorm.cluster.device_pool import DeviceLostError, DevicePool, DeviceRefusedError
+from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error
+from fib_rmsnorm.cluster.record_store import RecordStore
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
+from fib_rmsnorm.evaluation.work_queue import WorkQueue
+from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.schema import Settings, Solution, Trace
+
+_MOST_LOSSES = 3
+"""How often a Workload's devices may die, on nodes that live, before it is given up."""
+_LONELY_S = 60.0
+"""How long work waits for a device of its model."""
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class _Race:
+    """What a device evaluates: a Workload, and those of its Solutions that have no Trace."""
+
+    device: PooledDevice
+    group: Group
+    traces: Any
+    """Ray's generator of what the device answers."""
+
+
+class Dispatcher:
+    """Runs one Plan for each model of device."""
+
+    def __init__(
+        self,
+        pool: DevicePool,
+        plans: dict[str, Plan],
+        root: Path,
+        settings: Settings,
+        *,
+        sealer: Sealer,
+        record: Callable[[Evaluated | Resumed], None],
+        done: dict[ResultKey, Trace],
+    ) -> None:
+        self._pool = pool
+        self._store = RecordStore(root)
+        self._settings = settings
+        self._sealer = sealer
+        self._record = record
+        self._done = dict(done)
+        devices = Counter(device.hardware for device in pool.devices)
+        self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
+        self._races: dict[Any, _Race] = {}
+        self._doubted: dict[Any, _Race] = {}
+        """Races whose connections broke, by what Ray will answer for their actors: it knows later who has died."""
+        self._recorded: set[ResultKey] = set()
+        self._losses: Counter[tuple[str, str]] = Counter()
+        self._states: dict[int, DeviceState] = {}
+        self._lonely_since: dict[str, float] = {}
+
+    def run(self) -> Generator[Event | Progress | Told]:
+        """Yield events as they happen, each Trace when it is on disk."""
+        while self._races or self._doubted or any(self._queues.values()):
+            self._pool.find_new()
+            yield from self._give_out()
+            yield from self._give_up()
+            waiting = [*self._races, *self._doubted, *self._pool.joining]
+            if not waiting:
+                time.sleep(_POLL_S)
+                continue
+            ready, _ = ray.wait(waiting, timeout=_POLL_S, fetch_local=False)
+            for answer in ready:
+                if answer in self._races:
+                    yield from self._advance(answer)
+                elif answer in self._doubted:
+                    yield from self._resolve_doubt(answer)
+                else:
+                    yield from self._join(answer)
+
+    def _give_out(self) -> Generator[Event | Progress]:
+        """Give each idle device a Workload."""
+        busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
+        for device in [device for device in self._pool.devices if device not in busy]:
+            queue = self._queues[device.hardware]
+            while (group := queue.take(device.number)) is not None:
+                missing = yield from self._find_missing(device.hardware, group)
+                if missing:
+                    yield self._start(device, group, missing)
+                    break
+            else:
+                yield self._tell(device, "idle")
+
+    def _find_missing(self, hardware: str, group: Group) -> Generator[Event, None, list[Solution]]:
+        """The Solutions of a group that have no Trace; yield the Traces of an earlier run."""
+        missing = []
+        for solution in group.solutions:
+            key = self._key(hardware, group, solution)
+            if key in self._recorded:
+                continue
+            if earlier := self._done.get(key):
+                yield self._emit(Resumed(earlier), key)
+            else:
+                missing.append(solution)
+        return missing
+
+    def _key(self, hardware: str, group: Group, solution: Solution) -> ResultKey:
+        return result_key(group.definition, group.workload, solution, hardware, self._settings)
+
+    def _emit(self, event: Evaluated | Resumed, key: ResultKey) -> Event:
+        self._record(event)
+        self._recorded.add(key)
+        return event
+
+    def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> Progress:
+        if group.peer and group.peer not in missing:
+            missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
+        traces = device.actor.evaluate.options(num_returns="streaming").remote(
+            self._store.put(group.definition),
+            group.workload,
+            group.peer.name if group.peer else None,
+            self._store.put_files(group.definition),
+            *map(self._store.put, missing),
+        )
+        self._races[traces] = _Race(device, group, traces)
+        return self._tell(device, _describe(group))
+
+    def _advance(self, answer: Any) -> Generator[Event | Progress | Told]:
+        """Take the next event of a device that has one, or see that it is done or lost."""
+        race = self._races[answer]
+        try:
+            event: Event = ray.get(next(race.traces))
+        except StopIteration:
+            del self._races[answer]
+        except ActorUnavailableError:
+            del self._races[answer]
+            yield self._doubt(race)
+        except RayError as error:
+            del self._races[answer]
+            yield from self._lose(race, describe_error(error))
+        else:
+            yield from self._pass_on(race, event)
+
+    def _doubt(self, race: _Race) -> Progress:
+        self._doubted[race.device.actor.answer.remote()] = race
+        return self._tell(race.device, "does not answer")
+
+    def _resolve_doubt(self, answer: Any) -> Generator[Event | Progress | Told]:
+        race = self._doubted.pop(answer)
+        try:
+            ray.get(answer)
+        except ActorUnavailableError:
+            time.sleep(_POLL_S)
+            yield self._doubt(race)
+        except RayError as error:
+            yield from self._lose(race, describe_error(error))
+        else:
+            yield from self._lose(race, "its connection broke")
+
+    def _pass_on(self, race: _Race, event: Event) -> Generator[Event | Progress]:
+        if isinstance(event, Building):
+            yield self._tell(race.device, f"{_describe(race.group)}: building {event.solutions}")
+        if not isinstance(event, Evaluated):
+            yield event
+            return
+        solution = next(each for each in race.group.solutions if each.name == event.trace.solution)
+        key = self._key(race.device.hardware, race.group, solution)
+        if key not in self._recorded:
+            yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
+            yield self._tell(race.device, _describe(race.group), finished=1)
+
+    def _lose(self, race: _Race, why: str) -> Generator[Event | Progress | Told]:
+        """Give a lost device's Workload to another, unless it has ended several."""
+        device, group = race.device, race.group
+        is_lost = self._pool.lose(device)
+        what = f"node {device.node} was lost" if is_lost else f"{device.name} failed ({why})"
+        key = (device.hardware, group.workload.uuid)
+        self._losses[key] += not is_lost
+        if (losses := self._losses[key]) < _MOST_LOSSES:
+            self._queues[device.hardware].put_back(device.number, group)
+            yield Told(f"{what} while it evaluated {_describe(group)}, which another device evaluates again")
+        else:
+            yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
+        yield self._tell(device, "lost")
+
+    def _join(self, answer: Any) -> Generator[Told]:
+        try:
+            device = self._pool.join(answer)
+        except DeviceRefusedError as error:
+            yield Told(f"{error}: it takes no part")
+        except DeviceLostError as error:
+            yield Told(str(error))
+        else:
+            if device is not None:
+                yield Told(f"{device.name} takes part")
+
+    def _give_up(self) -> Generator[Event]:
+        """Skip what has waited for too long for a device of its model."""
+        served = {device.hardware for device in self._pool.devices}
+        for model, queue in self._queues.items():
+            if model in served or not queue:
+                self._lonely_since.pop(model, None)
+            elif time.monotonic() - self._lonely_since.setdefault(model, time.monotonic()) > _LONELY_S:
+                while (group := queue.take(0)) is not None:
+                    yield self._skip(group, f"not judged: no {model} is left in the cluster")
+
+    def _skip(self, group: Group, reason: str) -> Skip:
+        return Skip(group.definition.name, None, reason, group.workload, is_failure=True)
+
+    def _tell(self, device: PooledDevice, doing: str, finished: int = 0) -> Progress:
+        before = self._states.get(device.number)
+        done = (before.finished if before else 0) + finished
+        self._states[device.number] = DeviceState(device.name, doing, done)
+        return Progress([*self._states.values()])
+
+
+def _describe(group: Group) -> str:
+    return f"{group.definition.name} {axes_name(Trace(definition=group.definition.name, workload=group.workload))}"

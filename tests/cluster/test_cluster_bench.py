@@ -1,0 +1,203 @@
+"""A bench on several Ray nodes of this machine: the verdicts of a plain bench, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
+from fib_rmsnorm.schema import SafetensorsInput
+from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed, run_cli
+from support.ray_cluster import ray_cluster
+from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, make_registry, python_manifest
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+FIRST_LINE = "    x_fp32 = x.float()\n"
+CURIOUS = """\
+    import os, socket, sys
+    found = [name for name in os.environ if name.startswith("RAY_")]
+    found += [path for path in sys.path if "/ray/" in path]
+    for path in PATHS:
+        try:
+            found.append(open(path).read()[:80])
+        except OSError:
+            pass
+    try:
+        socket.create_connection(("127.0.0.1", PORT), 1)
+        found.append("a port of Ray")
+    except OSError:
+        pass
+    if found:
+        raise RuntimeError(str(found))
+"""
+"""Passes where it finds nothing of Ray and nothing of the registry."""
+SLEEPS = RIGHT.replace(FIRST_LINE, "    __import__('time').sleep(0.03)\n" + FIRST_LINE)
+HANGS_ON_8_ROWS = RIGHT.replace(
+    FIRST_LINE,
+    "    if x.shape[0] == 8:\n"
+    "        with open(__import__('pathlib').Path(__file__).parents[2] / 'calls', 'a') as file:\n"
+    "            file.write(f'{__import__(\"os\").getppid()} ')\n"
+    f"        __import__('time').sleep(10**6)\n{FIRST_LINE}",
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with ray_cluster(nodes=2) as started:
+        yield started
+
+
+def start(registry: Registry, cluster, *arguments: str | Path) -> subprocess.Popen[str]:
+    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--ray", cluster.address, *arguments)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=cli_environment(), stdout=pipe, stderr=pipe, text=True)
+
+
+def verdicts(registry: Registry) -> dict[tuple[str, int], str]:
+    traces = registry.traces()
+    assert len(traces) == len(set(keys(traces))), "an evaluation was repeated"
+    return dict(zip(keys(traces), [trace.evaluation.status.value for trace in traces], strict=True))
+
+
+def forget(registry: Registry) -> None:
+    registry.layout.traces.rename(registry.root.with_name(f"traces{time.monotonic_ns()}"))
+
+
+@pytest.fixture
+def mixed(registry, cluster):
+    """Kernels that are right, wrong, broken, crash or look around, and Workloads of which one reads a file."""
+    (registry.root / "blob").mkdir()
+    save_file({"x": torch.randn(2, 128, dtype=torch.float16)}, registry.root / "blob" / "x.safetensors")
+    definition = registry.definition("rmsnorm_d128")
+    workloads = registry.workloads(definition.name)
+    inputs = {**workloads[0].inputs, "x": SafetensorsInput(path="blob/x.safetensors", tensor_key="x")}
+    of_file = workloads[0].model_copy(update={"uuid": "of-a-file", "axes": {"batch": 2}, "inputs": inputs})
+    registry.write_workloads(definition, [*workloads, of_file])
+    secrets = [
+        registry.layout.definition("norm", definition.name),
+        Path.cwd() / "session_latest" / "logs" / "raylet.out",
+    ]
+    assert all(path.is_file() for path in secrets)
+    looks = CURIOUS.replace("PATHS", repr([*map(str, secrets)]))
+    looks = looks.replace("PORT", cluster.address.rpartition(":")[2])
+    add_kernel(registry, "right_v1")
+    add_kernel(registry, "wrong_v1", WRONG)
+    add_kernel(registry, "broken_v1", "import not_there\n")
+    add_kernel(registry, "crash_v1", "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n")
+    add_kernel(registry, "curious_v1", RIGHT.replace(FIRST_LINE, looks + FIRST_LINE))
+    return registry
+
+
+def test_verdicts_are_those_of_a_plain_bench_and_are_resumed(mixed, cluster):
+    assert run_cli("bench", "--root", mixed.root, *QUICK_OPTIONS).returncode == 1
+    plain = verdicts(mixed)
+    assert plain["curious_v1", 1] == plain["right_v1", 2] == "PASSED"
+    forget(mixed)
+    output = mixed.root / "traces.json"
+    bench = start(mixed, cluster, "--output", output, "--require-sandbox")
+    lines, errors = bench.communicate()
+    assert bench.returncode == 1, errors
+    assert verdicts(mixed) == plain
+    assert set(printed(lines)) == set(plain)
+    assert len(json.loads(output.read_text())) == len(plain)
+    origins = {Sealer.of_this_machine().find_origin(trace) for trace in mixed.traces()}
+    assert origins == {TraceOrigin.OWN}
+    passed = sum(status == "PASSED" for status in plain.values())
+    again = start(mixed, cluster, "--resume", "--solutions", "right_v1,curious_v1")
+    _, errors = again.communicate()
+    assert again.returncode == 0
+    assert f"({passed} resumed from earlier runs)" in errors
+    assert verdicts(mixed) == plain
+
+
+def test_a_killed_driver_loses_nothing_and_the_next_repeats_nothing(tmp_path, cluster):
+    registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 9))
+    add_kernel(registry, "sleeps_v1", SLEEPS)
+    bench = start(registry, cluster)
+    lines = bench.stdout.readline() + bench.stdout.readline()
+    bench.kill()
+    lines += bench.communicate()[0]
+    seen = set(printed(lines))
+    assert 2 <= len(seen) < 8
+    assert seen <= verdicts(registry).keys()
+    again = start(registry, cluster, "--resume")
+    lines, errors = again.communicate()
+    assert again.returncode == 0, errors
+    assert len(verdicts(registry)) == 8
+    while cluster.actors():  # of the killed driver too: Ray ends them
+        time.sleep(0.1)
+
+
+def test_a_workload_whose_actors_die_is_given_up_and_named(registry, cluster):
+    hangs = add_kernel(registry, "hangs_v1", HANGS_ON_8_ROWS)
+    calls = solution_cache(hangs) / "calls"
+    bench = start(registry, cluster, "--timeout", "1000000")
+    for number in range(3):
+        while not calls.exists() or len(calls.read_text().split()) <= number:
+            assert bench.poll() is None, bench.stderr.read()
+            time.sleep(0.1)
+        os.kill(int(calls.read_text().split()[-1]), signal.SIGKILL)
+    lines, errors = bench.communicate()
+    assert bench.returncode == 1
+    assert printed(lines) == [("hangs_v1", 1)]
+    assert "Failed rmsnorm_d128 at batch=8: not judged: 3 devices failed while they evaluated it" in errors
+    assert verdicts(registry) == {("hangs_v1", 1): "PASSED"}
+
+
+def test_thirty_killed_nodes_lose_nothing(tmp_path, cluster):
+    registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 61))
+    add_kernel(registry, "sleeps_v1", SLEEPS)
+    moments = random.Random(19)
+    cluster.add()
+    kills = 0
+    while kills < 30:
+        bench = start(registry, cluster)
+        lines: list[str] = []
+        reader = threading.Thread(target=lambda lines=lines, bench=bench: lines.extend(bench.stdout))
+        reader.start()
+        seen = 0
+        while bench.poll() is None and kills < 30:
+            time.sleep(moments.uniform(0, 1))
+            if len(lines) > seen:  # so that the bench gets on
+                seen = len(lines)
+                cluster.kill(moments.choice(cluster.nodes))
+                cluster.add()
+                kills += 1
+        errors = bench.stderr.read()
+        assert bench.wait() == 0, errors
+        reader.join()
+        assert set(printed("".join(lines))) == verdicts(registry).keys()
+        assert verdicts(registry) == dict.fromkeys([("sleeps_v1", batch) for batch in range(1, 61)], "PASSED")
+        forget(registry)
+
+
+@pytest.mark.gpu
+def test_each_gpu_of_a_host_takes_part(tmp_path):
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 9))
+    manifest = python_manifest("right_v1").replace('["cpu"]', '["cuda"]')
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
+    found = run_cli("bench", "--root", registry.root, *QUICK_OPTIONS, "--device", "cuda", "--ray")
+    assert found.returncode == 0, found.stderr
+    assert verdicts(registry) == dict.fromkeys([("right_v1", batch) for batch in range(1, 9)], "PASSED")
+    sessions = {trace.evaluation.performance.device_session for trace in registry.traces()}
+    assert len(sessions) == torch.cuda.device_count()

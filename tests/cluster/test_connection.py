@@ -1,0 +1,37 @@
+"""Options of a bench on a cluster that are refused before Ray is started."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from support.registries import add_kernel
+
+REFUSED = {
+    "models without a cluster": (["--gpus", "H100"], "--gpus chooses devices of a Ray cluster: add --ray"),
+    "a device of this machine": (["--ray", "--device", "cuda:1"], "with --ray: auto, cpu or cuda"),
+    "a graph on a CPU": (["--device", "cpu", "--ray", "--context", "graph"], "--context graph needs a CUDA device"),
+    "an address without a port": (["--ray", "somewhere"], "--ray somewhere: expected HOST:PORT"),
+    "Ray's client": (["--ray", "ray://127.0.0.1:10001"], "--ray ray://127.0.0.1:10001: expected HOST:PORT"),
+    "an address where nothing is": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray cluster answers there"),
+    "both --against and --resume": (["--ray", "--resume", "--against", "right_v1"], "give one of them"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refused_option_is_one_line_and_exit_code_2(registry, fib, name):
+    add_kernel(registry, "right_v1")
+    arguments, said = REFUSED[name]
+    found = fib("bench", "--root", registry.root, *arguments)
+    assert found.code == 2
+    assert said in found.err
+    assert len(found.err.splitlines()) == 1
+    assert registry.traces() == []
+
+
+def test_a_missing_ray_is_named_with_the_command_that_installs_it(registry, fib, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    found = fib("bench", "--root", registry.root, "--ray")
+    assert found.code == 2
+    assert found.err == "fib-rmsnorm: --ray needs Ray; run: pip install 'ray>=2.40'\n"
