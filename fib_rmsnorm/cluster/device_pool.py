@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fib_rmsnorm.cluster.device_actor import DeviceActor
 from fib_rmsnorm.cluster.node_facts import NodeFacts, describe_differences, reason_to_refuse
-from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error, find_unready
+from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error, find_unready, has_not_started
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import Settings, Solution
 
@@ -102,9 +102,10 @@ class DevicePool:
         except RayTaskError as error:
             reason = describe_error(error)
         except RayError as error:
-            if self._end(device):
-                raise DeviceLostError(f"node {device.node} was lost") from None
-            raise DeviceLostError(f"node {device.node}: {describe_error(error)}") from None
+            reason = describe_error(error)
+            if not has_not_started(error):
+                why = "was lost" if self._end(device) else f"failed ({reason})"
+                raise DeviceLostError(f"node {device.node} {why}") from None
         if device in self.devices:
             return device
         self._left_out.add(device.node_id)
@@ -149,8 +150,10 @@ class DevicePool:
                 last = time.monotonic()
                 try:
                     self.join(answer)
-                except (DeviceRefusedError, DeviceLostError) as error:
+                except DeviceRefusedError as error:
                     raise InputError(f"--ray: {error}") from None
+                except DeviceLostError:
+                    self.find_new()
         if not self.devices:
             what = "GPU" if self.kind == "cuda" else "CPU"
             raise InputError(f"--ray: no node of the cluster has a {what} that is free; see: ray status")

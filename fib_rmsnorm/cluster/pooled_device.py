@@ -58,9 +58,14 @@ def find_unready(device: PooledDevice, solutions: Sequence[Solution]) -> str | N
     return next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None)
 
 
+def has_not_started(error: RayError) -> bool:
+    """Whether an actor raised an error when it was made: another on the same node would too."""
+    return "creation task" in str(error)
+
+
 def describe_error(error: RayError) -> str:
     """What went wrong, in a line: an error of Ray's may have hundreds, of which the last tells why no actor started."""
     if isinstance(error, RayTaskError):
         return f"{type(error.cause).__name__}: {error.cause}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return f"{lines[0]} {lines[-1]}" if "creation task" in lines[0] else lines[0]
+    return f"its actor does not start: {lines[-1]}" if has_not_started(error) else lines[0]

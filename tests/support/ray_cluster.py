@@ -34,6 +34,13 @@ class RayCluster:
     def add(self) -> None:
         self.nodes.append(self._cluster.add_node(num_cpus=1, **self._options))
 
+    def add_with(self, variables: dict[str, str]) -> None:
+        """Add a node with other variables in its environment."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            self.add()
+
     def kill(self, node: Any) -> None:
         """Kill all processes of a node, by SIGKILL."""
         self.nodes.remove(node)
