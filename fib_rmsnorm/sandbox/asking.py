@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -42,13 +43,18 @@ class InvalidAnswerError(Exception):
 
 
 def ask(
-    process: Process, request: Request, kind: type[Answer], deadline: float, memory_limit: int | None = None
+    process: Process,
+    request: Request,
+    kind: type[Answer],
+    deadline: float,
+    memory_limit: int | None = None,
+    files: Sequence[int] = (),
 ) -> Answer:
-    """Send a request and wait until `deadline` (a time.monotonic value) for an answer of type `kind`.
+    """Send a request, with open files, and wait until `deadline` (a time.monotonic value) for an answer of type `kind`.
 
     Raises RefusedError, InvalidAnswerError, and what `Process.request` raises.
     """
-    message = process.request(request.model_dump(mode="json"), deadline, memory_limit)
+    message = process.request(request.model_dump(mode="json"), deadline, memory_limit, files)
     try:
         if message.get("ok") is False:
             refusal = Refusal.model_validate(message)

@@ -6,11 +6,12 @@ A solution's process can send anything, so what it sends is never executed, and 
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
@@ -18,6 +19,7 @@ from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
 MAX_MESSAGE_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")
 _CHUNK = 1 << 20
+_MOST_FILES = 8
 
 Message = dict[str, Any]
 
@@ -25,18 +27,25 @@ Message = dict[str, Any]
 class Channel:
     """One end of a two-way stream of messages."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, takes_files: bool = False) -> None:
+        """`takes_files`: whether the other end may send open files. One that runs untrusted code may not."""
         self._socket = socket.socket(fileno=descriptor)
         self._buffer = bytearray()
+        self._takes_files = takes_files
+        self.files: list[int] = []
+        """Descriptors of the files that came with the last message."""
 
     def fileno(self) -> int:
         """The descriptor to wait on."""
         return self._socket.fileno()
 
-    def send(self, message: Message) -> None:
-        """Send one message. Raises OSError if the other end is gone."""
+    def send(self, message: Message, files: Sequence[int] = ()) -> None:
+        """Send one message, and with it open files. Raises OSError if the other end is gone."""
         data = json.dumps(message, default=vars).encode()  # vars: an answer may contain dataclasses
-        self._socket.sendall(_LENGTH.pack(len(data)) + data)
+        data = _LENGTH.pack(len(data)) + data
+        if files:
+            data = data[socket.send_fds(self._socket, [data], files) :]
+        self._socket.sendall(data)
 
     def receive(self) -> Message:
         """Wait for one message. Raises what `receive_part` raises."""
@@ -49,7 +58,11 @@ class Channel:
 
         Raises EOFError or OSError if the other end is gone, ValueError if the data is not a message.
         """
-        chunk = self._socket.recv(_CHUNK)
+        if self._takes_files:
+            chunk, files, _, _ = socket.recv_fds(self._socket, _CHUNK, _MOST_FILES)
+            self.files += files
+        else:
+            chunk = self._socket.recv(_CHUNK)
         if not chunk:
             raise EOFError
         self._buffer += chunk
@@ -71,8 +84,14 @@ class Channel:
         """Whether data has arrived that no request asked for."""
         return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
+    def close_files(self) -> None:
+        """Close the files that came with messages."""
+        while self.files:
+            os.close(self.files.pop())
+
     def close(self) -> None:
         """Close this end."""
+        self.close_files()
         self._socket.close()
 
 
@@ -108,4 +127,5 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
             if not is_of_solution(error):
                 message += f"\n{traceback.format_exc()}"  # our own bug
             answer = {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}
+        channel.close_files()
         channel.send(answer)

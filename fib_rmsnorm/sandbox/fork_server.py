@@ -112,22 +112,25 @@ class ForkServer:
         role: Role,
         environment: dict[str, str] | None = None,
         *,
+        is_confined: bool = False,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
     ) -> Process:
         """Start a process of a role, with variables added to its environment.
 
-        A process that runs untrusted code writes to the folders of `writable` and to a temporary folder of its own
-        alone, which is its home and is removed when it has ended. It reads these, `readable`, and what Python and the
-        system consist of.
+        A process that runs untrusted code, or `is_confined` for another reason, writes to the folders of `writable` and
+        to a temporary folder of its own alone, which is its home and is removed when it has ended. It reads these,
+        `readable`, and what Python and the system consist of.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
-        temporary = tempfile.mkdtemp(prefix="fib-rmsnorm-") if role.runs_untrusted_code else None
+        is_confined = is_confined or role.runs_untrusted_code
+        temporary = tempfile.mkdtemp(prefix="fib-rmsnorm-") if is_confined else None
         try:
             own = [temporary] if temporary else []
             variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
             request = {
                 **asdict(role),
+                "is_confined": is_confined,
                 "environment": variables,
                 "readable": [*map(str, readable)],
                 "writable": [*own, *map(str, writable)],

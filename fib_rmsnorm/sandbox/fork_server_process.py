@@ -156,7 +156,7 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     channel_fd, log_fd, outputs_fd = fds
     _redirect(log_fd)
     _limit()
-    if request["runs_untrusted_code"]:
+    if request["is_confined"]:
         become_subreaper()  # so that its orphaned descendants stay its children
         confine(readable, request["readable"], request["writable"])
     os.environ.update(request["environment"])
@@ -184,4 +184,4 @@ def _serve(module: str, channel_fd: int, outputs_fd: int) -> None:
     from fib_rmsnorm.sandbox.channel import Channel
 
     faulthandler.enable()
-    importlib.import_module(module).main(Channel(channel_fd), outputs_fd)
+    importlib.import_module(module).main(Channel(channel_fd, takes_files=True), outputs_fd)

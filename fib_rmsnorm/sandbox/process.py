@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import FileIO
 from multiprocessing.connection import wait
 
@@ -65,8 +65,10 @@ class Process:
         """Whether the process is not known to have ended."""
         return self._ended is None
 
-    def request(self, message: Message, deadline: float, memory_limit: int | None = None) -> Message:
-        """Send a request and wait until `deadline` (a time.monotonic value) for its answer.
+    def request(
+        self, message: Message, deadline: float, memory_limit: int | None = None, files: Sequence[int] = ()
+    ) -> Message:
+        """Send a request, with open files, and wait until `deadline` (a time.monotonic value) for its answer.
 
         Raises ProcessDiedError, ProcessTimeoutError or ProcessMemoryError, and then the process is gone;
         StoppedError if the run is stopped meanwhile.
@@ -75,7 +77,7 @@ class Process:
             if self._channel.has_unread():
                 self._channel.receive_part()  # EOFError if it has died meanwhile
                 raise ValueError("it came before any request")
-            self._channel.send(message)
+            self._channel.send(message, files)
             while True:
                 left = deadline - time.monotonic()
                 ready = wait([self._channel.fileno(), self._pidfd], max(0.0, min(_POLL_S, left)))
@@ -136,9 +138,9 @@ class Process:
                 kill(self.pid, signal.SIGKILL)
 
     @property
-    def outputs_path(self) -> str:
-        """The path by which another process reads the outputs of this one."""
-        return f"/proc/{os.getpid()}/fd/{self._outputs_file.fileno()}"
+    def outputs_file(self) -> int:
+        """The descriptor of the file to which the process writes its outputs, for another process to read."""
+        return self._outputs_file.fileno()
 
     def clear_outputs(self) -> None:
         """Discard the outputs that were transferred."""

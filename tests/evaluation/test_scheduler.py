@@ -117,7 +117,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
     monkeypatch.setattr(worker_pool, "time", clock)
 
     class Answers:
-        def request(self, _message, deadline, _limit):
+        def request(self, _message, deadline, _limit, _files):
             self.left = deadline - clock.now
             clock.sleep(2)
             effects = {"changed_inputs": [], "overrun": [], "changed_outputs": []}

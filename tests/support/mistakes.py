@@ -80,7 +80,8 @@ def judge_in_process(
 ) -> dict[str, list[PossibleMistake]]:
     """For each wrong output of a kernel, the mistakes that give it since it was wrong first; empty if all are right."""
     recognition = recognise_source(definition)
-    judge, outputs = Judge(), folder / "outputs"
+    files: list[int] = []
+    judge, outputs = Judge(files), folder / "outputs"
     suspects: dict[str, list[PossibleMistake]] = {}
     wrong: set[str] = set()
     for case in range(count_cases(definition, recognition, workload)):
@@ -95,10 +96,12 @@ def judge_in_process(
             device="cpu",
             dataset=None,
             settings=Settings(),
-            outputs_path=str(outputs),
+            outputs_file=0,
             suspects=suspects or None,
         )
-        verdict = judge.compare(request.model_dump(mode="json"))
+        with outputs.open("rb") as file:
+            files[:] = [file.fileno()]
+            verdict = judge.compare(request.model_dump(mode="json"))
         if is_interpreted:
             allow_truncation(verdict, definition)
         comparisons = {name: each.comparison for name, each in zip(definition.outputs, verdict.outputs, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,30 +129,33 @@ class Comparer:
     ) -> Answer:
         judge = self._require_judge()
         reference = self._reference.call(request, judge) if needs_reference else None
+        files: list[int] = []
         try:
             if reference is not None:
-                request.expected_path = self._hand_over_reference(judge, reference)
+                request.expected_file = self._hand_over_reference(judge, reference, files)
             if outputs is not None and isinstance(request, Compare):
-                request.outputs_path = self._hand_over(judge, outputs, are_expected=False)
-            return self._ask(judge, request, kind)
+                request.outputs_file = self._hand_over(judge, outputs, files, are_expected=False)
+            return self._ask(judge, request, kind, files)
         finally:
             if reference is not None:
                 reference.worker.process.clear_outputs()
 
-    def _hand_over_reference(self, judge: Process, reference: Transferred) -> str | None:
+    def _hand_over_reference(self, judge: Process, reference: Transferred, files: list[int]) -> int | None:
         try:
-            return self._hand_over(judge, reference, are_expected=True)
+            return self._hand_over(judge, reference, files, are_expected=True)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
 
-    def _hand_over(self, judge: Process, outputs: Transferred, *, are_expected: bool) -> str | None:
-        """Have the judge copy outputs from the GPU's memory. Return the path of their file if they are in one."""
+    def _hand_over(self, judge: Process, outputs: Transferred, files: list[int], *, are_expected: bool) -> int | None:
+        """Have the judge copy outputs from the GPU's memory. If they are in a file, add it and return its number."""
         process = outputs.worker.process
         if outputs.memory is None or self._device.kind == "cpu":
-            return process.outputs_path
+            files.append(process.outputs_file)
+            return len(files) - 1
         if self._opens_memory is False:
             outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
-            return process.outputs_path
+            files.append(process.outputs_file)
+            return len(files) - 1
         request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
         try:
             ask(judge, request, OutputsTaken, time.monotonic() + self._config.timeout_s)
@@ -176,12 +179,14 @@ class Comparer:
 
     def _require_judge(self) -> Process:
         if self._judge is None or not self._judge.alive:
-            self._judge = self._fork_server.spawn(JUDGE)
+            # It reads what others wrote: outputs, and tensors of Workloads. On a GPU, it opens the memory of workers.
+            dataset = [self._config.dataset] if self._config.dataset else []
+            self._judge = self._fork_server.spawn(JUDGE, is_confined=self._device.kind == "cpu", readable=dataset)
         return self._judge
 
-    def _ask(self, judge: Process, request: Request, kind: type[Answer]) -> Answer:
+    def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
         try:
-            return ask(judge, request, kind, time.monotonic() + self._config.timeout_s)
+            return ask(judge, request, kind, time.monotonic() + self._config.timeout_s, files=files)
         except ProcessTimeoutError:
             raise ReferenceFailedError(f"the judge timed out after {self._config.timeout_s:g} s") from None
         except (ProcessDiedError, InvalidAnswerError) as error:

@@ -33,12 +33,13 @@ _SAMPLED_ELEMENTS = 256
 class Judge:
     """Computes the expected outputs of each case once, and keeps those of the current Workload."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Sequence[int]) -> None:
+        """`files` are the descriptors of the files that came with the current request."""
         self._current: tuple[str, str, Recognition | None] | None = None
         self._cases: dict[int, ExpectedOutputs] = {}
         self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
-        self.received = ReceivedOutputs()
+        self.received = ReceivedOutputs(files)
 
     def expect(self, message: Message) -> Expected:
         """Compute the expected outputs of a case, while solutions are being built."""
@@ -185,7 +186,7 @@ def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     # As many threads as cores wait for each other, spinning, where another process takes a core: 30 times as long.
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
-    judge = Judge()
+    judge = Judge(channel.files)
     handlers: dict[str, Handler] = {
         "expect": judge.expect,
         "take_outputs": judge.received.take,

@@ -51,9 +51,9 @@ class JudgedCall(Request):
     number: int | None = None
     device: str
     dataset: Path | None
-    expected_path: str | None = None
-    """The file of the outputs of the Definition's reference, which are the expected ones without a recognised operator.
-    None if they were taken from a GPU's memory, or if they are not needed."""
+    expected_file: int | None = None
+    """Which of the files that come with the request holds the outputs of the Definition's reference: they are the
+    expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
 
 class Expect(JudgedCall):
@@ -76,8 +76,8 @@ class Compare(JudgedCall):
     earlier: list[int] = Field(default_factory=list)
     """The numbers of the inputs of some earlier timed calls."""
     settings: Settings
-    outputs_path: str | None = None
-    """The file of the outputs; None if they were taken from a GPU's memory."""
+    outputs_file: int | None = None
+    """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
     keep_as: Peer | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
@@ -18,7 +17,9 @@ from fib_rmsnorm.schema import Workload
 class ReceivedOutputs:
     """Those that were copied from a GPU's memory, until they are compared; others are read from files."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: Sequence[int]) -> None:
+        """`files` are the descriptors of the files that came with the current request."""
+        self._files = files
         self._taken: dict[bool, list[torch.Tensor]] = {}
         """Bytes of outputs: those to compare, and with True the reference's."""
 
@@ -40,12 +41,12 @@ class ReceivedOutputs:
 
     def read(self, request: Compare, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs to compare, on the device of `like`. Raises OutputTransferError if they are missing."""
-        found = self._read(request.outputs_path, like, are_expected=False)
+        found = self._read(request.outputs_file, like, are_expected=False)
         return [output.to(right.device) for output, right in zip(found, like, strict=True)]
 
     def read_reference(self, request: JudgedCall, workload: Workload) -> list[torch.Tensor] | None:
         """The outputs of the Definition's reference on a Workload, if they were transferred."""
-        if request.expected_path is None and True not in self._taken:
+        if request.expected_file is None and True not in self._taken:
             return None
         like = [
             torch.empty(
@@ -53,11 +54,10 @@ class ReceivedOutputs:
             )
             for name, spec in request.definition.outputs.items()
         ]
-        found = self._read(request.expected_path, like, are_expected=True)
+        found = self._read(request.expected_file, like, are_expected=True)
         return [output.to(request.device) for output in found]
 
-    def _read(self, path: str | None, like: Sequence[torch.Tensor], *, are_expected: bool) -> list[torch.Tensor]:
-        if path is None:
+    def _read(self, file: int | None, like: Sequence[torch.Tensor], *, are_expected: bool) -> list[torch.Tensor]:
+        if file is None:
             return view_outputs(self._taken.pop(are_expected, []), like)
-        with Path(path).open("rb") as file:
-            return read_outputs(file.fileno(), like)
+        return read_outputs(self._files[file], like)

@@ -28,13 +28,15 @@ class Judges:
         self.copies = list(copies)
         self.asked: list[dict] = []
         self.started = 0
+        self.how: dict = {}
 
-    def spawn(self, _role):
+    def spawn(self, _role, **how):
         self.started += 1
+        self.how = how
         judge = SimpleNamespace(pid=self.started, alive=True)
 
-        def answer(message, _deadline, _limit):
-            self.asked.append(message)
+        def answer(message, _deadline, _limit, files):
+            self.asked.append(message | {"files": files})
             if message["do"] == "take_outputs" and not self.copies.pop(0):
                 return REFUSAL
             return {"ok": True, **(VERDICT if message["do"] == "compare" else {})}
@@ -46,7 +48,7 @@ class Judges:
 class FakeWorker:
     def __init__(self, memory) -> None:
         self.memory = memory
-        self.process = SimpleNamespace(outputs_path="/the/file", clear_outputs=lambda: None)
+        self.process = SimpleNamespace(outputs_file=17, clear_outputs=lambda: None)
         self.asked: list[str] = []
 
     def ask(self, request, kind, _budget):
@@ -68,7 +70,15 @@ def test_outputs_that_are_copied_are_compared(subject):
     judges, worker = Judges(True), FakeWorker(MEMORY)
     make_comparer(judges).compare(subject, Transferred(worker, MEMORY), case=1)
     assert [asked["do"] for asked in judges.asked] == ["take_outputs", "compare"]
-    assert judges.asked[-1]["outputs_path"] is None
+    assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (None, [])
+
+
+@pytest.mark.parametrize(("device", "is_confined"), [(GPU, False), (Device("cpu", "a CPU", 1 << 30), True)])
+def test_a_judge_is_confined_unless_it_opens_the_memory_of_workers(subject, tmp_path, device, is_confined):
+    judges = Judges()
+    comparer = Comparer(judges, device, RunConfig(QUICK, 10, tmp_path), lambda _: FakeWorker(None))
+    comparer.expect(subject)
+    assert judges.how == {"is_confined": is_confined, "readable": [tmp_path]}
 
 
 def test_another_judge_copies_what_one_could_not(subject):
@@ -95,7 +105,7 @@ def test_where_nothing_can_be_copied_outputs_pass_through_files(subject):
     comparer = make_comparer(judges)
     for _ in range(2):
         comparer.compare(subject, Transferred(worker, MEMORY), case=1)
-        assert judges.asked[-1]["outputs_path"] == "/the/file"
+        assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (0, [17])
     assert worker.asked == ["write_outputs", "write_outputs"]
 
 

@@ -24,7 +24,7 @@ class Answers:
         self._message = json.loads(json.dumps({"ok": True, **vars(answer)}, default=vars))
         self.killed = False
 
-    def request(self, _message, _deadline, _limit):
+    def request(self, _message, _deadline, _limit, _files):
         return self._message
 
     def kill(self):
