@@ -62,6 +62,8 @@ class KernelChoice:
                 yield f"faster there, but of another author: {self.near.faster_elsewhere}"
         elif self.kernel is not None:
             yield "no Trace of it on this device"
+        if self.kernel is not None and self.kernel.language == "cpp":
+            yield "in a compiled model torch's compiler computes it, joined with the loops around it"
         yield from self.passed_over
 
 

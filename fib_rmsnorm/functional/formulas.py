@@ -1,4 +1,4 @@
-"""The norms and their gradients in plain torch: where no kernel serves, and for gradients on CPUs.
+"""The norms and their gradients in plain torch: where no kernel serves, and for compilers on CPUs.
 
 All compute in float32, or in float64 if x has that dtype, and round each result once, as the operators' references do.
 """
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.functional.forms import FORMS, Form
 
@@ -39,6 +40,26 @@ def add_and_normalize(
     new_residual = total.to(residual.dtype)
     normalized = new_residual.to(wide) if traits.rounds_first else total
     return _finish(traits, normalized, weight, bias, eps, x.dtype), new_residual
+
+
+def normalize_fusibly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """The norm for a compiler that joins loops: torch's own, whose gradient it knows, where that rounds alike."""
+    if all(each is None or each.dtype == x.dtype for each in (weight, bias)):
+        if form == "rmsnorm" and bias is None:
+            return torch_functional.rms_norm(x, x.shape[-1:], weight, eps)
+        if form == "layernorm":
+            return torch_functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+    return normalize(form, x, weight, bias, eps)
+
+
+def add_and_normalize_fusibly(
+    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual, and the sum, for a compiler that joins loops."""
+    if rounds_sum(form, x.dtype):
+        total = x + residual
+        return normalize_fusibly(form, total, weight, bias, eps), total
+    return add_and_normalize(form, x, residual, weight, bias, eps)
 
 
 def differentiate(

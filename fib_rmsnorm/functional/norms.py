@@ -19,10 +19,16 @@ from fib_rmsnorm.functional.eager import (
     norm_eagerly,
 )
 from fib_rmsnorm.functional.forms import find_form
-from fib_rmsnorm.functional.formulas import add_and_normalize, normalize
+from fib_rmsnorm.functional.formulas import (
+    add_and_normalize,
+    add_and_normalize_fusibly,
+    normalize,
+    normalize_fusibly,
+)
 from fib_rmsnorm.functional.quick_calls import QUICK
 
 _is_compiling = torch.compiler.is_dynamo_compiling
+_is_exporting = torch.compiler.is_exporting
 _is_autocast = torch._C._is_any_autocast_enabled
 _is_grad_enabled = torch.is_grad_enabled
 _empty_like = torch.empty_like
@@ -89,13 +95,7 @@ def rms_norm(
         x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
     if residual is None:
         return _norm(form, x, weight, bias, eps)
-    if not _is_compiling():
-        if is_transformed():
-            return add_and_normalize(form, x, residual, weight, bias, eps)
-        if are_plain(x, residual, weight, bias) and not is_watched():
-            return add_norm_eagerly(form, x, residual, weight, bias, eps)
-    pair: tuple[Tensor, Tensor] = add_norm(x, residual, weight, bias, eps, form)
-    return pair
+    return _add_norm(form, x, residual, weight, bias, eps)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
@@ -128,8 +128,32 @@ def _norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps:
             return normalize(form, x, weight, bias, eps)
         if are_plain(x, weight, bias) and not is_watched():
             return norm_eagerly(form, x, weight, bias, eps)
+    elif _is_fused(x):
+        return normalize_fusibly(form, x, weight, bias, eps)
     out: Tensor = norm(x, weight, bias, eps, form)
     return out
+
+
+def _add_norm(
+    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    if not _is_compiling():
+        if is_transformed():
+            return add_and_normalize(form, x, residual, weight, bias, eps)
+        if are_plain(x, residual, weight, bias) and not is_watched():
+            return add_norm_eagerly(form, x, residual, weight, bias, eps)
+    elif _is_fused(x):
+        return add_and_normalize_fusibly(form, x, residual, weight, bias, eps)
+    pair: tuple[Tensor, Tensor] = add_norm(x, residual, weight, bias, eps, form)
+    return pair
+
+
+def _is_fused(x: Tensor) -> bool:
+    """Whether torch's compiler gets the formula: on a CPU it joins the norm's loops with those around it.
+
+    That gains more than a kernel does, whose call it cannot look into. A program that is exported keeps the operator.
+    """
+    return x.device.type == "cpu" and not _is_exporting()
 
 
 def _autocasts(x: Tensor) -> bool:

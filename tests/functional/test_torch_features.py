@@ -43,6 +43,24 @@ def test_compiled_as_one_graph_it_gives_what_it_gives_eagerly():
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_a_cpu_a_compiler_gets_plain_operators_of_torch(dtype):
+    graphs = []
+
+    def keep(graph, _examples):
+        graphs.append(graph.print_readable(print_output=False))
+        return graph.forward
+
+    tensors = [each.to(dtype) for each in arguments()]
+    found = torch.compile(block, fullgraph=True, backend=keep)(*tensors)
+    torch.testing.assert_close(found, block(*tensors), rtol=2**-6, atol=2**-6)
+    (graph,) = graphs
+    assert "rms_norm" in graph
+    assert "fib_rmsnorm.norm" not in graph
+    assert "fib_rmsnorm.add_norm" not in graph
+
+
 def test_gradients_are_right_by_finite_differences():
     leaves = [each.requires_grad_() for each in arguments()]
     torch.autograd.gradcheck(block, leaves, fast_mode=True)
@@ -59,10 +77,11 @@ def test_the_operators_pass_torchs_own_check():
 
 
 @pytest.mark.slow  # it imports torch's compiler
-def test_an_exported_module_holds_the_operator_for_any_batch():
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_module_holds_the_operator_for_any_batch(strict):
     module = nn.RMSNorm(HIDDEN, 1e-6, dtype=torch.float64)
     batch = torch.export.Dim("batch")
-    exported = torch.export.export(module, (draw(3, HIDDEN),), dynamic_shapes=({0: batch},))
+    exported = torch.export.export(module, (draw(3, HIDDEN),), dynamic_shapes=({0: batch},), strict=strict)
     assert "fib_rmsnorm.norm" in str(exported.graph)
     x = draw(5, HIDDEN)
     torch.testing.assert_close(exported.module()(x), module(x))

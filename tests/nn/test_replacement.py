@@ -155,13 +155,13 @@ def test_a_replaced_model_can_be_copied(decoder, copied):
 
 @pytest.mark.slow  # it imports torch's compiler
 def test_a_replaced_model_compiles_as_one_graph():
-    """A float32 x by a kernel, and a bfloat16 x beside the float32 weight as the original has it."""
+    """On a CPU, a float32 x by torch's formula, and a bfloat16 x beside the float32 weight as the original has it."""
     holder = nn.Sequential(published.make_decoder(published.RoundedFirst)[0].norm)
     replace(holder)
     compiled = torch.compile(holder, fullgraph=True, backend="eager")
     for dtype in (torch.float32, torch.bfloat16):
         x = torch.randn(4, 64).to(dtype)
-        assert torch.equal(compiled(x), holder(x))
+        torch.testing.assert_close(compiled(x), holder(x), rtol=2**-21, atol=2**-21)
 
 
 def test_a_model_that_fsdp_sharded_is_refused(decoder):
