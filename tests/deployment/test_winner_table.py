@@ -91,13 +91,16 @@ def test_where_nothing_was_measured_the_table_names_what_serves():
     table = read_table(REPOSITORY / "winners.json")
     on_cpu = table.find("rmsnorm", "cpu", "a CPU", shape(8))
     assert (on_cpu.near, on_cpu.solutions) == (None, ("rmsnorm_cpp_simd_v1",))
-    assert table.find("rmsnorm_backward", "cpu", "a CPU", shape(8)).solutions == ()
+    assert table.find("rmsnorm_backward", "cpu", "a CPU", shape(8)).solutions == ("rmsnorm_backward_cpp_simd_v1",)
+    assert table.find("rmsnorm_fp8", "cpu", "a CPU", shape(8)).solutions == ()
     assert table.find("unknown", "cuda", GPU, shape(8)).solutions == ()
 
 
 def test_why_names_the_kernel_or_says_why_torch_serves():
     x = torch.ones(3, 64)
-    assert str(why(x, torch.ones(64))).startswith("rmsnorm_cpp_simd_v1 serves rmsnorm on ")
+    answer = str(why(x, torch.ones(64)))
+    assert answer.startswith("rmsnorm_cpp_simd_v1 serves rmsnorm on ")
+    assert "in a compiled model torch's compiler computes it" in answer
     answer = str(why(x.double()))
     assert "torch serves rmsnorm_no_weight" in answer
     assert "no kernel takes float64" in answer
