@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.cluster.connection import connect
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, Made, Started, find_done, write_missing
 from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
 from fib_rmsnorm.evaluation.plan import Plan, make_plan
@@ -100,8 +100,15 @@ def _open_pool(options: BenchOptions, cluster: ClusterOptions) -> DevicePool:
 
 def _make_plan(records: BenchRecords, options: BenchOptions, devices: list[PooledDevice]) -> Plan:
     """The plan for devices of one model: what all of them can run, and what fits the smallest."""
-    from fib_rmsnorm.cluster.pooled_device import find_readiness
+    from ray.exceptions import RayError
 
-    found = find_readiness(devices, [*records.solutions.values()])
+    from fib_rmsnorm.cluster.pooled_device import describe_error, find_readiness
+
+    try:
+        found = find_readiness(devices, [*records.solutions.values()])
+    except RayError as error:
+        raise FibRmsnormError(
+            f"--ray: a node was lost before anything ran; run it again: {describe_error(error)}"
+        ) from None
     smallest = min((device.facts.device for device in devices if device.facts), key=lambda each: each.memory_bytes)
     return make_plan(records, options.selection, smallest, lambda solution: found[solution.name])

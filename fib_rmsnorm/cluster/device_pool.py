@@ -18,6 +18,7 @@ from fib_rmsnorm.cluster.device_actor import DeviceActor
 from fib_rmsnorm.cluster.node_facts import NodeFacts, describe_differences, reason_to_refuse
 from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error, find_unready, has_not_started
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.machine.gpu_models import find_gpu_model
 from fib_rmsnorm.schema import Settings, Solution
 
 _SETTLED_S = 20.0
@@ -168,10 +169,10 @@ class DevicePool:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
         if not self._options.models and len(there) > 1:
-            example = next(iter(there)).split("(")[0].split()[-1]
+            example = ",".join(map(_name_model, there))
             raise InputError(
-                f"--ray: the cluster has devices of {len(there)} models: {listed}; name one or more, to bench on each:"
-                f" --gpus {example}"
+                f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
+                f" --gpus '{example}'"
             )
         for part in self._options.models:
             if not any(_matches(part, model) for model in there):
@@ -202,5 +203,10 @@ def _living_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
+def _name_model(hardware: str) -> str:
+    known = find_gpu_model(hardware)
+    return known.name.split()[0] if known else hardware
+
+
 def _matches(part: str, model: str) -> bool:
-    return re.search(rf"\b{re.escape(part)}\b", model.replace("_", " "), re.IGNORECASE) is not None
+    return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", model.replace("_", " "), re.IGNORECASE) is not None

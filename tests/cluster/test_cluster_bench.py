@@ -160,6 +160,39 @@ def test_a_node_with_another_tool_is_refused_before_anything_runs(registry, clus
     assert registry.traces() == []
 
 
+@pytest.fixture
+def one_core(cluster):
+    """A node that may use one core only: its CPU is another model, as Traces name it."""
+    whole = os.sched_getaffinity(0)
+    if len(whole) < 2:
+        pytest.skip("needs two cores")
+    os.sched_setaffinity(0, {min(whole)})
+    try:
+        cluster.add()
+    finally:
+        os.sched_setaffinity(0, whole)
+    yield f"1 core,{len(whole)} cores"
+    cluster.kill(cluster.nodes[-1])
+
+
+def test_each_workload_runs_once_on_each_model(registry, cluster, one_core):
+    add_kernel(registry, "right_v1")
+    bench = start(registry, cluster)
+    _, errors = bench.communicate()
+    assert bench.returncode == 2
+    assert "--ray: the cluster has devices of 2 models: " in errors
+    assert len(errors.splitlines()) == 1
+    bench = start(registry, cluster, "--gpus", one_core)
+    lines, errors = bench.communicate()
+    assert bench.returncode == 0, errors
+    found = [(trace.evaluation.environment.hardware, trace.workload.axes["batch"]) for trace in registry.traces()]
+    models = {hardware for hardware, _ in found}
+    assert len(models) == 2
+    assert sorted(found) == sorted((model, batch) for model in models for batch in (1, 8))
+    for model in models:
+        assert f"rmsnorm_d128 on {model}: median latency" in lines.replace("\n  ", " ")
+
+
 def test_a_killed_driver_loses_nothing_and_the_next_repeats_nothing(tmp_path, cluster):
     registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 9))
     add_kernel(registry, "sleeps_v1", SLEEPS)
