@@ -26,6 +26,7 @@ from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.outbox import Outbox
+from fib_rmsnorm.evaluation.worker.own_work import on_one_thread
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall, TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -72,10 +73,10 @@ class Worker:
             "call": self.call,
             "prepare_timing": self.prepare_timing,
             "time": self.time,
-            "reveal": self.reveal,
+            "reveal": self._alone(self.reveal),
             "write_outputs": self.write_outputs,
             "count_costs": self.count_costs,
-            "end_timing": self.end_timing,
+            "end_timing": self._alone(self.end_timing),
             "time_chain": self.time_chain,
             "reveal_chain": self.reveal_chain,
         }
@@ -116,25 +117,27 @@ class Worker:
         """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
         request = Call.model_validate(message)
         target, caller = self._begin()
-        case = _make_case(target, request)
-        inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
-        outputs = OutputBuffers(target.definition, case.workload, target.device)
+        with on_one_thread(target.device):
+            case = _make_case(target, request)
+            inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
+            outputs = OutputBuffers(target.definition, case.workload, target.device)
         started = perf_counter()
         found, changed_outputs = run_call(caller, inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
-        check_form(target.definition, found, outputs.tensors)
-        memory = self._outbox.transfer(found)
-        if request.number is None:
-            if request.case == 0:
-                self._kept_outputs.forget()
-            self._kept_outputs.remember(found)
-        return Called(
-            memory=memory,
-            call_ms=elapsed_ms,
-            changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
-            overrun=outputs.overrun(),
-            changed_outputs=changed_outputs,
-        )
+        with on_one_thread(target.device):
+            check_form(target.definition, found, outputs.tensors)
+            memory = self._outbox.transfer(found)
+            if request.number is None:
+                if request.case == 0:
+                    self._kept_outputs.forget()
+                self._kept_outputs.remember(found)
+            return Called(
+                memory=memory,
+                call_ms=elapsed_ms,
+                changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
+                overrun=outputs.overrun(),
+                changed_outputs=changed_outputs,
+            )
 
     def prepare_timing(self, message: Message) -> TimingPrepared:
         """Prepare to time a Workload, and warm up."""
@@ -260,6 +263,15 @@ class Worker:
             overrun=trial.overrun,
             changed_outputs=[],
         )
+
+    def _alone(self, handle: Handler) -> Handler:
+        """A handler during which the solution does nothing."""
+
+        def handle_alone(message: Message) -> object:
+            with on_one_thread(self._target.device if self._target else "cpu"):
+                return handle(message)
+
+        return handle_alone
 
     def _begin(self) -> tuple[_Target, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied
