@@ -70,7 +70,7 @@ def plan_try(
     if len(kept) < len(workloads) or (default is CHECKED_INTERPRETED and not batch_sizes):
         sizes = ", ".join(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
         note = f"interpreted, so only {sizes}; choose sizes with --batch-sizes, up to {MAX_INTERPRETED_BYTES >> 20} MiB"
-    rivals = choose_rivals(registry, definition, device) if is_timed and not is_interpreted else ()
+    rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not is_interpreted else ()
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)
 
 
@@ -84,15 +84,19 @@ def _choose_workloads(
     return [workload for workload in workloads if fits(definition, workload, device)]
 
 
-def choose_rivals(registry: Registry, definition: Definition, device: Device) -> tuple[Solution, ...]:
+def choose_rivals(
+    registry: Registry, definition: Definition, device: Device, besides: str = ""
+) -> tuple[Solution, ...]:
     """The plainest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
+    Not the one with the name `besides`: a registered Solution that is tried has no rival in itself.
     Without such Traces, the second is the first registered Solution that the device runs natively.
     """
     runnable = [
         solution
         for solution in registry.solutions().values()
         if solution.definition == definition.name
+        and solution.name != besides
         and reason_to_skip(solution, device) is None
         and capability(solution.spec.language.value, device).ability == "run"
     ]

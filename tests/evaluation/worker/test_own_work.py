@@ -13,7 +13,9 @@ THREADS = RIGHT.replace(
     "    if torch.get_num_threads() != THREADS:\n        raise ValueError('other threads')\n"
     "    torch.set_num_threads(THREADS)\n    x_fp32 = x.float()\n",
     1,
-).replace("import torch\n", "import torch\n\nTHREADS = torch.get_num_threads() + 1\ntorch.set_num_threads(THREADS)\n", 1)
+).replace(
+    "import torch\n", "import torch\n\nTHREADS = torch.get_num_threads() + 1\ntorch.set_num_threads(THREADS)\n", 1
+)
 
 
 def test_one_thread_inside_and_as_many_as_before_outside():
