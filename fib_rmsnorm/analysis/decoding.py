@@ -1,16 +1,17 @@
 """The JSON of a Trace -> a TraceRecord, by a decoder that skips what a TraceRecord does not keep.
 
-The classes mirror those of the schema, which takes 4 times as long; a test compares their fields.
+`decode_facts` finds by the same decoder what chooses among Traces, in three quarters of the time. The classes mirror
+those of the schema, which takes 4 times as long; a test compares their fields.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -36,6 +37,11 @@ class _Workload:
     uuid: str = ""
     axes: dict[str, Annotated[int, msgspec.Meta(ge=0, lt=10**15)]] = field(default_factory=dict)
     inputs: dict[str, _Input] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What tells it from others: early versions of flashinfer-bench gave no uuid."""
+        return self.uuid or str(self.axes)
 
     @cached_property
     def scalars(self) -> dict[str, float]:
@@ -90,6 +96,26 @@ class _Trace(msgspec.Struct):
     evaluation: _Evaluation | None = None
 
 
+class TraceFacts(msgspec.Struct):
+    """What chooses among Traces, as in a TraceRecord."""
+
+    definition: str
+    workload: str
+    axes: str
+    """The variable axes as JSON."""
+    solution: str
+    solution_sha256: str | None
+    hardware: str
+    timer: str | None
+    during_mhz: float | None
+    cold_l2: bool | None
+    settings: str
+    """The settings as JSON."""
+    failed: bool
+    """Whether there is no latency."""
+    timestamp: str
+
+
 class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
@@ -101,16 +127,28 @@ _decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
 _decode_settings = lru_cache(msgspec.json.Decoder(RecordedSettings | None).decode)
 
 
+_Read = TypeVar("_Read")
+
+
 def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) -> TraceRecord | None:
     """Decode a Trace that was read at `path` and `line`; None for a Workload's. Raises NotATraceError."""
+    return _read(data, lambda trace: _flatten(trace, path, line, author))
+
+
+def decode_facts(data: bytes) -> TraceFacts | None:
+    """What chooses among Traces; None for a Workload's. Raises NotATraceError for what `decode` does, as it does."""
+    return _read(data, _find_facts)
+
+
+def _read(data: bytes | msgspec.Raw, finish: Callable[[_Trace], _Read]) -> _Read:
     try:
-        return _flatten(_decode_trace(data), path, line, author)
+        return finish(_decode_trace(data))
     except msgspec.ValidationError as error:
         raise NotATraceError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         strict = _as_strict_json(bytes(data), error)
     try:
-        return _flatten(_decode_trace(strict), path, line, author)
+        return finish(_decode_trace(strict))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotATraceError(str(error)) from None
 
@@ -127,6 +165,38 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
         return msgspec.json.encode(found)
     except UnicodeEncodeError:  # half of a surrogate pair
         raise NotATraceError(f"not JSON: {error}") from None
+
+
+def _find_facts(trace: _Trace) -> TraceFacts | None:
+    workload = _decode_workload(bytes(trace.workload))
+    evaluation = trace.evaluation
+    if evaluation is None:
+        return None
+    performance = evaluation.performance
+    return TraceFacts(
+        trace.definition,
+        workload.name,
+        _encode_axes(bytes(trace.workload)),
+        trace.solution or "",
+        evaluation.solution_sha256,
+        _decode_environment(bytes(evaluation.environment)).hardware,
+        performance.timer if performance else None,
+        performance.clocks.during_mhz if performance and performance.clocks else None,
+        performance.cold_l2 if performance else None,
+        _encode_settings(bytes(evaluation.settings)),
+        performance is None or performance.latency_ms is None,
+        evaluation.timestamp,
+    )
+
+
+@lru_cache
+def _encode_axes(workload: bytes) -> str:
+    return msgspec.json.encode(_decode_workload(workload).axes).decode()
+
+
+@lru_cache
+def _encode_settings(settings: bytes) -> str:
+    return msgspec.json.encode(_decode_settings(settings) or RecordedSettings()).decode()
 
 
 # What a Trace leaves out has the class's default, and so is not in the object's own variables.
@@ -158,7 +228,7 @@ def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict
     environment = _decode_environment(bytes(evaluation.environment))
     return {
         "definition": trace.definition,
-        "workload": workload.uuid or str(workload.axes),  # early versions of flashinfer-bench gave none
+        "workload": workload.name,
         "axes": workload.axes,
         "scalars": workload.scalars,
         "solution": trace.solution or "",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fib_rmsnorm.analysis.loading import read_items
+from fib_rmsnorm.analysis.trace_files.items import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
 from fib_rmsnorm.schema import Trace
@@ -22,8 +22,7 @@ def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> d
     sealer, found = Sealer.of_this_machine(signers=signers), dict[tuple[str, int], TraceOrigin]()
     by_path = sorted(records, key=lambda record: (record.path, record.line))
     for path, of_file in groupby(by_path, key=lambda record: record.path):
-        lines = {record.line for record in of_file}
-        for line, item in read_items(Path(path), lines):
+        for line, item in read_items(Path(path), {record.line: record for record in of_file}):
             try:
                 origin = sealer.find_origin(Trace.model_validate_json(item))
             except ValidationError:  # not by the schema's models, so not sealed

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
+from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
+from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
+from fib_rmsnorm.analysis.trace_files.kinds import Kind
+from fib_rmsnorm.analysis.trace_files.listing_files import (
+    TraceFile,
+    author_by_path,
+    find_roots,
+    list_trace_files,
+    path_in_registry,
+)
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import (
-    MOST_ARRAY,
-    MOST_RECORD,
-    find_files,
-    lines_of,
-    open_regular,
-    read_at_most,
-)
-from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
+from fib_rmsnorm.registry.files.regular_files import open_regular
+from fib_rmsnorm.registry.layout import find_root
 
-_SUFFIXES = (".json", ".jsonl")
-_START = 1 << 16
-"""Bytes that tell an array from lines."""
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.trace_files.trace_columns import TraceColumns
+
+LARGE_BYTES = 64 << 20
+"""The size from which only those Traces of a file are decoded that are asked for. A smaller one takes a second."""
 
 
 @dataclass
@@ -41,6 +49,8 @@ class TraceSet:
     """The registries, where Definitions can be found."""
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
+    unread: LeftUnread | None = None
+    """What `records` leaves out where only the newest of each evaluation was asked for."""
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
@@ -58,24 +68,88 @@ def _warn(message: str) -> None:
 
 def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
     """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
-    found = TraceSet()
+    with open_traces(sources, root, warn=warn) as found:
+        return found.read()
 
-    def note(fault: str) -> None:
-        found.faults.append(fault)
-        warn(fault)
 
+@dataclass
+class OpenTraces:
+    """Files of Traces: small ones are read already, of large ones what is in them is known."""
+
+    solutions: dict[str, SolutionFacts]
+    roots: list[Path]
+    faults: list[str] = field(default_factory=list)
+    parts: list[list[TraceRecord] | TraceColumns] = field(default_factory=list)
+    """The files, in their order."""
+
+    def count(self) -> int:
+        """The number of Traces."""
+        return sum(len(part) if isinstance(part, list) else part.count() for part in self.parts)
+
+    def kinds(self) -> list[Kind]:
+        """What the Traces are of."""
+        kinds = (map(Kind.of, part) if isinstance(part, list) else part.kinds() for part in self.parts)
+        return list(dict.fromkeys(chain.from_iterable(kinds)))
+
+    def keep(self, kinds: Collection[Kind]) -> None:
+        """Leave out the Traces of other kinds."""
+        kept = set(kinds)
+        for part in self.parts:
+            if isinstance(part, list):
+                part[:] = [record for record in part if Kind.of(record) in kept]
+            else:
+                part.keep(kept)
+
+    def read(self) -> TraceSet:
+        """All Traces."""
+        return self._finish(part if isinstance(part, list) else part.records() for part in self.parts)
+
+    def read_newest(self) -> TraceSet:
+        """The Traces that `sections.split` needs to find the newest of each evaluation, and all of small files."""
+        if all(isinstance(part, list) for part in self.parts):
+            return self.read()
+        clocks = gather_clocks(
+            chain.from_iterable(clocks_of(part) if isinstance(part, list) else part.clocks() for part in self.parts)
+        )
+        found = self._finish(part if isinstance(part, list) else part.newest(clocks) for part in self.parts)
+        found.unread = LeftUnread(self.count() - len(found.records), clocks)
+        return found
+
+    def _finish(self, parts: Iterable[Iterable[TraceRecord]]) -> TraceSet:
+        found = TraceSet([], self.solutions, self.roots, self.faults)
+        with collector_off():  # records hold no cycles
+            for part in parts:
+                found.records += part
+        for record in found.records:
+            if facts := self.solutions.get(record.solution):
+                record.author, record.language = facts.author, facts.language
+        return found
+
+
+@contextmanager
+def open_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> Iterator[OpenTraces]:
+    """Open files for `load_traces`, or to choose among their Traces first. Registries stay locked for reading."""
     asked = sources or [_near(find_root(root))]
-    found.roots = _roots_of([file for source in asked for file in _trace_files(source)], sources, root)
-    with locked(reading=found.roots), collector_off():  # records hold no cycles
-        for dataset in found.roots:
+    roots = find_roots([file for source in asked for file in list_trace_files(source)], sources, root)
+    with ExitStack() as stack:
+        stack.enter_context(locked(reading=roots))
+        solutions: dict[str, SolutionFacts] = {}
+        for dataset in roots:
             for name, solution in read_solutions(dataset).items():
-                found.solutions.setdefault(name, solution)
-        for file in (file for source in asked for file in _trace_files(source)):
-            found.records += _read_file(file, note)
-    for record in found.records:
-        if facts := found.solutions.get(record.solution):
-            record.author, record.language = facts.author, facts.language
-    return found
+                solutions.setdefault(name, solution)
+        found = OpenTraces(solutions, roots)
+
+        def note(fault: str) -> None:
+            found.faults.append(fault)
+            warn(fault)
+
+        with collector_off():
+            for file in (file for source in asked for file in list_trace_files(source)):
+                part = _open_columns(file, note)
+                if part is not None:
+                    stack.callback(part.close)
+                found.parts.append(part if part is not None else _read_file(file, note))
+        yield found
 
 
 def _near(folder: Path) -> Path:
@@ -84,52 +158,26 @@ def _near(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-class TraceFile(NamedTuple):
-    """A file to read; in a dataset, it must not lead out of the dataset's root."""
+def _open_columns(file: TraceFile, warn: Callable[[str], None]) -> TraceColumns | None:
+    """A large file of lines; None for any other, which is read whole, and then tells what is wrong with it."""
+    with suppress(InputError), ExitStack() as stack:
+        opened = stack.enter_context(open_regular(file.path, file.root))
+        size = os.fstat(opened.fileno()).st_size
+        if size < LARGE_BYTES or form_of(opened, file.path) is not FileForm.LINES:
+            return None
+        # With its database loaded only here: that takes a tenth of a second.
+        from fib_rmsnorm.analysis.trace_files.columnar_copy import open_copy
+        from fib_rmsnorm.analysis.trace_files.trace_columns import TraceColumns, TracePlace
 
-    path: Path
-    root: Path | None = None
-
-
-def _trace_files(source: Path) -> list[TraceFile]:
-    """The files to read: `source`, or those in the folder; a dataset's are under `traces/`."""
-    if source.is_file():
-        return [TraceFile(source)]
-    if not source.is_dir():
-        if source.exists():
-            raise InputError(f"{source}: is not a regular file; write what it holds to a file first")
-        raise InputError(f"no such file or folder: {source}")
-    is_dataset = (source / "traces").is_dir()
-    if not is_dataset and (source / "definitions").is_dir():
-        return []  # a dataset without Traces; its other files hold none
-    found = find_files(source / "traces" if is_dataset else source, "*.json*")
-    root = source if is_dataset else None
-    # What is a folder here is a link to one: reading it reports the link.
-    return [TraceFile(path, root) for path in found if (is_dataset if path.is_dir() else path.suffix in _SUFFIXES)]
-
-
-def _roots_of(files: Iterable[TraceFile], sources: list[Path], root: Path | None) -> list[Path]:
-    """The datasets around the files and folders, else the registry found from here, if any."""
-    starts = {file.path.resolve().parent for file in files} | {each.resolve() for each in sources if each.is_dir()}
-    roots = dict.fromkeys(filter(None, map(_dataset_around, sorted(starts))))
-    if not roots or root is not None:
-        try:
-            roots.setdefault(find_root(root))
-        except InputError:
-            if root is not None:
-                raise
-    return list(roots)
-
-
-def _dataset_around(folder: Path) -> Path | None:
-    return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
-
-
-def _path_in_registry(file: Path) -> str:
-    """The path from the root of the registry around the file; its name alone if there is none."""
-    whole = file.resolve()
-    root = _dataset_around(whole.parent)
-    return str(whole.relative_to(root)) if root else file.name
+        copy = open_copy(opened, file.path)
+        if copy is None:
+            return None
+        author, shown = author_by_path(file.path), path_in_registry(file.path)
+        found = TraceColumns(opened, TracePlace(file.path, shown, author), copy, size)
+        stack.pop_all()
+        _tell(*found.faults, warn)
+        return found
+    return None
 
 
 def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord]:
@@ -137,9 +185,9 @@ def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord
     records: list[TraceRecord] = []
     faults: list[str] = []
     path = file.path
-    author, shown = _author_by_path(path), _path_in_registry(path)
+    author, shown = author_by_path(path), path_in_registry(path)
     try:
-        for number, item in _items(path, file.root):
+        for number, item in items_of(path, file.root):
             try:
                 record = decode(item, str(path), number, author)
             except NotATraceError as error:
@@ -153,31 +201,12 @@ def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         faults.append(f"{path}: not a JSON array: {error}")
     if faults:
-        more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-        warn(f"{faults[0]} (skipped{more})")
+        _tell(faults[0], len(faults) - 1, warn)
     return records
 
 
-def _items(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
-    """The JSON of each Trace in a file, whatever its name: an array, one object, or one a line."""
-    with open_regular(path, root) as file:
-        start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
-        file.seek(0)
-        if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
-            data = read_at_most(file, MOST_ARRAY, path).strip()
-            yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
-        elif start.strip() == b"{":
-            yield 1, read_at_most(file, MOST_RECORD, path)
-        else:
-            yield from ((number, line) for number, line in lines_of(file, path) if line.strip())
-
-
-def read_items(path: Path, numbers: Collection[int]) -> Iterator[tuple[int, bytes]]:
-    """The JSON that the records of these lines (or items) were read from, in one pass over the file."""
-    yield from ((number, bytes(item)) for number, item in _items(path) if number in numbers)
-
-
-def _author_by_path(path: Path) -> str | None:
-    """`traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions, unless they are of several."""
-    parts = path.parts
-    return parts[-3] if len(parts) > 3 and parts[-4] == "traces" and parts[-3] != PUBLISHED else None
+def _tell(first: str | None, others: int, warn: Callable[[str], None]) -> None:
+    """One warning for the faults of a file, if there are any."""
+    if first is not None:
+        more = f"; and {others} more in this file" if others else ""
+        warn(f"{first} (skipped{more})")

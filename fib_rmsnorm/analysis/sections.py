@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -74,6 +74,10 @@ class Sections:
     superseded: int
 
 
+SeenClock = tuple[str, str | None, float]
+"""A device, a timer and a clock in MHz."""
+
+
 @dataclass(frozen=True)
 class ClockClusters:
     """The ranges of clocks that lie close together, for each device and timer."""
@@ -94,10 +98,19 @@ class ClockClusters:
 
 def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     """Gather the clocks of records."""
+    return gather_clocks(clocks_of(records))
+
+
+def clocks_of(records: Iterable[TraceRecord]) -> Iterator[SeenClock]:
+    """The clocks of records that tell one."""
+    return ((each.hardware, each.timer, each.during_mhz) for each in records if each.during_mhz is not None)
+
+
+def gather_clocks(seen: Iterable[SeenClock]) -> ClockClusters:
+    """The ranges of clocks, by device and timer."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
-    for record in records:
-        if record.during_mhz is not None:
-            clocks.setdefault((record.hardware, record.timer), set()).add(record.during_mhz)
+    for hardware, timer, clock in seen:
+        clocks.setdefault((hardware, timer), set()).add(clock)
     return ClockClusters(
         {
             key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
@@ -128,10 +141,19 @@ Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(records: Iterable[TraceRecord]) -> Sections:
+@dataclass(frozen=True)
+class LeftUnread:
+    """Traces that are none of the records because a newer one of the same evaluation is."""
+
+    number: int
+    clocks: ClockClusters
+    """Those of all Traces, read or not."""
+
+
+def split(records: Iterable[TraceRecord], unread: LeftUnread | None = None) -> Sections:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
     listed = list(records)
-    clusters = clock_clusters(listed)
+    clusters = unread.clocks if unread else clock_clusters(listed)
     newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for record in listed:
@@ -151,7 +173,7 @@ def split(records: Iterable[TraceRecord]) -> Sections:
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
     kept = {id(record) for section in sections for record in section.records}
-    return Sections(tuple(sections), len(listed) - len(kept))
+    return Sections(tuple(sections), len(listed) - len(kept) + (unread.number if unread else 0))
 
 
 def _evaluated(record: TraceRecord) -> tuple[str, ...]:

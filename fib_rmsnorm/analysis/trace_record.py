@@ -47,6 +47,8 @@ class Origin:
     """The path from the registry's root, or outside of one the file's name: a report names no folder of a machine."""
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""
+    offset: int | None = None
+    """Where that line starts in its file, if it was found without reading those before it."""
 
 
 @dataclass
@@ -185,7 +187,7 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeili
         return f"{self.file}:{self.line}"
 
     def as_row(self) -> dict[str, Any]:
-        """Every field by name, with a column for each axis and each scalar instead of the two mappings."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        """Every field by name but `offset`, with a column for each axis and each scalar instead of the two mappings."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "offset"}
         axes, scalars = values.pop("axes"), values.pop("scalars")
         return {**axes, **scalars, **values}

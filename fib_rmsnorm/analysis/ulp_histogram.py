@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fib_rmsnorm.analysis.loading import read_items
+from fib_rmsnorm.analysis.trace_files.items import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 
@@ -33,24 +33,24 @@ class UlpHistogram:
 
 def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
     """A histogram for each Solution, and one for the reference; records without distances are skipped."""
-    names: dict[str, dict[int, str]] = {}
+    judged: dict[str, dict[int, TraceRecord]] = {}
     for record in records:
         if record.status in ("PASSED", "INCORRECT_NUMERICAL"):
-            names.setdefault(record.path, {})[record.line] = record.solution
+            judged.setdefault(record.path, {})[record.line] = record
     totals: dict[str, Counter[str]] = {}
     reference: Counter[str] = Counter()
-    for path, solutions in names.items():
-        for number, case in _cases(path, solutions):
-            totals.setdefault(solutions[number], Counter()).update(_add_up(case.get("ulp")))
+    for path, mine in judged.items():
+        for number, case in _cases(path, mine):
+            totals.setdefault(mine[number].solution, Counter()).update(_add_up(case.get("ulp")))
             reference.update(_add_up(case.get("reference_ulp")))
     found = [UlpHistogram(name, dict(counts)) for name, counts in sorted(totals.items()) if counts]
     return [*found, UlpHistogram("the reference", dict(reference))] if reference and found else found
 
 
-def read_extras(path: str, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What `Correctness.extra` of each of these Traces holds; missing files, and Traces without it, are skipped."""
+def read_extras(path: str, records: Mapping[int, TraceRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What `Correctness.extra` of these Traces holds, by line; missing files, and Traces without it, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
-        for number, data in read_items(Path(path), numbers):
+        for number, data in read_items(Path(path), records):
             try:
                 extra = json.loads(data)["evaluation"]["correctness"]["extra"]
             except (ValueError, LookupError, TypeError):
@@ -59,9 +59,9 @@ def read_extras(path: str, numbers: Collection[int]) -> Iterator[tuple[int, dict
                 yield number, extra
 
 
-def _cases(path: str, numbers: Collection[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _cases(path: str, records: Mapping[int, TraceRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The judged cases of each Trace; what other tools write there is skipped."""
-    for number, extra in read_extras(path, numbers):
+    for number, extra in read_extras(path, records):
         cases = extra.get("cases")
         if isinstance(cases, list):
             yield from ((number, case) for case in cases if isinstance(case, dict))

@@ -14,13 +14,15 @@ from fib_rmsnorm.errors import InputError
 
 SOLUTIONS = "solutions"
 COPY = "native"
-"""Folders in the cache: of what is built for Solutions, and of the copy that `bench` compares with."""
+COLUMNS = "trace_columns"
+"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, and of the columns of
+large files of Traces."""
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class CachedBuilds:
-    """The folder of one Solution's builds, or of one build of the copy."""
+    """The folder of one Solution's builds, of one build of the copy, or of the columns of one file of Traces."""
 
     folder: Path
     sizes: dict[str, int]
@@ -48,6 +50,11 @@ def copy_builds(cache: Path) -> list[CachedBuilds]:
     return [CachedBuilds(folder, {COPY: _size(folder)}) for folder in _named_by_key(cache / COPY)]
 
 
+def trace_columns(cache: Path) -> list[CachedBuilds]:
+    """What is kept of large files of Traces."""
+    return [CachedBuilds(folder, {COLUMNS: _size(folder)}) for folder in _named_by_key(cache / COLUMNS)]
+
+
 def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     """Delete builds. Raises InputError for the first that does not lie beneath the cache or cannot be deleted.
 
@@ -55,7 +62,9 @@ def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     """
     home = cache.resolve()
     for each in builds:
-        if not _KEY.fullmatch(each.key) or each.folder.parent.resolve() not in (home / SOLUTIONS, home / COPY):
+        if not _KEY.fullmatch(each.key) or each.folder.parent.resolve() not in {
+            home / name for name in (SOLUTIONS, COPY, COLUMNS)
+        }:
             raise InputError(f"{each.folder} does not belong to the cache {cache}")
         try:
             shutil.rmtree(each.folder)

@@ -34,8 +34,8 @@ def command(
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes)
-    results = find_results(split(found.records), found.solutions)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True)
+    results = find_results(split(found.records, found.unread), found.solutions)
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))
     if json:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, Signers, SolutionNames
-from fib_rmsnorm.cli.reading import Traces, read_traces
+from fib_rmsnorm.cli.reading import Traces, choose_traces, complete
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import OpenTraces, TraceSet
+    from fib_rmsnorm.analysis.ranking import Ranking
 
 
 def command(
@@ -17,31 +25,40 @@ def command(
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
     from fib_rmsnorm.analysis.false_traces import find_false
-    from fib_rmsnorm.analysis.ranking import Ranking, rank
-    from fib_rmsnorm.analysis.results import find_results
-    from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
-    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
-    from fib_rmsnorm.reports.text.control_characters import one_line
+    from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes)
-
-    def make_rankings() -> list[Ranking]:
-        return [rank(section) for section in find_results(split(found.records), found.solutions)]
-
-    rankings = make_rankings()
-    # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if find_false((result.record for ranking in rankings for result in ranking.section.results), signers):
-        false = find_false(found.records, signers)
-        found.records = [record for record in found.records if (record.path, record.line) not in false]
-        for (path, line), origin in false.items():
-            stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
-        if not found.records:
-            raise InputError("no Trace is left; measure again: fib-rmsnorm bench")
-        rankings = make_rankings()
+    with choose_traces(traces, root, definitions, solutions, batch_sizes) as chosen:
+        rankings = _rank(complete(chosen.read_newest()))
+        # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
+        if find_false((result.record for ranking in rankings for result in ranking.section.results), signers):
+            rankings = _rank(_leave_out_false(chosen, signers))
     if json:
         echo(rankings_json(rankings), end="")
     else:
         print_parts(describe_rankings(rankings), stdout())
+
+
+def _rank(found: TraceSet) -> list[Ranking]:
+    from fib_rmsnorm.analysis.ranking import rank
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.sections import split
+
+    return [rank(section) for section in find_results(split(found.records, found.unread), found.solutions)]
+
+
+def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
+    """All Traces but those not to believe, each of which is told on stderr. Raises InputError if none is left."""
+    from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.control_characters import one_line
+
+    found = complete(chosen.read())
+    false = find_false(found.records, signers)
+    found.records = [record for record in found.records if (record.path, record.line) not in false]
+    for (path, line), origin in false.items():
+        stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
+    if not found.records:
+        raise InputError("no Trace is left; measure again: fib-rmsnorm bench")
+    return found

@@ -12,32 +12,33 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.building.cache_contents import CachedBuilds
+    from fib_rmsnorm.reports.cache_listing import CacheContents
 
 
 def command(
     action: Annotated[
-        str | None, typer.Argument(metavar="[clear]", help="Delete builds; default: show what they take.")
+        str | None, typer.Argument(metavar="[clear]", help="Delete it; default: show what it takes.")
     ] = None,
     solutions: SolutionNames = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show what builds of Solutions are kept, and where, or delete them. Clear it while nothing is evaluated."""
+    """Show what is kept of builds and large files of Traces, or delete it. Clear it while nothing is evaluated."""
     if action not in (None, "clear"):
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
-    from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds
+    from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds, trace_columns
+    from fib_rmsnorm.reports.cache_listing import CacheContents
 
     folder = cache_folder().absolute()
     names = _name_keys(root, split_names(solutions))
-    found = solution_builds(folder)
-    copies = copy_builds(folder)
+    found = CacheContents(folder, solution_builds(folder), copy_builds(folder), trace_columns(folder))
     if solutions:
-        found, copies = [each for each in found if each.key in names], []
+        found = CacheContents(folder, [each for each in found.solutions if each.key in names], [], [])
     if action:
-        _clear(folder, [*found, *copies], as_json=json)
+        _clear(folder, found.everything, as_json=json)
     else:
-        _show(folder, found, copies, names, as_json=json)
+        _show(found, names, as_json=json)
 
 
 def _name_keys(root: Path | None, wanted: tuple[str, ...]) -> dict[str, list[str]]:
@@ -59,14 +60,7 @@ def _name_keys(root: Path | None, wanted: tuple[str, ...]) -> dict[str, list[str
     return names
 
 
-def _show(
-    folder: Path,
-    solutions: list[CachedBuilds],
-    copies: list[CachedBuilds],
-    names: dict[str, list[str]],
-    *,
-    as_json: bool,
-) -> None:
+def _show(found: CacheContents, names: dict[str, list[str]], *, as_json: bool) -> None:
     from fib_rmsnorm.reports.cache_listing import cache_record, describe_cache
     from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
@@ -74,9 +68,9 @@ def _show(
     if as_json:
         from json import dumps
 
-        echo(dumps(cache_record(folder, solutions, copies, names), indent=2))
+        echo(dumps(cache_record(found, names), indent=2))
     else:
-        print_parts(describe_cache(folder, solutions, copies, names), stdout())
+        print_parts(describe_cache(found, names), stdout())
 
 
 def _clear(folder: Path, builds: list[CachedBuilds], *, as_json: bool) -> None:
@@ -91,4 +85,4 @@ def _clear(folder: Path, builds: list[CachedBuilds], *, as_json: bool) -> None:
 
         echo(dumps({"folder": str(folder), "deleted": len(builds), "bytes": freed}, indent=2))
     else:
-        echo(f"Deleted {count(len(builds), 'folder')} of builds from {folder}: {format_bytes(freed)}")
+        echo(f"Deleted {count(len(builds), 'folder')} from {folder}: {format_bytes(freed)}")

@@ -43,11 +43,11 @@ def command(
     from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.reports.winners import describe_winners
 
-    found = read_traces(traces or [registry.layout.published], registry.root)
+    found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
         raise InputError(f"no Solution by {authors} for a known operator in {registry.root}")
-    table = make_table(find_results(split(found.records), found.solutions), deployable)
+    table = make_table(find_results(split(found.records, found.unread), found.solutions), deployable)
     text, path = format_table(table), registry.layout.winners
     if json:
         echo(text, end="")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +14,8 @@ from fib_rmsnorm.cli.options import split_batch_sizes, split_names
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.analysis.trace_record import TraceRecord
+    from fib_rmsnorm.analysis.loading import OpenTraces, TraceSet
+    from fib_rmsnorm.analysis.trace_files.kinds import Kind
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
@@ -31,54 +33,89 @@ def read_traces(
     definitions: str | None = None,
     solutions: str | None = None,
     batch_sizes: str | None = None,
+    *,
+    newest: bool = False,
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
+    With `newest`, those that `sections.split` needs for the newest of each evaluation, which of many Traces are few.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
+    with choose_traces(sources, root, definitions, solutions, batch_sizes) as chosen:
+        return complete(chosen.read_newest() if newest else chosen.read())
+
+
+@contextmanager
+def choose_traces(
+    sources: list[Path] | None,
+    root: Path | None,
+    definitions: str | None = None,
+    solutions: str | None = None,
+    batch_sizes: str | None = None,
+) -> Iterator[OpenTraces]:
+    """The same before it is read; what is read of it is to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
-    from fib_rmsnorm.analysis.loading import load_traces
-    from fib_rmsnorm.analysis.traffic import count_bytes
+    from fib_rmsnorm.analysis.loading import open_traces
     from fib_rmsnorm.registry.layout import list_definitions
-    from fib_rmsnorm.registry.selection import bench_command, choose
+    from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
 
-    found = load_traces(sources or [], root, warn=lambda line: stderr().print(f"fib-rmsnorm: {one_line(line)}"))
+    def warn(line: str) -> None:
+        stderr().print(f"fib-rmsnorm: {one_line(line)}")
+
+    with open_traces(sources or [], root, warn=warn) as opened:
+        if not opened.count():
+            where = ", ".join(map(str, sources or opened.roots))
+            wanted = list(split_names(definitions)) or list_definitions(opened.roots)
+            raise InputError(f"no Traces in {where}; create them with: {bench_command(wanted)}")
+        if definitions or solutions or sizes:
+            opened.keep(_choose(opened, split_names(definitions), split_names(solutions), sizes))
+        yield opened
+
+
+def complete(found: TraceSet) -> TraceSet:
+    """Fill in what Traces of other tools leave out."""
+    from fib_rmsnorm.analysis.traffic import count_bytes
+
     gc.freeze()  # a million objects that live to the end: do not scan them again and again
-    if not found.records:
-        where = ", ".join(map(str, sources or found.roots))
-        wanted = list(split_names(definitions)) or list_definitions(found.roots)
-        raise InputError(f"no Traces in {where}; create them with: {bench_command(wanted)}")
-    found.records = choose("Definition with Traces", found.records, lambda r: r.definition, split_names(definitions))
-    found.records = choose("Solution with Traces", found.records, lambda r: r.solution, split_names(solutions))
-    found.records = _choose_batches(found, sizes)
     count_bytes(found.records, found.roots)
     return found
 
 
-def _choose_batches(found: TraceSet, sizes: tuple[int, ...]) -> list[TraceRecord]:
-    """Keep the records of these batch sizes; no sizes keep all. Raises InputError for a size without records."""
+def _choose(
+    opened: OpenTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
+) -> list[Kind]:
+    """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
+    from fib_rmsnorm.registry.selection import choose
+
+    kinds = choose("Definition with Traces", opened.kinds(), lambda kind: kind.definition, definitions)
+    kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
+    return _choose_batches(kinds, opened.roots, sizes)
+
+
+def _choose_batches(kinds: list[Kind], roots: list[Path], sizes: tuple[int, ...]) -> list[Kind]:
+    """Keep those of these batch sizes; no sizes keep all. Raises InputError for a size that none has."""
     if not sizes:
-        return found.records
+        return kinds
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.registry.selection import row_axis, row_size
 
-    definitions = read_definitions({record.definition for record in found.records}, found.roots)
+    definitions = read_definitions({kind.definition for kind in kinds}, roots)
     axes = {name: row_axis(definition) for name, definition in definitions.items()}
 
-    def size_of(record: TraceRecord) -> int | None:
+    def size_of(kind: Kind) -> int | None:
         """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
-        axis = axes.get(record.definition)
-        return record.axes.get(axis) if axis else row_size(record.axes)
+        axis = axes.get(kind.definition)
+        return kind.axes.get(axis) if axis else row_size(kind.axes)
 
-    there = {size for record in found.records if (size := size_of(record)) is not None}
+    there = {size for kind in kinds if (size := size_of(kind)) is not None}
     for size in sizes:
         if size not in there:
             raise InputError(
                 f"no Trace has batch size {size} (available: {', '.join(map(str, sorted(there))) or 'none'})"
             )
-    return [record for record in found.records if size_of(record) in sizes]
+    return [kind for kind in kinds if size_of(kind) in sizes]
 
 
 def read_catalogue(

@@ -66,11 +66,11 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=against is None)
     if against is not None:
         _report_differences(found, against, chosen, output)
         return
-    sections = split(found.records)
+    sections = split(found.records, found.unread)
     results = find_results(sections, found.solutions, baseline)
     if summary:
         _report_summary(results, chosen, output)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,40 @@ Names = Mapping[str, Sequence[str]]
 """The Solutions that share a folder of builds, by its key."""
 
 
-def describe_cache(
-    folder: Path, solutions: Sequence[CachedBuilds], copies: Sequence[CachedBuilds], names: Names
-) -> Iterator[Part]:
+@dataclass(frozen=True)
+class CacheContents:
+    """What the cache holds."""
+
+    folder: Path
+    solutions: Sequence[CachedBuilds]
+    copies: Sequence[CachedBuilds]
+    """Builds of the copy that `bench` compares with."""
+    columns: Sequence[CachedBuilds]
+    """Columns of large files of Traces."""
+
+    @property
+    def everything(self) -> list[CachedBuilds]:
+        """All of it."""
+        return [*self.solutions, *self.copies, *self.columns]
+
+
+def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
     """Where the cache is, and how much each Solution and each kind of build takes."""
-    everything = [*solutions, *copies]
-    yield Heading(f"Cache {folder}: {format_bytes(sum(each.size for each in everything))}")
-    if solutions:
-        yield Grid(("solutions", ">size", "of which"), [_row(each, names.get(each.key, ())) for each in solutions])
-    if everything:
+    yield Heading(f"Cache {cache.folder}: {format_bytes(_sum(cache.everything))}")
+    if cache.solutions:
+        rows = [_row(each, names.get(each.key, ())) for each in cache.solutions]
+        yield Grid(("solutions", ">size", "of which"), rows)
+    others = {
+        "the copy that bench compares with": cache.copies,
+        "columns of large files of Traces": cache.columns,
+    }
+    if cache.everything:
         yield Grid(
             ("kind", ">size"),
-            [(kind, format_bytes(size)) for kind, size in _by_kind(solutions).most_common()]
-            + (
-                [("the copy that bench compares with", format_bytes(sum(each.size for each in copies)))]
-                if copies
-                else []
-            ),
+            [(kind, format_bytes(size)) for kind, size in _by_kind(cache.solutions).most_common()]
+            + [(kind, format_bytes(_sum(found))) for kind, found in others.items() if found],
         )
-    yield "$FIB_RMSNORM_CACHE names another folder. To delete builds: fib-rmsnorm cache clear [--solutions NAME,...]"
+    yield "$FIB_RMSNORM_CACHE names another folder. To delete it: fib-rmsnorm cache clear [--solutions NAME,...]"
 
 
 def _row(builds: CachedBuilds, names: Sequence[str]) -> tuple[str, str, str]:
@@ -49,18 +65,20 @@ def _by_kind(solutions: Sequence[CachedBuilds]) -> Counter[str]:
     return total
 
 
-def cache_record(
-    folder: Path, solutions: Sequence[CachedBuilds], copies: Sequence[CachedBuilds], names: Names
-) -> dict[str, Any]:
+def _sum(builds: Iterable[CachedBuilds]) -> int:
+    return sum(each.size for each in builds)
+
+
+def cache_record(cache: CacheContents, names: Names) -> dict[str, Any]:
     """The same as numbers: bytes."""
-    copied = sum(each.size for each in copies)
     return {
-        "folder": str(folder),
-        "bytes": sum(each.size for each in solutions) + copied,
-        "copy_bytes": copied,
-        "kinds": dict(_by_kind(solutions).most_common()),
+        "folder": str(cache.folder),
+        "bytes": _sum(cache.everything),
+        "copy_bytes": _sum(cache.copies),
+        "columns_bytes": _sum(cache.columns),
+        "kinds": dict(_by_kind(cache.solutions).most_common()),
         "solutions": [
             {"key": each.key, "names": list(names.get(each.key, ())), "bytes": each.size, "kinds": each.sizes}
-            for each in solutions
+            for each in cache.solutions
         ],
     }

@@ -21,6 +21,8 @@ def cache(full_registry) -> Path:
     folder = cache_folder()
     (folder / "native" / ("0" * 32)).mkdir(parents=True)
     (folder / "native" / ("0" * 32) / "copy.so").write_bytes(bytes(700))
+    (folder / "trace_columns" / ("1" * 32)).mkdir(parents=True)
+    (folder / "trace_columns" / ("1" * 32) / "copy.json").write_bytes(bytes(40))
     (folder / "solutions" / "mine").mkdir()
     (folder / "solutions" / "mine" / "notes.txt").write_text("keep")
     return folder
@@ -28,17 +30,18 @@ def cache(full_registry) -> Path:
 
 def test_sizes_by_solution_and_kind(fib, cache):
     record = json.loads(fib("cache", "--json").out)
-    assert (record["folder"], record["bytes"], record["copy_bytes"]) == (str(cache), 8700, 700)
+    assert (record["folder"], record["bytes"], record["copy_bytes"]) == (str(cache), 8740, 700)
+    assert record["columns_bytes"] == 40
     assert record["kinds"] == {"native": 5000, "inductor": 3000}
     assert [(each["names"], each["bytes"]) for each in record["solutions"]] == [([CUDA], 5000), ([PYTHON], 3000)]
     outcome = fib("cache")
-    assert outcome.lines[0] == f"Cache {cache}: 8.70 kB"
+    assert outcome.lines[0] == f"Cache {cache}: 8.74 kB"
     assert outcome.row(CUDA).endswith("native 5.00 kB")
 
 
 def test_builds_of_one_solution_are_deleted(fib, cache):
     outcome = fib("cache", "clear", "--solutions", CUDA)
-    assert outcome.code == 0 and outcome.out == f"Deleted 1 folder of builds from {cache}: 5.00 kB\n"
+    assert outcome.code == 0 and outcome.out == f"Deleted 1 folder from {cache}: 5.00 kB\n"
     assert [each["names"] for each in json.loads(fib("cache", "--json").out)["solutions"]] == [[PYTHON]]
     assert fib("cache", "clear", "--solutions", "nope").code == 2
 

@@ -1,0 +1,53 @@
+"""Commands that choose among the Traces of a large file say what they say of a small one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from fib_rmsnorm.analysis import loading
+from support.command_line import cli_command, cli_environment
+from support.paths import PUBLISHED
+from support.trace_json import lines, trace
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", "--format", "csv"],
+        ["report", "--json", "--batch-sizes", "8,512"],
+        ["best", "--json", "--solutions", "*triton*,*cuda*"],
+        ["history", "rmsnorm_cuda_*", "--json"],
+        ["analyze", "--json", "--definitions", "rmsnorm_d4096"],
+        ["report", "--solutions", "none"],
+    ],
+    ids=" ".join,
+)
+def test_a_large_file_is_reported_as_a_small_one(fib, tmp_path, monkeypatch, command):
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path))
+    arguments = [*command, PUBLISHED]
+    whole = fib(*arguments)
+    monkeypatch.setattr(loading, "LARGE_BYTES", 0)
+    assert fib(*arguments) == whole
+    assert list(tmp_path.rglob("rows-*.parquet"))
+
+
+@pytest.mark.slow
+def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_them(tmp_path):
+    """Beyond what a file that is read whole may take: the first time, and with the columns that this has left."""
+    path = tmp_path / "traces.jsonl"
+    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
+    path.write_text(body * 100)
+    assert path.stat().st_size > loading.LARGE_BYTES
+    environment = {**cli_environment(), "FIB_RMSNORM_CACHE": str(tmp_path)}
+    answers = []
+    for most in (400 << 20, 250 << 20):
+        process = subprocess.Popen(cli_command("report", path, "--json"), stdout=subprocess.PIPE, env=environment)
+        answers.append(process.stdout.read())
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0 and usage.ru_maxrss << 10 < most
+    first, second = map(json.loads, answers)
+    assert first == second and first["superseded"] == 100_000 - 850
