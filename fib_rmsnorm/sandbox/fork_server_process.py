@@ -1,9 +1,9 @@
 """The fork server: two processes from which every worker and judge is forked.
 
 One imports torch once, so that a worker starts in milliseconds rather than seconds, after a crash too. The other
-imports next to nothing: what it forks need not wait for the first, which it has forked too. Neither touches CUDA, so
-their children can. Each child is forked twice: its parent exits at once and the scheduler (a subreaper) becomes its
-parent, so that the scheduler can wait for the child and see how it ended.
+imports next to nothing, and only when it is first asked: what it forks need not wait for the other. Neither touches
+CUDA, so their children can. Each child is forked twice: its parent exits at once and the scheduler (a subreaper)
+becomes its parent, so that the scheduler can wait for the child and see how it ended.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def main(early: int, late: int, scheduler: int, early_modules: Sequence[str], la
     pid = _fork_twice(serve_late, scheduler)
     sockets[1].close()
     sockets[0].send(json.dumps({"pid": pid}).encode())
-    _serve_forks(sockets[0], scheduler, early_modules)
+    prctl(_PR_SET_PDEATHSIG, 0)
+    # Most runs compile nothing early, and what that imports would take time from the other's imports.
+    if sockets[0].recv(1, socket.MSG_PEEK):
+        _serve_forks(sockets[0], scheduler, early_modules)
 
 
 def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) -> None:
