@@ -67,7 +67,9 @@ def ray_cluster(nodes: int) -> Iterator[RayCluster]:
     """A cluster whose nodes have another working folder than the test, and know nothing of its registries."""
     folder, here = tempfile.mkdtemp(prefix="fib-ray-"), Path.cwd()
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**_LOCAL, "RAY_AUTH_TOKEN": os.urandom(32).hex()}.items():
+        # Ray notes the cluster's address here, in a folder that it does not make, and not in the user's.
+        (Path(folder) / "ray").mkdir()
+        for name, value in {**_LOCAL, "RAY_TMPDIR": folder, "RAY_AUTH_TOKEN": os.urandom(32).hex()}.items():
             patch.setenv(name, value)
         try:
             os.chdir(folder)
