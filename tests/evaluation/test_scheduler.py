@@ -78,7 +78,7 @@ def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, s
     ]
 
 
-@pytest.mark.parametrize("fault", ["", "raise ImportError('not here')"])
+@pytest.mark.parametrize("fault", ["", pytest.param("raise ImportError('not here')", marks=pytest.mark.slow)])
 def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
     count = f"with open({BUILDS}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
