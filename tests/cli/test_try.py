@@ -120,7 +120,11 @@ MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
             *("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"), marks=pytest.mark.slow
         ),
         ("throws.cpp", THROWS, "RUNTIME_ERROR  calling: ValueError: boo (throws.cpp:5)"),
-        ("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit("), "calling: SystemExit: boo (exits.py:6)"),
+        pytest.param(
+            *("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit(")),
+            "calling: SystemExit: boo (exits.py:6)",
+            marks=pytest.mark.slow,
+        ),
         (
             "imports.py",
             f"import nonesuch\n{RAISES}",

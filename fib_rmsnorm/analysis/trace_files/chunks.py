@@ -44,8 +44,11 @@ def cut(descriptor: int, start: int, size: int) -> list[Extent] | None:
     """
     found: list[Extent] = []
     while start < size:
-        end = _end_of_line(descriptor, min(start + CHUNK_BYTES, size) - 1, size)
+        inside = min(start + CHUNK_BYTES, size) - 1
+        end = _end_of_line(descriptor, inside, min(inside + MOST_RECORD, size))
         if end is None:  # the last lines: all but a torn one
+            if size - inside > MOST_RECORD:
+                return None
             end = start + _read(descriptor, start, size).rfind(b"\n") + 1
             if size - end > MOST_RECORD:
                 return None
@@ -58,9 +61,9 @@ def cut(descriptor: int, start: int, size: int) -> list[Extent] | None:
     return found
 
 
-def _end_of_line(descriptor: int, at: int, size: int) -> int | None:
-    """Where the line with the byte `at` ends; None if it does not."""
-    while at < size and (data := os.pread(descriptor, min(_STEP, size - at), at)):
+def _end_of_line(descriptor: int, at: int, limit: int) -> int | None:
+    """Where the line with the byte `at` ends; None if it does not before `limit`."""
+    while at < limit and (data := os.pread(descriptor, min(_STEP, limit - at), at)):
         if (index := data.find(b"\n")) >= 0:
             return at + index + 1
         at += len(data)
