@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
 _ROWS = (31,)  # prime: a kernel that forgets the rows behind its last full tile reads or writes beyond them
 _SLOWER = 10
 """How much longer everything takes under the tool, about."""
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A call that ran under the tool, and what that found."""
+
+    definition: Definition
+    kernel: Solution
+    workload: Workload
+    device: Device
+    sanitizer: str
+    log: SanitizerLog
 
 
 def sanitize_kernel(
@@ -47,10 +60,11 @@ def sanitize_kernel(
         limit = _SLOWER * timeout_s
         log = sanitize(wanted, draft, workload, place, sanitizer, timeout_s=limit, dataset=registry.root)
         faulty = faulty or bool(log.findings)
+        checked = _Checked(wanted, draft, workload, place, sanitizer, log)
         if as_json:
-            records.append(_record(wanted, draft, workload, place, sanitizer, log))
+            records.append(_record(checked))
         else:
-            for line in _describe(wanted, draft, workload, place, sanitizer, log):
+            for line in _describe(checked):
                 stdout().print(line)
     if as_json:
         from json import dumps
@@ -59,40 +73,27 @@ def sanitize_kernel(
     return 1 if faulty else 0
 
 
-def _record(
-    definition: Definition,
-    kernel: Solution,
-    workload: Workload,
-    device: Device,
-    sanitizer: str,
-    log: SanitizerLog,
-) -> dict[str, object]:
+def _record(checked: _Checked) -> dict[str, object]:
     return {
-        "solution": kernel.name,
-        "definition": definition.name,
-        "axes": workload.axes,
-        "hardware": device.hardware,
-        "sanitizer": sanitizer,
-        "errors": log.errors,
-        "findings": [vars(each) for each in log.findings],
+        "solution": checked.kernel.name,
+        "definition": checked.definition.name,
+        "axes": checked.workload.axes,
+        "hardware": checked.device.hardware,
+        "sanitizer": checked.sanitizer,
+        "errors": checked.log.errors,
+        "findings": [vars(each) for each in checked.log.findings],
     }
 
 
-def _describe(
-    definition: Definition,
-    kernel: Solution,
-    workload: Workload,
-    device: Device,
-    sanitizer: str,
-    log: SanitizerLog,
-) -> list[str]:
+def _describe(checked: _Checked) -> list[str]:
     from fib_rmsnorm.reports.text.units import assignments, count
 
-    where = f"{kernel.name} for {definition.name} at {assignments(workload.axes)} on {device.hardware}"
+    log, axes = checked.log, assignments(checked.workload.axes)
+    where = f"{checked.kernel.name} for {checked.definition.name} at {axes} on {checked.device.hardware}"
     if not log.findings:
-        return [f"{where}: {sanitizer} found nothing"]
+        return [f"{where}: {checked.sanitizer} found nothing"]
     told = count(len(log.findings) if log.errors is None else log.errors, "error")
-    lines = [f"{where}: {sanitizer} found {told}"]
+    lines = [f"{where}: {checked.sanitizer} found {told}"]
     for each in log.findings:
         lines += ["", each.what, *(f"    {detail}" for detail in each.details)]
         if each.reports > 1:

@@ -11,10 +11,9 @@ from types import MappingProxyType
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
-from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
-from fib_rmsnorm.profiling.watched_process import python_command, run_tool, write_request
+from fib_rmsnorm.profiling.watched_process import python_command, require_gpu, run_tool, write_request
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_NCU = (
@@ -49,10 +48,7 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    if device.kind == "cpu":
-        raise InputError("profile needs a GPU; without one, use: fib-rmsnorm explain")
-    if reason := reason_to_skip(solution, device):
-        raise InputError(f"{solution.name}: {reason}")
+    require_gpu(solution, device, "profile needs a GPU; without one, use: fib-rmsnorm explain")
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)

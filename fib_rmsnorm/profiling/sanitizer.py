@@ -9,10 +9,9 @@ from pathlib import Path
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
-from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog, parse_log
-from fib_rmsnorm.profiling.watched_process import python_command, run_tool, write_request
+from fib_rmsnorm.profiling.watched_process import python_command, require_gpu, run_tool, write_request
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_SANITIZER = (
@@ -49,10 +48,7 @@ def sanitize(
 
     Raises InputError if the tool is missing or fails, or if the Solution fails without a finding.
     """
-    if device.kind == "cpu":
-        raise InputError("--sanitize needs a GPU; on a CPU, try guards the inputs of judged calls itself")
-    if reason := reason_to_skip(solution, device):
-        raise InputError(f"{solution.name}: {reason}")
+    require_gpu(solution, device, "--sanitize needs a GPU; on a CPU, try guards the inputs of judged calls itself")
     tool = find_compute_sanitizer()
     if tool is None:
         raise EnvironmentMissingError(_NO_SANITIZER)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -19,6 +20,14 @@ import importlib, os, sys
 sys.path[:] = sys.argv.pop(1).split(os.pathsep)
 importlib.import_module(sys.argv.pop(1)).main()
 """
+
+
+def require_gpu(solution: Solution, device: Device, without: str) -> None:
+    """Raise InputError with the message `without` for a CPU, or with the reason if the GPU cannot run the Solution."""
+    if device.kind == "cpu":
+        raise InputError(without)
+    if reason := reason_to_skip(solution, device):
+        raise InputError(f"{solution.name}: {reason}")
 
 
 def write_request(
