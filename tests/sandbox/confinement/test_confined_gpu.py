@@ -30,7 +30,9 @@ def call_kernel():
 
 
 def share_memory():
-    torch.ones(1 << 22, device="cuda").untyped_storage()._share_cuda_()
+    from fib_rmsnorm.sandbox.device_memory import offer
+
+    assert offer([torch.ones(1 << 22, device="cuda")])  # torch's own way needs files in /dev/shm
 
 
 def pin_memory():
