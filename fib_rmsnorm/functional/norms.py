@@ -33,6 +33,9 @@ _is_autocast = torch._C._is_any_autocast_enabled
 _is_grad_enabled = torch.is_grad_enabled
 _empty_like = torch.empty_like
 
+IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
+"""Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
+
 
 @overload
 def rms_norm(
@@ -91,7 +94,7 @@ def rms_norm(
     check_rows(x, residual=residual)
     if eps is None:
         eps = default_eps(x.dtype)
-    if form == "rmsnorm" and _is_autocast() and _autocasts(x):
+    if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _is_autocast() and _autocasts(x):
         x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
     if residual is None:
         return _norm(form, x, weight, bias, eps)
@@ -157,7 +160,7 @@ def _is_fused(x: Tensor) -> bool:
 
 
 def _autocasts(x: Tensor) -> bool:
-    """Whether autocast has torch's own norms compute, and return, float32."""
+    """Whether autocast has torch's LayerNorm compute, and return, float32."""
     return x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
 
 

@@ -7,12 +7,13 @@ from typing import Literal, get_args
 
 import torch
 
-from fib_rmsnorm.functional.norms import default_eps
+from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error
 
 Convention = Literal["torch", "llama", "gemma", "layer_norm"]
 """The first three are RMSNorm's."""
 RMSNORM_CONVENTIONS: tuple[Convention, ...] = tuple(each for each in get_args(Convention) if each != "layer_norm")
+_AUTOCAST: tuple[Convention, ...] = ("torch", "layer_norm") if IS_RMS_NORM_AUTOCAST else ("layer_norm",)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class NormFormula:
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
         """What x is to our norm: float32 where CUDA's autocast makes torch's own norms compute and return that."""
-        casts = autocast and x.device.type == "cuda" and self.convention in ("torch", "layer_norm")
+        casts = autocast and x.device.type == "cuda" and self.convention in _AUTOCAST
         return x.float() if casts else x
 
     def compute(
