@@ -36,23 +36,24 @@ FOR_EVER_S = 10**6
 HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace("ctypes.string_at(0)", "__import__('time').sleep(600)")
 
 
-def evaluate(registry: Registry, *solutions: Solution, timeout_s: float = 60) -> Iterator[Trace]:
+def evaluate(
+    fork_server: ForkServer, registry: Registry, *solutions: Solution, timeout_s: float = 60
+) -> Iterator[Trace]:
     (definition,) = registry.definitions().values()
     plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
-    with ForkServer(ROLES) as fork_server:
-        scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s))
-        for event in scheduler.run(plan):
-            if isinstance(event, Evaluated):
-                yield event.trace
+    scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s))
+    for event in scheduler.run(plan):
+        if isinstance(event, Evaluated):
+            yield event.trace
 
 
 def statuses(traces) -> list[tuple[str, int, str]]:
     return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
 
 
-def test_a_segfault_is_reported_when_it_happens(registry):
+def test_a_segfault_is_reported_when_it_happens(fork_server, registry):
     solution = add_kernel(registry, "crash_v1", SEGFAULT)
-    for trace in evaluate(registry, solution, timeout_s=FOR_EVER_S):
+    for trace in evaluate(fork_server, registry, solution, timeout_s=FOR_EVER_S):
         assert trace.evaluation.status.value == "RUNTIME_ERROR"
         assert "died of SIGSEGV" in trace.evaluation.log
         assert "Fatal Python error: Segmentation fault" in trace.evaluation.log
@@ -65,10 +66,10 @@ def test_a_segfault_is_reported_when_it_happens(registry):
         pytest.param(HANG_ON_8_ROWS, "TIMEOUT", marks=pytest.mark.slow),
     ],
 )
-def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, status):
+def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_path, fault, status):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8, 2))
     faulty, right = add_kernel(registry, "faulty_v1", fault), add_kernel(registry, "right_v1")
-    assert statuses(evaluate(registry, faulty, right, timeout_s=3)) == [
+    assert statuses(evaluate(fork_server, registry, faulty, right, timeout_s=3)) == [
         ("faulty_v1", 1, "PASSED"),
         ("right_v1", 1, "PASSED"),
         ("faulty_v1", 8, status),
@@ -79,11 +80,11 @@ def test_the_next_workload_and_the_next_solution_are_unharmed(tmp_path, fault, s
 
 
 @pytest.mark.parametrize("fault", ["", pytest.param("raise ImportError('not here')", marks=pytest.mark.slow)])
-def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
+def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path, fault):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
     count = f"with open({BUILDS}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
     solution = add_kernel(registry, "counted_v1", RIGHT.replace("\n\n\n", f"\n\n{count}", 1))
-    traces = list(evaluate(registry, solution))
+    traces = list(evaluate(fork_server, registry, solution))
     assert {t.evaluation.status.value for t in traces} == {"COMPILE_ERROR" if fault else "PASSED"}
     assert len(traces) == 3
     assert (solution_cache(solution) / "builds").read_text() == "built "
@@ -91,7 +92,7 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(tmp_path, fault):
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 
 
-def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(registry):
+def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(fork_server, registry):
     """On the second workload, the solution checks that its trace of the first has been recorded."""
     marker = registry.root / "recorded"
     (definition,) = registry.definitions().values()
@@ -106,9 +107,8 @@ def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(registry):
         time.sleep(0.3)
         marker.touch()
 
-    with ForkServer(ROLES) as fork_server:
-        scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
-        traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
+    scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
+    traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
 
 
@@ -148,8 +148,9 @@ def test_closing_the_generator_stops_everything(registry):
     hangs = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
     hangs = add_kernel(registry, "hangs_v1", hangs)
     before = threading.enumerate()
-    events = evaluate(registry, raises, hangs, timeout_s=FOR_EVER_S)
-    next(events)  # the first is done while the second is being called
-    assert threading.enumerate() != before
-    events.close()
-    assert threading.enumerate() == before
+    with ForkServer(ROLES) as fork_server:
+        events = evaluate(fork_server, registry, raises, hangs, timeout_s=FOR_EVER_S)
+        next(events)  # the first is done while the second is being called
+        assert threading.enumerate() != before
+        events.close()
+        assert threading.enumerate() == before

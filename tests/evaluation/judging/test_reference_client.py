@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES, judging
+from fib_rmsnorm.evaluation import judging
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
@@ -46,7 +46,9 @@ def doubling(tmp_path) -> Registry:
     return make_doubling_registry(tmp_path)
 
 
-def judge(registry: Registry, reference: str, *sources: str, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
+def judge(
+    fork_server: ForkServer, registry: Registry, reference: str, *sources: str, timeout_s: float = 60
+) -> tuple[list[Trace], list[Skip]]:
     (definition,) = registry.definitions().values()
     definition = definition.model_copy(update={"reference": reference})
     inputs = {"x": {"type": "random"}, "weight": {"type": "random"}}
@@ -55,18 +57,17 @@ def judge(registry: Registry, reference: str, *sources: str, timeout_s: float = 
         add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})
         for number, source in enumerate(sources)
     )
-    return run(Plan([Group(definition, workload, solutions) for workload in workloads]), timeout_s)
+    return run(fork_server, Plan([Group(definition, workload, solutions) for workload in workloads]), timeout_s)
 
 
-def run(plan: Plan, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
-    with ForkServer(ROLES) as fork_server:
-        events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(plan))
+def run(fork_server: ForkServer, plan: Plan, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
+    events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(plan))
     traces = [event.trace for event in events if isinstance(event, Evaluated)]
     return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]
 
 
-def test_an_unknown_operator_is_judged_by_its_reference(doubling):
-    traces, skips = judge(doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
+def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
+    traces, skips = judge(fork_server, doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == [
         *["PASSED"] * 2,
@@ -77,26 +78,26 @@ def test_an_unknown_operator_is_judged_by_its_reference(doubling):
 
 
 @pytest.mark.slow
-def test_its_inputs_are_read_only_in_a_second_call(doubling):
+def test_its_inputs_are_read_only_in_a_second_call(fork_server, doubling):
     """There is no other case in which they could be."""
-    traces, _ = judge(doubling, DOUBLES, RESTORES)
+    traces, _ = judge(fork_server, doubling, DOUBLES, RESTORES)
     assert [trace.evaluation.status.value for trace in traces] == ["RUNTIME_ERROR"] * 2
     assert "it changes its input 'x'" in traces[0].evaluation.log
 
 
-def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(doubling):
-    traces, skips = judge(doubling, with_attack(DOUBLES), ZEROS)
+def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(fork_server, doubling):
+    traces, skips = judge(fork_server, doubling, with_attack(DOUBLES), ZEROS)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
 
 
-def test_nor_does_that_of_a_known_operator(registry):
+def test_nor_does_that_of_a_known_operator(fork_server, registry):
     (definition,) = registry.definitions().values()
     attacked = definition.model_copy(update={"reference": with_attack(definition.reference)})
     zeros = "import torch\n\n\ndef run(x, weight, eps):\n    return torch.zeros_like(x)\n"
     kernel = add_kernel(registry, "zeros_v1", zeros)
     plan = Plan([Group(attacked, workload, (kernel,)) for workload in registry.workloads(definition.name)])
-    traces, skips = run(plan)
+    traces, skips = run(fork_server, plan)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
 
@@ -110,8 +111,8 @@ def test_nor_does_that_of_a_known_operator(registry):
         pytest.param("while True: pass", "timed out after 5 s", marks=pytest.mark.slow),
     ],
 )
-def test_a_reference_that_fails_is_no_failure_of_a_solution(doubling, fault, reason):
-    traces, skips = judge(doubling, DOUBLES.replace("return x * 2", fault), DOUBLES, ZEROS, timeout_s=5)
+def test_a_reference_that_fails_is_no_failure_of_a_solution(fork_server, doubling, fault, reason):
+    traces, skips = judge(fork_server, doubling, DOUBLES.replace("return x * 2", fault), DOUBLES, ZEROS, timeout_s=5)
     assert traces == []
     assert len(skips) == 2
     assert all("the reference of double failed" in skip.reason and reason in skip.reason for skip in skips)

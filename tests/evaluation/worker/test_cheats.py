@@ -8,7 +8,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.schema import Settings
 from support.kernels import shared_sources
-from support.registries import QUICK, add_kernel, add_sources, pack_all, python_manifest
+from support.registries import QUICK, add_sources, make_registry, pack_all, python_manifest
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
 WRONG_AFTER_60_CALLS = """\
@@ -109,59 +109,75 @@ def run(x, weight, eps):
 """
 
 
-def evaluate(registry, settings=QUICK):
-    """The only evaluation of the registry's only solution on its first workload."""
-    events = bench(registry, BenchOptions(settings=settings, device="cpu"))
-    return next(event.trace.evaluation for event in events if isinstance(event, Evaluated))
+TIMED_TOGETHER = {
+    "wrong_after_60_calls": WRONG_AFTER_60_CALLS,
+    "works_when_its_output_is_dropped": WORKS_WHEN_ITS_OUTPUT_IS_DROPPED,
+    "starts_the_clock_later": SLEEPS + STARTS_THE_CLOCK_LATER,
+    "changes_earlier_samples": SLEEPS + CHANGES_EARLIER_SAMPLES,
+    "calls_torch": CALLS_TORCH,
+}
 
 
-def add_in_language(registry, language, source, file="kernel.py", extra="", destination_passing=False):
-    manifest = python_manifest("cheat_v1").replace('"python"', f'"{language}"').replace("kernel.py", file) + extra
-    manifest = manifest.replace("passing_style = false", f"passing_style = {str(destination_passing).lower()}")
+def add(registry, name, source, language="python"):
+    manifest = python_manifest(name).replace('"python"', f'"{language}"')
+    if "eps, out)" in source:
+        manifest = manifest.replace("passing_style = false", "passing_style = true")
     shared = {shared.path: shared.content for shared in shared_sources(source)}
-    add_sources(registry, "cheat_v1", {file: source, **shared}, manifest)
+    add_sources(registry, name, {"kernel.py": source, **shared}, manifest)
     pack_all(registry)
 
 
-def test_a_kernel_that_is_wrong_after_many_calls_fails(registry):
-    add_kernel(registry, "cheat_v1", WRONG_AFTER_60_CALLS)
-    evaluation = evaluate(registry, SEVERAL_TRIALS)
+def evaluate(registry, settings=QUICK):
+    """The evaluations of the registry's solutions on its only workload, by name."""
+    events = bench(registry, BenchOptions(settings=settings, device="cpu"))
+    return {event.trace.solution: event.trace.evaluation for event in events if isinstance(event, Evaluated)}
+
+
+@pytest.fixture
+def registry(tmp_path):
+    return make_registry(tmp_path / "registry", batch_sizes=(1,))
+
+
+@pytest.fixture(scope="module")
+def evaluations(tmp_path_factory):
+    """Of all that need the same settings, in one run."""
+    registry = make_registry(tmp_path_factory.mktemp("cheats") / "registry", batch_sizes=(1,))
+    for name, source in TIMED_TOGETHER.items():
+        add(registry, name, source)
+    return evaluate(registry, SEVERAL_TRIALS)
+
+
+def test_a_kernel_that_is_wrong_after_many_calls_fails(evaluations):
+    evaluation = evaluations["wrong_after_60_calls"]
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call" in evaluation.log
 
 
-def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(registry):
-    add_in_language(registry, "python", WORKS_WHEN_ITS_OUTPUT_IS_DROPPED)
-    evaluation = evaluate(registry, SEVERAL_TRIALS)
+def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations):
+    evaluation = evaluations["works_when_its_output_is_dropped"]
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call: this is the answer to an earlier call" in evaluation.log
 
 
 def test_calls_with_a_hot_cache_are_judged_too(registry):
-    add_in_language(registry, "python", RIGHT_UNLESS_TIMED, destination_passing=True)
-    evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))
+    add(registry, "cheat_v1", RIGHT_UNLESS_TIMED)
+    evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))["cheat_v1"]
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call: 128 elements were never written" in evaluation.log
 
 
-@pytest.mark.parametrize(
-    "cheat",
-    [pytest.param(STARTS_THE_CLOCK_LATER, marks=pytest.mark.slow), CHANGES_EARLIER_SAMPLES],
-    ids=["start", "samples"],
-)
-def test_a_call_cannot_change_the_readings_of_the_clock(registry, cheat):
-    add_in_language(registry, "python", SLEEPS + cheat, destination_passing=True)
-    assert evaluate(registry, SEVERAL_TRIALS).performance.latency_ms >= 2
+@pytest.mark.parametrize("cheat", ["starts_the_clock_later", "changes_earlier_samples"])
+def test_a_call_cannot_change_the_readings_of_the_clock(evaluations, cheat):
+    assert evaluations[cheat].performance.latency_ms >= 2
 
 
 @pytest.mark.slow
 def test_library_calls_of_a_triton_solution_are_reported(registry):
-    add_in_language(registry, "triton", CALLS_TORCH)
-    evaluation = evaluate(registry)
+    add(registry, "calls_torch", CALLS_TORCH, "triton")
+    evaluation = evaluate(registry)["calls_torch"]
     assert evaluation.status.value == "PASSED", evaluation.log
     assert any("rms_norm" in name or "rsqrt" in name for name in evaluation.performance.library_calls)
 
 
-def test_library_calls_of_a_python_solution_are_not_reported(registry):
-    add_kernel(registry, "right_v1", CALLS_TORCH)
-    assert evaluate(registry).performance.library_calls is None
+def test_library_calls_of_a_python_solution_are_not_reported(evaluations):
+    assert evaluations["calls_torch"].performance.library_calls is None

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    """One for a module's tests that do not stop it: it imports torch, which takes longer than what it starts."""
+    with ForkServer(ROLES) as started:
+        yield started
