@@ -37,8 +37,15 @@ def test_replacing_lists_what_it_did(decoder):
     assert str(replace(model)).splitlines()[0] == "0 norms replaced"
 
 
-def test_parameters_stay_the_same_objects(decoder):
-    model, ids = decoder
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float64,  # which no kernel takes
+        pytest.param(torch.bfloat16, marks=pytest.mark.slow),  # it compiles the kernel of the gradients
+    ],
+)
+def test_parameters_stay_the_same_objects(dtype):
+    model, ids = make_decoder_of(published.RoundedFirst, dtype)
     model.norm.weight.requires_grad_(False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before, keys = dict(model.named_parameters()), [*model.state_dict()]
