@@ -164,19 +164,23 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:
-    """Say how many elements of the outputs still hold poison; None if none does.
+    """Say how many elements of the outputs still hold poison, and where the first one is; None if none does.
 
     In 8 bits, that is a NaN that a kernel may have computed.
     """
-    count, is_certain = 0, True
+    count, is_certain, first = 0, True, ""
     for actual, right in zip(actuals, expected, strict=True):
         elements = [as_bytes(tensor).view(-1, tensor.element_size()) == POISON for tensor in (actual, right)]
-        found = int((elements[0].all(dim=1) & ~elements[1].all(dim=1)).sum().item())
+        unwritten = elements[0].all(dim=1) & ~elements[1].all(dim=1)
+        found = int(unwritten.sum().item())
         is_certain &= not (found and actual.is_floating_point() and actual.element_size() == 1)
+        if found and not count:
+            first = str([int(at) for at in torch.unravel_index(unwritten.int().argmax(), actual.shape)])
         count += found
     or_nan = "" if is_certain else ", or are NaN"
     return (
-        f"{count} elements were never written, or were computed from the buffer's old contents{or_nan}"
+        f"{count} elements were never written, or were computed from the buffer's old contents{or_nan};"
+        f" the first is at {first}"
         if count
         else None
     )

@@ -40,4 +40,4 @@ def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
 def test_what_was_never_written_may_be_a_computed_nan_in_8_bits_alone(dtype, said):
     poison = torch.full((4 * dtype.itemsize,), 255, dtype=torch.uint8).view(dtype)
     found = describe_unwritten([poison], [torch.zeros(4, dtype=dtype)])
-    assert found == f"4 elements were never written, or were computed from the buffer's old {said}"
+    assert found == f"4 elements were never written, or were computed from the buffer's old {said}; the first is at [0]"
