@@ -56,8 +56,6 @@ def choose_traces(
     """The same before it is read; what is read of it is to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import open_traces
-    from fib_rmsnorm.registry.layout import list_definitions
-    from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
 
@@ -67,8 +65,8 @@ def choose_traces(
     with open_traces(sources or [], root, warn=warn) as opened:
         if not opened.count():
             where = ", ".join(map(str, sources or opened.roots))
-            wanted = list(split_names(definitions)) or list_definitions(opened.roots)
-            raise InputError(f"no Traces in {where}; create them with: {bench_command(wanted)}")
+            command = _command_for(opened.roots, split_names(definitions), split_names(solutions))
+            raise InputError(f"no Traces in {where}; create them with: {command}")
         if definitions or solutions or sizes:
             opened.keep(_choose(opened, split_names(definitions), split_names(solutions), sizes))
         yield opened
@@ -83,13 +81,41 @@ def complete(found: TraceSet) -> TraceSet:
     return found
 
 
+def _command_for(roots: list[Path], definitions: tuple[str, ...], solutions: tuple[str, ...]) -> str:
+    """The `bench` that makes the Traces asked for. Raises InputError for a name that it would refuse."""
+    from shlex import join
+
+    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
+    from fib_rmsnorm.registry.selection import bench_command, choose
+
+    known = list_definitions(roots)
+    if known:  # not so for files of Traces outside a registry
+        choose("Definition", known, str, definitions)
+        choose("Solution", list_solutions(roots), str, solutions)
+    if solutions:
+        return join(["fib-rmsnorm", "bench", "--solutions", ",".join(solutions)])
+    return bench_command(definitions or known)
+
+
+def _refuse_unmeasured(what: str, names: tuple[str, ...], measured: set[str], known: list[str]) -> None:
+    """Raise InputError for a name that is right and has no Traces: to list those that have some would hide that."""
+    for name in names:
+        if name in known and name not in measured:
+            option = f"--{what.lower()}s"
+            raise InputError(f"no Traces of {what} {name!r}; create them with: fib-rmsnorm bench {option} {name}")
+
+
 def _choose(
     opened: OpenTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[Kind]:
     """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
+    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
     from fib_rmsnorm.registry.selection import choose
 
-    kinds = choose("Definition with Traces", opened.kinds(), lambda kind: kind.definition, definitions)
+    kinds = opened.kinds()
+    _refuse_unmeasured("Definition", definitions, {kind.definition for kind in kinds}, list_definitions(opened.roots))
+    _refuse_unmeasured("Solution", solutions, {kind.solution for kind in kinds}, list_solutions(opened.roots))
+    kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, definitions)
     kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
     return _choose_batches(kinds, opened.roots, sizes)
 

@@ -151,6 +151,11 @@ def list_definitions(roots: Iterable[Path]) -> list[str]:
     return sorted({path.stem for root in roots for path in Layout(root).definitions.rglob("*.json")})
 
 
+def list_solutions(roots: Iterable[Path]) -> list[str]:
+    """The names of the packed Solutions of these registries, by their files, of which none is read."""
+    return sorted({path.stem for root in roots for path in Layout(root).solutions.glob("*/*/*/*.json")})
+
+
 def follow_links(path: Path) -> Path:
     """Resolve all links of `path`; unlike Path.resolve, do not raise for a cycle of links."""
     return Path(os.path.realpath(path))
