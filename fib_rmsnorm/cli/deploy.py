@@ -43,6 +43,11 @@ def command(
     from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.reports.winners import describe_winners
 
+    if not traces and not registry.layout.published.exists():
+        raise InputError(
+            f"no published Traces in {registry.root}; to choose by your own, run: fib-rmsnorm deploy"
+            f" {registry.layout.traces}"
+        )
     found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:

@@ -58,6 +58,9 @@ def command(
 
         first, *others = folders
         ours = Registry.find(first)
+        for other in others:
+            if not other.exists():  # may be meant as a file: no advice to create a registry there
+                raise InputError(f"no such file or folder: {other}")
         registries = [Registry.find(folder) for folder in others if not folder.is_file()]
         grows = into is None and not dry_run
         with locked(

@@ -12,7 +12,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, name_others
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
@@ -131,8 +131,8 @@ def _find_folder(registry: Registry, name: str) -> Path:
     manifests = {read_manifest(path).name: path for path in find_files(registry.layout.solutions, MANIFEST)}
     owners = [known for known in manifests if name == known or name.startswith(f"{known}_")]
     if not owners:
-        tunable = ", ".join(known for known, path in manifests.items() if read_manifest(path).tune) or "none"
-        raise InputError(f"no Solution {name!r} with sources in {registry.root} (tunable: {tunable})")
+        tunable = sorted(known for known, path in manifests.items() if read_manifest(path).tune)
+        raise InputError(f"no tunable Solution {name!r} with sources in {registry.root} ({name_others(name, tunable)})")
     return manifests[max(owners, key=len)].parent
 
 

@@ -111,7 +111,8 @@ def test_wrong_requests(fib, napping, arguments, complaint):
 def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
     outcome = fib("tune", "snoring_v1")
     assert outcome.code == 2
-    assert f"(tunable: {NAME})" in outcome.err
+    assert "no tunable Solution 'snoring_v1' with sources in" in outcome.err
+    assert f"(available: {NAME})" in outcome.err
 
 
 @pytest.mark.parametrize(

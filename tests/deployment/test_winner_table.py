@@ -121,7 +121,7 @@ def test_deploy_needs_traces_and_solutions(fib, tmp_path):
         (tmp_path / folder).mkdir()
     missing = fib("deploy", "--root", tmp_path)
     assert (missing.code, missing.err.count("\n")) == (2, 1)
-    assert "no such file or folder" in missing.err
+    assert f"to choose by your own, run: fib-rmsnorm deploy {tmp_path / 'traces'}" in missing.err
     assert fib("deploy", "--build", "x.json").code == 2
 
 

@@ -190,6 +190,11 @@ def test_a_torn_or_foreign_record_is_named(fib, full_registry, other):
     assert f"{path}:1: " in outcome.err
 
 
+def test_a_mistyped_file_of_traces_is_not_taken_for_a_registry_to_create(fib, full_registry):
+    outcome = fib("merge", str(full_registry.root), "nosuch.json")
+    assert (outcome.code, outcome.err) == (2, "fib-rmsnorm: no such file or folder: nosuch.json\n")
+
+
 def test_one_registry_is_none_to_merge(fib, full_registry):
     assert fib("merge", full_registry.root).code == 2
     assert fib("merge", full_registry.root, full_registry.root / "nowhere").code == 2
