@@ -16,6 +16,7 @@ from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
 
+_MARKS = "* marks new sources. In the bars, ? is not trusted, x failed, and - was measured under other conditions."
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_RANGE = math.log(1.25)
 """The bars span at least this ratio, so that they do not make a mountain of noise."""
@@ -125,14 +126,14 @@ def _legend(found: Histories) -> Iterator[Part]:
     if not compared:
         yield (
             "No run can be compared with an earlier one: that must be trusted, and of the same device, timer, clock and"
-            " cache state."
+            f" cache state. {_MARKS}"
         )
         return
     yield (
         "Change: against the newest earlier run that is trusted and has the same device, timer, clock and cache state."
         f" A verdict is that of `compare`: all intervals together have a confidence of 95% (each has"
         f" {found.confidence:.2%}), and include what a median drifts from run to run and from session to session."
-        " * marks new sources. In the bars, ? is not trusted, x failed, and - was measured under other conditions."
+        f" {_MARKS}"
     )
 
 

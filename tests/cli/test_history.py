@@ -98,6 +98,14 @@ def test_a_suspect_run_says_why(fib, tmp_path):
     assert "2 runs, too few trusted to show a change." in outcome.lines
 
 
+def test_the_marks_are_explained_where_nothing_can_be_compared_too(fib, tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(on(1, 2.0, suspect=["the clock moved"])))
+    outcome = fib("history", "mine_v1", path)
+    assert "batch=8  ?" in outcome.lines
+    assert "In the bars, ? is not trusted" in " ".join(outcome.out.split())
+
+
 def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
     traces = (
         on(1, 2.0),
