@@ -1,36 +1,22 @@
 // Checks the tensors of a backward pass, and shares its rows out among threads.
 //
 // The sums over rows are those of blocks, whose sizes follow from the shape alone, added in the order of the rows: the
-// result is the same to the bit, whatever the threads. All names have internal linkage, because several builds of these
-// sources (one for each Definition they serve) may be loaded in one process.
+// result is the same to the bit, whatever the threads.
 #pragma once
-
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/dtype.h>
-#include <tvm/ffi/error.h>
-#include <tvm/ffi/function.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
 
-#include "instruction_set.h"
+#include "row_launch.h"
 #include "row_task.h"
 #include "tensor_checks.h"
 #include "thread_pool.h"
 
 namespace {
 
-// Sizes in bytes of x. Less than this is not worth sharing with a thread that is awake.
-constexpr int64_t PARALLEL_BYTES = 64 << 10;
-
-// Less than this is done before a thread that sleeps has woken up.
-constexpr int64_t WAKING_BYTES = 256 << 10;
-
-// A dx of this size would be evicted from most L2 caches before anyone reads it: written around the caches, it need not
-// be read from memory first.
-constexpr int64_t STREAM_BYTES = 8 << 20;
+constexpr SharingBytes SHARING{64 << 10, 256 << 10};
 
 // What a thread claims at once, and has sums of its own: few enough that their sums are soon added.
 constexpr int64_t MOST_BLOCKS = 64;
@@ -42,8 +28,6 @@ constexpr int64_t ROWS_IN_GROUP = 4;
 
 // Columns whose sums a thread adds at once. A multiple of every instruction set's vectors.
 constexpr int64_t SUM_COLUMNS = 1024;
-
-constexpr DLDataType HALF{kDLFloat, 16, 1}, BFLOAT16{kDLBfloat, 16, 1}, FLOAT{kDLFloat, 32, 1};
 
 // The arguments of a call; those that the Form does without are null.
 struct GradientTensors {
@@ -58,23 +42,10 @@ struct GradientTensors {
   const TensorView* dbias = nullptr;
 };
 
-Kernels SelectKernel(DLDataType dtype, bool is_weight_float) {
-  static const RowKernels& kernels = SelectKernels();
-  if (dtype == HALF) return is_weight_float ? kernels.fp16_weight_fp32 : kernels.fp16;
-  if (dtype == BFLOAT16) return is_weight_float ? kernels.bf16_weight_fp32 : kernels.bf16;
-  if (dtype == FLOAT) return kernels.fp32;
-  TVM_FFI_THROW(TypeError) << "x has dtype " << dtype << ", expected float16, bfloat16 or float32";
-  return kernels.fp32;  // not reached
-}
-
 void CheckTensors(const GradientTensors& tensors, DLDataType weight_dtype) {
   const TensorView& x = tensors.x;
-  const DLDeviceType device_type = x.device().device_type;
-  if (device_type != kDLCPU) TVM_FFI_THROW(ValueError) << "x: expected a CPU tensor, got DLPack device " << device_type;
-  if (x.ndim() != 2) TVM_FFI_THROW(ValueError) << "x: expected 2 dimensions [batch, hidden], got " << x.ndim();
+  CheckX(x);
   const int64_t batch = x.size(0), hidden = x.size(1);
-  if (hidden == 0) TVM_FFI_THROW(ValueError) << "x: expected rows of at least 1 element, got 0";
-  check_matches_x("x", x, x, {batch, hidden});
   check_matches_x("dy", tensors.dy, x, {batch, hidden});
   if (tensors.dnew_residual) check_matches_x("dnew_residual", *tensors.dnew_residual, x, {batch, hidden});
   check_tensor("weight", tensors.weight, x, {hidden}, weight_dtype);
@@ -99,19 +70,12 @@ class Scratch {
   float* data_;
 };
 
-int64_t DivideUp(int64_t count, int64_t by) { return (count + by - 1) / by; }
-
-void* DataOrNull(const TensorView* tensor) { return tensor == nullptr ? nullptr : data(*tensor); }
-
 void RunBackward(const GradientTensors& tensors) {
   const TensorView &x = tensors.x, &dx = tensors.dx;
   const DLDataType weight_dtype = tensors.weight.dtype() == FLOAT ? FLOAT : x.dtype();
   const Kernels chosen = SelectKernel(x.dtype(), weight_dtype == FLOAT);
   CheckTensors(tensors, weight_dtype);
-  const int64_t batch = x.size(0), hidden = x.size(1);
-  const int64_t row_bytes = hidden * (x.dtype().bits / 8);
-  const int64_t bytes = batch * row_bytes;
-  const bool aligned = (reinterpret_cast<uintptr_t>(data(dx)) | row_bytes) % 64 == 0;
+  const RowSizes sizes(x);
   const RowTask task{data(tensors.dy),
                      DataOrNull(tensors.dnew_residual),
                      data(x),
@@ -121,28 +85,28 @@ void RunBackward(const GradientTensors& tensors) {
                      data(dx),
                      data(tensors.dweight),
                      DataOrNull(tensors.dbias),
-                     hidden,
-                     2 * ROWS_IN_GROUP * row_bytes <= GROUP_BYTES ? ROWS_IN_GROUP : 1,
-                     aligned && bytes >= STREAM_BYTES};
+                     sizes.hidden,
+                     2 * ROWS_IN_GROUP * sizes.row_bytes <= GROUP_BYTES ? ROWS_IN_GROUP : 1,
+                     sizes.bytes >= STREAM_BYTES && sizes.CanStream({data(dx)})};
 
-  const int64_t share = DivideUp(DivideUp(batch, MOST_BLOCKS), ROWS_IN_GROUP) * ROWS_IN_GROUP;
+  const int64_t share = DivideUp(DivideUp(sizes.batch, MOST_BLOCKS), ROWS_IN_GROUP) * ROWS_IN_GROUP;
   const int64_t block_rows = std::max(LEAST_BLOCK_ROWS, share);
-  const int64_t blocks = std::max<int64_t>(1, DivideUp(batch, block_rows));  // an empty batch has sums too: zeros
-  const int64_t columns = DivideUp(hidden, 16) * 16;
+  const int64_t blocks = std::max<int64_t>(1, DivideUp(sizes.batch, block_rows));  // an empty batch has sums too: zeros
+  const int64_t columns = DivideUp(sizes.hidden, 16) * 16;
   const int64_t stride = columns * (tensors.dbias == nullptr ? 1 : 2);
   const Scratch scratch(blocks * stride);
   const Sums sums{scratch.get(), scratch.get() + (stride - columns)};
 
-  const CpuSet cpus = bytes >= PARALLEL_BYTES ? CpuSet::OfThisThread() : CpuSet();
-  const bool worth_waking = bytes >= WAKING_BYTES;
+  const CpuSet cpus = SHARING.ChooseCpus(sizes.bytes);
+  const bool worth_waking = SHARING.WorthWaking(sizes.bytes);
   ForEachChunk(blocks, cpus, worth_waking, [&](int64_t block) {
-    const int64_t begin = block * block_rows, end = std::min(batch, begin + block_rows);
+    const int64_t begin = block * block_rows, end = std::min(sizes.batch, begin + block_rows);
     chosen.rows(task, begin, end, {sums.dweight + block * stride, sums.dbias + block * stride});
   });
-  const bool are_many = blocks * stride * static_cast<int64_t>(sizeof(float)) >= 2 * PARALLEL_BYTES;
-  ForEachChunk(DivideUp(hidden, SUM_COLUMNS), are_many ? cpus : CpuSet(), worth_waking, [&](int64_t chunk) {
+  const bool are_many = blocks * stride * static_cast<int64_t>(sizeof(float)) >= 2 * SHARING.awake;
+  ForEachChunk(DivideUp(sizes.hidden, SUM_COLUMNS), are_many ? cpus : CpuSet(), worth_waking, [&](int64_t chunk) {
     const int64_t begin = chunk * SUM_COLUMNS;
-    chosen.sums(task, sums, blocks, stride, begin, std::min(hidden, begin + SUM_COLUMNS));
+    chosen.sums(task, sums, blocks, stride, begin, std::min(sizes.hidden, begin + SUM_COLUMNS));
   });
 }
 
