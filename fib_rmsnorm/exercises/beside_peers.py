@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
@@ -10,9 +9,9 @@ from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.answers import Question, grade_answers
+from fib_rmsnorm.exercises.evaluation_grade import EvaluationTask, OwnKernel, grade_evaluations
 from fib_rmsnorm.exercises.exercise import STAND_IN, Exercise, StandIn, Task
 from fib_rmsnorm.exercises.kernel_grade import KernelTask, grade_kernels
-from fib_rmsnorm.exercises.own_solution import find_own, read_passed
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry import Registry
 
@@ -34,25 +33,11 @@ _BACKWARD_TORCH, _BACKWARD_TRITON = "rmsnorm_backward_python_torch_v1", "rmsnorm
 _CUTEDSL, _WRAPPED = "rmsnorm_python_cutedsl_v1", "rmsnorm_python_quack_v1"
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    title: str
-    language: str
-    file: str
-    definition: str
-    solution: str
-    launches: bool = True
-
-    @property
-    def register(self) -> str:
-        return f"fib-rmsnorm register {self.file} --name {self.solution} --author me"
-
-
-_RESIDUAL: dict[DeviceKind, _Kernel] = {
-    "cpu": _Kernel("Residual", "triton", "add_in_triton.py", _ADD, "fused_add_rmsnorm_triton_mine_v1"),
-    "cuda": _Kernel("Residual", "python", "add_in_cutedsl.py", _ADD, "fused_add_rmsnorm_python_mine_v1"),
+_RESIDUAL: dict[DeviceKind, OwnKernel] = {
+    "cpu": OwnKernel("Residual", "triton", "add_in_triton.py", _ADD, "fused_add_rmsnorm_triton_mine_v1"),
+    "cuda": OwnKernel("Residual", "python", "add_in_cutedsl.py", _ADD, "fused_add_rmsnorm_python_mine_v1"),
 }
-_GRADIENTS = _Kernel(
+_GRADIENTS = OwnKernel(
     "Backward", "python", "backward_in_torch.py", _BACKWARD, "rmsnorm_backward_python_mine_v1", launches=False
 )
 
@@ -62,6 +47,9 @@ def _grade(folder: Path) -> list[Task]:
 
     kind = choose_devices()[0].kind
     registry, kernels = Registry(folder), (_RESIDUAL[kind], _GRADIENTS)
+    validation = EvaluationTask(
+        "Validation", _BATCH_SIZES[kind], _TRACES, _BENCH, _find_compared, asked=", beside torch,"
+    )
     tasks = [
         KernelTask(
             each.title, 20, registry.definition(each.definition), folder / each.file, each.language, each.launches
@@ -70,31 +58,8 @@ def _grade(folder: Path) -> list[Task]:
     ]
     return [
         *grade_kernels(registry, tasks),
-        *_grade_evaluations(registry, kernels, _BATCH_SIZES[kind]),
+        *grade_evaluations(registry, kernels, validation),
         grade_answers(folder / _ANSWERS, "Backends", _list_questions(folder), 40),
-    ]
-
-
-def _grade_evaluations(registry: Registry, kernels: tuple[_Kernel, ...], batch_sizes: tuple[int, ...]) -> list[Task]:
-    """A share for each kernel: its Solution, and its outputs beside torch's."""
-    solutions, compared, share = 0, 0, 5
-    remarks: tuple[list[str], list[str]] = ([], [])
-    for kernel in kernels:
-        solution, remark = find_own(registry, kernel.definition, registry.root / kernel.file, kernel.register)
-        remarks[0].append(remark)
-        solutions += share if solution else 0
-        records = read_passed(registry, registry.root / _TRACES, solution) if solution else []
-        lacking = set(batch_sizes) - _find_compared(records)
-        compared += 0 if lacking else share
-        if lacking:
-            sizes = ", ".join(map(str, sorted(lacking)))
-            remarks[1].append(
-                f"{kernel.title}: no passed Trace of it as it is, beside torch, at batch {sizes}: {_BENCH}"
-            )
-    total = share * len(kernels)
-    return [
-        Task("Solutions", total, solutions, tuple(remarks[0])),
-        Task("Validation", total, compared, tuple(remarks[1])),
     ]
 
 

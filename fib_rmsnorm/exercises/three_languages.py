@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.answers import Question, grade_answers
+from fib_rmsnorm.exercises.evaluation_grade import EvaluationTask, OwnKernel, grade_evaluations
 from fib_rmsnorm.exercises.exercise import STAND_IN, Exercise, StandIn, Task
 from fib_rmsnorm.exercises.kernel_grade import KernelTask, grade_kernels
-from fib_rmsnorm.exercises.own_solution import find_own, read_passed
 from fib_rmsnorm.languages import LANGUAGES, DeviceKind
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.shipped import shipped_registry
@@ -21,31 +21,21 @@ _COMPARED = 32
 _RECORDS, _TRACES = "records.md", "traces.json"
 _TORCH, _TRITON, _CUDA = "rmsnorm_python_torch_v1", "rmsnorm_triton_row_v1", "rmsnorm_cuda_vec16_v1"
 _TILELANG = "rmsnorm_tilelang_row_v1"
+_BENCH = f"fib-rmsnorm bench --output {_TRACES}"
 _WORKLOAD = f"fib-rmsnorm workload --batch-sizes {','.join(map(str, _BATCH_SIZES['cuda']))}"
 
 
-@dataclass(frozen=True)
-class _Kernel:
-    language: str
-    file: str
-    solution: str
-
-    @property
-    def title(self) -> str:
-        return LANGUAGES[self.language].title
-
-    @property
-    def register(self) -> str:
-        return f"fib-rmsnorm register {self.file} --name {self.solution} --author me"
+def _make_own(language: str, file: str, solution: str) -> OwnKernel:
+    return OwnKernel(LANGUAGES[language].title, language, file, _DEFINITION, solution)
 
 
 _ON_BOTH = (
-    _Kernel("triton", "in_triton.py", "rmsnorm_triton_mine_v1"),
-    _Kernel("tilelang", "in_tilelang.py", "rmsnorm_tilelang_mine_v1"),
+    _make_own("triton", "in_triton.py", "rmsnorm_triton_mine_v1"),
+    _make_own("tilelang", "in_tilelang.py", "rmsnorm_tilelang_mine_v1"),
 )
-_KERNELS: dict[DeviceKind, tuple[_Kernel, ...]] = {
-    "cpu": (*_ON_BOTH, _Kernel("cpp", "in_cpp.cpp", "rmsnorm_cpp_mine_v1")),
-    "cuda": (*_ON_BOTH, _Kernel("cuda", "in_cuda.cu", "rmsnorm_cuda_mine_v1")),
+_KERNELS: dict[DeviceKind, tuple[OwnKernel, ...]] = {
+    "cpu": (*_ON_BOTH, _make_own("cpp", "in_cpp.cpp", "rmsnorm_cpp_mine_v1")),
+    "cuda": (*_ON_BOTH, _make_own("cuda", "in_cuda.cu", "rmsnorm_cuda_mine_v1")),
 }
 """By kind of device, those in three languages that it runs."""
 
@@ -55,11 +45,12 @@ def _grade(folder: Path) -> list[Task]:
 
     kind = choose_devices()[0].kind
     registry, right = Registry(folder), Registry(shipped_registry()).definition(_DEFINITION)
+    traces = EvaluationTask("Traces", _BATCH_SIZES[kind], _TRACES, _BENCH, _list_batch_sizes)
     kernels = [KernelTask(each.title, 15, right, folder / each.file, each.language) for each in _KERNELS[kind]]
     return [
         _grade_definition(registry, right),
         *grade_kernels(registry, kernels),
-        *_grade_evaluations(registry, kind),
+        *grade_evaluations(registry, _KERNELS[kind], traces),
         grade_answers(folder / _RECORDS, "Records", _list_questions(folder), 15),
     ]
 
@@ -84,22 +75,8 @@ def _essence(definition: Definition, part: str) -> dict[str, object]:
     return {name: each.model_dump(exclude={"description"}) for name, each in getattr(definition, part).items()}
 
 
-def _grade_evaluations(registry: Registry, kind: DeviceKind) -> list[Task]:
-    """A share for each kernel: its Solution, and its Traces."""
-    solutions, traces, share = 0, 0, 5
-    remarks: tuple[list[str], list[str]] = ([], [])
-    for kernel in _KERNELS[kind]:
-        solution, remark = find_own(registry, _DEFINITION, registry.root / kernel.file, kernel.register)
-        remarks[0].append(remark)
-        solutions += share if solution else 0
-        records = read_passed(registry, registry.root / _TRACES, solution) if solution else []
-        lacking = set(_BATCH_SIZES[kind]) - {record.axes.get("batch") for record in records}
-        traces += 0 if lacking else share
-        if lacking:
-            sizes = ", ".join(map(str, sorted(lacking)))
-            remarks[1].append(f"{kernel.title}: {_TRACES} has no passed Trace of it as it is at batch {sizes}")
-    total = share * len(_KERNELS[kind])
-    return [Task("Solutions", total, solutions, tuple(remarks[0])), Task("Traces", total, traces, tuple(remarks[1]))]
+def _list_batch_sizes(records: list[TraceRecord]) -> set[int]:
+    return {record.axes.get("batch", 0) for record in records}
 
 
 def _list_questions(folder: Path) -> list[Question]:
@@ -138,7 +115,7 @@ THREE_LANGUAGES = Exercise(
         (_WORKLOAD, "its Workloads"),
         (f"fib-rmsnorm try {_ON_BOTH[0].file} --check", "judge a kernel, until it passes; then the others"),
         (_ON_BOTH[0].register, "make a Solution of it"),
-        (f"fib-rmsnorm bench --output {_TRACES}", "Traces of all; on a CPU, add --batch-sizes 1,8,32"),
+        (_BENCH, "Traces of all; on a CPU, add --batch-sizes 1,8,32"),
         ("fib-rmsnorm exercise 4 --check", "your points"),
     ),
     grade=_grade,

@@ -47,6 +47,13 @@ def test_the_definition_and_its_workloads_are_the_students(fib, folder):
     assert {title for title, task in there_is_none.items() if task["earned"]} == set()
     assert sum(task["points"] for task in there_is_none.values()) == 100
     assert there_is_none["Triton"]["remarks"] == ["in_triton.py is not in Triton, but in python"]
+    assert there_is_none["Solutions"]["remarks"][0] == (
+        "no Solution is made of in_triton.py; run: "
+        "fib-rmsnorm register in_triton.py --name rmsnorm_triton_mine_v1 --author me"
+    )
+    lack, _, remedy = there_is_none["Traces"]["remarks"][0].partition("; run: ")
+    assert lack.startswith("Triton: traces.json has no passed Trace of it as it is at batch 1, 8, 32")
+    assert remedy == "fib-rmsnorm bench --output traces.json"
 
     assert fib("define", "--root", folder).code == 0
     assert fib("workload", "--batch-sizes", "1,8", "--root", folder).code == 0
