@@ -54,3 +54,16 @@ def test_an_image_gets_what_the_wheel_consists_of_and_ends_as_no_root(image):
     assert needed | {*wheel["packages"], *wheel["force-include"]} <= set(copied)
     (user,) = (line.split()[1] for line in lines if line.startswith("USER "))
     assert int(user) > 0
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
+def test_an_image_installs_extras_that_exist_and_has_a_home_for_any_user(image):
+    text = image.read_text()
+    extras = [extra for group in re.findall(r'"\.\[([\w,-]+)\]"', text) for extra in group.split(",")]
+    known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras
+    assert [extra for extra in extras if extra not in known] == []
+    # The home is a tmpfs, and runc gives it the mode of the image's folder, whatever mode --tmpfs names.
+    (home,) = re.findall(r"^ENV .*\bHOME=(\S+)", text, re.MULTILINE)
+    assert f"install --directory --mode 1777 {home}\n" in text
+    assert f"--tmpfs {home}:rw,exec,mode=1777" in PAGE
