@@ -62,6 +62,7 @@ def test_an_image_installs_extras_that_exist_and_has_a_home_for_any_user(image):
     extras = [extra for group in re.findall(r'"\.\[([\w,-]+)\]"', text) for extra in group.split(",")]
     known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras
+    assert "--constraint constraints.txt " in text  # else pip trades the torch for the newest of another package
     assert [extra for extra in extras if extra not in known] == []
     # The home is a tmpfs, and runc gives it the mode of the image's folder, whatever mode --tmpfs names.
     (home,) = re.findall(r"^ENV .*\bHOME=(\S+)", text, re.MULTILINE)
