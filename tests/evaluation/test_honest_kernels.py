@@ -10,7 +10,7 @@ from support.honest_kernels import BATCH_SIZES, BATCH_SIZES_ON_CUDA, KERNELS, NA
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
-FEW = ("cpp_threads", "makes_inputs_contiguous", "prints", "threads", "triton_row", "value_returning", "workspace")
+FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
 FEW_BATCH = 8
 
 

@@ -137,6 +137,7 @@ def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
             torch.testing.assert_close(module(x), expected)
 
 
+@pytest.mark.slow  # it compiles the kernel of the gradients
 def test_what_was_quick_without_gradients_gives_them_when_asked():
     x, weight = draw(3, HIDDEN, dtype=torch.float32).half(), torch.nn.Parameter(torch.ones(HIDDEN).half())
     with torch.no_grad():
