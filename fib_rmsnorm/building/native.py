@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
@@ -9,8 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
@@ -64,7 +65,10 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
     )
     folder = cache / _FOLDER / key
     if not is_intact(folder / _LIBRARY):
-        _compile(solution, folder, arch, flags)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder.parent):
+            if not is_intact(folder / _LIBRARY):
+                _compile(solution, folder, arch, flags)
     return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
 
 
@@ -86,9 +90,25 @@ def _all_flags(solution: Solution) -> dict[str, list[str]]:
     }
 
 
+@contextmanager
+def _alone(builds: Path) -> Iterator[None]:
+    """Hold the lock of a folder of builds: the ranks of a model need the same kernel at once, and one compiles it.
+
+    It is on the folder itself, so nothing is left behind. Where a file system has no locks, each process compiles.
+    """
+    descriptor = os.open(builds, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a child has inherited it
+        os.close(descriptor)
+
+
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     """Build in a temporary folder and move it into place, so that no other process sees half a build."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         sources = staging / "sources"

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 from fib_rmsnorm.building.build_errors import BuildError
@@ -53,6 +58,45 @@ def test_a_damaged_build_is_made_again(kernels, tmp_path):
     assert build_native(solution, tmp_path) == built
     assert callable(load_native(built.binary, "run"))
     assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
+
+
+BUILDS = """
+import sys
+from pathlib import Path
+
+from fib_rmsnorm.building.native import build_native
+from fib_rmsnorm.schema import Solution
+
+cache, packed = map(Path, sys.argv[1:])
+solution = Solution.model_validate_json(packed.read_text())
+print("ready", flush=True)
+sys.stdin.readline()
+print(build_native(solution, cache).binary)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_need_a_build_at_once_compile_it_once(kernels, tmp_path):
+    calls, compiler, packed = tmp_path / "calls", tmp_path / "bin" / "c++", tmp_path / "solution.json"
+    packed.write_text(kernels["cpp_header_in_a_folder"].model_dump_json())
+    compiler.parent.mkdir()
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *" -c "*) echo >> "{calls}"; sleep 1;; esac\nexec {shutil.which("c++")} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(compiler.parent), os.environ["PATH"]]),
+        "CXX": str(compiler),
+    }
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "text": True}
+    builders = [subprocess.Popen([sys.executable, "-c", BUILDS, tmp_path / "cache", packed], **pipes) for _ in range(3)]
+    assert [builder.stdout.readline() for builder in builders] == ["ready\n"] * 3
+    for builder in builders:
+        builder.stdin.write("go\n")
+        builder.stdin.flush()
+    assert len({builder.communicate(timeout=200)[0] for builder in builders}) == 1
+    assert len(calls.read_text().splitlines()) == 1
 
 
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):
