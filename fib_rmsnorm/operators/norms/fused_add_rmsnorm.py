@@ -68,20 +68,20 @@ def _huge_last_column(x: torch.Tensor, residual: torch.Tensor) -> _Pair:
     return x, residual
 
 
-# The name of a kind of row says what it breaks. float16's maximum is 65504.
+# The name of a kind of row says what it breaks, in words that hold for every dtype. 65504 is the maximum of float16.
 _ROW_KINDS: dict[str, _Transform] = {
-    "residual scaled by 300 (the squares of the sum overflow float16)": lambda x, residual: (x, residual * 300),
+    "residual scaled by 300 (squares of the sum above 65504)": lambda x, residual: (x, residual * 300),
     "x and residual scaled by 1e-4 (eps dominates)": lambda x, residual: (x * 1e-4, residual * 1e-4),
     "residual = -x (the sum is zero)": lambda x, residual: (x, -x),
     "residual near -x (the sum cancels)": _nearly_cancel,
     "huge last column": _huge_last_column,
     "constant row": lambda x, residual: (x * 0 + 3.0, residual * 0 + 1.0),
-    "x and residual scaled by 1e-6 (subnormal in float16)": lambda x, residual: (x * 1e-6, residual * 1e-6),
+    "x and residual scaled by 1e-6 (nearly zero)": lambda x, residual: (x * 1e-6, residual * 1e-6),
 }
 _SUMMED = ("x", "residual")
 _UNROUNDED_KINDS = {
     **_ROW_KINDS,
-    "one sum of 80000 (the new residual overflows float16)": lambda x, r: _huge_sum_somewhere(x, r, 40000.0),
+    "one sum of 80000 (above 65504)": lambda x, r: _huge_sum_somewhere(x, r, 40000.0),
 }
 _ROUNDED_KINDS = {**_ROW_KINDS, "one sum of 60000": lambda x, r: _huge_sum_somewhere(x, r, 30000.0)}
 

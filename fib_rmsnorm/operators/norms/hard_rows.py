@@ -46,13 +46,13 @@ def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
 
 # 60000 is near float16's maximum of 65504.
 HARD_ROWS: Kinds = {
-    "x scaled by 300 (its squares overflow float16)": lambda x: x * 300,
+    "x scaled by 300 (squares above 65504)": lambda x: x * 300,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
     "zero row": lambda x: x * 0,
     "one huge element": _huge_somewhere,
     "huge last column": lambda x: _set_column(x, -1, 60000.0),
     "constant row": lambda x: x * 0 + 3.0,
-    "x scaled by 1e-6 (subnormal in float16)": lambda x: x * 1e-6,
+    "x scaled by 1e-6 (nearly zero)": lambda x: x * 1e-6,
 }
 
 
