@@ -160,7 +160,7 @@ def _is_fused(x: Tensor) -> bool:
 
 
 def _autocasts(x: Tensor) -> bool:
-    """Whether autocast has torch's LayerNorm compute, and return, float32."""
+    """Whether autocast has torch's own LayerNorm compute, and return, float32."""
     return x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +60,21 @@ def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_th
         assert int(found.stderr) << 10 < most
     first, second = map(json.loads, answers)
     assert first == second and first["superseded"] == 100_000 - 850
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_traces_take_less_than_twice_what_parsing_takes(tmp_path):
+    """By Python's own parser of JSON, and of the processor's time: a busy machine slows both alike."""
+    path = tmp_path / "traces.jsonl"
+    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
+    path.write_text(body * 100)
+    parse = "import json, sys\nfor line in open(sys.argv[1]):\n    json.loads(line)"
+    assert cpu_seconds(*cli_command("report", path)) < 2 * cpu_seconds(sys.executable, "-c", parse, path)
+
+
+def cpu_seconds(*command: str | Path) -> float:
+    """What a process takes of the processor from its start to its end."""
+    before = os.times()
+    subprocess.run(command, check=True, capture_output=True, env=cli_environment())
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system

@@ -9,6 +9,7 @@ from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM
 from support.registries import python_manifest
+from support.trace_json import lines, trace
 
 NAME = "rmsnorm_h128"
 ROWS = {"shape": ["batch_size", "hidden_size"], "dtype": "bfloat16"}
@@ -68,3 +69,25 @@ def test_upstreams_rmsnorm_is_tried_and_compared(fib, tmp_path, monkeypatch):
     kernel.write_text(RIGHT)
     tried = fib("try", kernel, "--definition", NAME, "--batch-sizes", "8", "--device", "cpu")
     assert tried.code == 0 and "batch_size=8" in tried.out
+
+
+def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
+    """JSON objects have no order, so a Trace may name another axis first."""
+    rows = {"shape": ["rows", "length", "hidden"], "dtype": "float16"}
+    record = {
+        "name": "pooled",
+        "op_type": "norm",
+        "axes": {"rows": {"type": "var"}, "length": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
+        "inputs": {"x": rows},
+        "outputs": {"out": rows},
+        "reference": "def run(x):\n    return x\n",
+    }
+    registry.write_definition(Definition.model_validate(record))
+    found = trace()
+    found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
+    path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(lines(found))
+    assert fib("report", path, "--batch-sizes", "8").code == 0
+    refused = fib("report", path, "--batch-sizes", "64")
+    assert refused.code == 2 and "no Trace has batch size 64 (available: 8)" in refused.err

@@ -3,17 +3,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from fib_rmsnorm.schema import Definition
-from support.command_line import cli_command, cli_environment
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON
 from support.trace_json import lines, trace, upstream_trace
 
@@ -267,24 +261,6 @@ def test_a_terminal_gets_the_same_in_its_width(full_registry):
     assert "Benchmark Results (batch=8)" in capture.get() and "3 older Traces" in capture.get()
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_traces_take_less_than_twice_what_parsing_takes(tmp_path):
-    """By Python's own parser of JSON, and of the processor's time: a busy machine slows both alike."""
-    path = tmp_path / "traces.jsonl"
-    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
-    path.write_text(body * 100)
-    parse = "import json, sys\nfor line in open(sys.argv[1]):\n    json.loads(line)"
-    assert cpu_seconds(*cli_command("report", path)) < 2 * cpu_seconds(sys.executable, "-c", parse, path)
-
-
-def cpu_seconds(*command: str | Path) -> float:
-    """What a process takes of the processor from its start to its end."""
-    before = os.times()
-    subprocess.run(command, check=True, capture_output=True, env=cli_environment())
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
-
-
 def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
     outcome = fib("report", file(trace()), "--output", tmp_path / "report.pdf")
     assert outcome.code == 2 and "unknown suffix .pdf" in outcome.err
@@ -302,25 +278,3 @@ def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path, f
         outcome = fib("report", source, "--format", format_)
         assert str(tmp_path) not in outcome.out
         assert place in outcome.out or format_ == "markdown"
-
-
-def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
-    """JSON objects have no order, so a Trace may name another axis first."""
-    rows = {"shape": ["rows", "length", "hidden"], "dtype": "float16"}
-    record = {
-        "name": "pooled",
-        "op_type": "norm",
-        "axes": {"rows": {"type": "var"}, "length": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
-        "inputs": {"x": rows},
-        "outputs": {"out": rows},
-        "reference": "def run(x):\n    return x\n",
-    }
-    registry.write_definition(Definition.model_validate(record))
-    found = trace()
-    found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
-    path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(lines(found))
-    assert fib("report", path, "--batch-sizes", "8").code == 0
-    refused = fib("report", path, "--batch-sizes", "64")
-    assert refused.code == 2 and "no Trace has batch size 64 (available: 8)" in refused.err

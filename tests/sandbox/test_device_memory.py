@@ -120,9 +120,11 @@ def test_what_was_taken_is_what_was_offered(pair):
 
 def test_a_confined_process_takes_it_too(pair):
     pair.replace_taker(is_confined=True)
-    assert pair.take(pair.offer(5))["ok"]
-    assert pair.found() == expected(5)
-    pair.replace_taker()
+    try:
+        assert pair.take(pair.offer(5))["ok"]
+        assert pair.found() == expected(5)
+    finally:
+        pair.replace_taker()
 
 
 def test_what_the_other_process_writes_later_changes_nothing(pair):

@@ -79,7 +79,7 @@ def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
 
 @pytest.mark.slow
 def test_its_inputs_are_read_only_in_a_second_call(fork_server, doubling):
-    """There is no other case in which they could be."""
+    """Elsewhere in the other cases; an operator that is not recognised has the Workload's alone."""
     traces, _ = judge(fork_server, doubling, DOUBLES, RESTORES)
     assert [trace.evaluation.status.value for trace in traces] == ["RUNTIME_ERROR"] * 2
     assert "it changes its input 'x'" in traces[0].evaluation.log
