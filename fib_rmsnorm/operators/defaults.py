@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.operators.known_operators import list_operators
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def default_sizes(definition: Definition) -> dict[str, tuple[int, ...]]:
     """The usual sizes of variable axes by name, of those that an operator knows some for."""
     found: dict[str, tuple[int, ...]] = {}
-    for operator, parts in _list_fitting(definition):
+    for operator, parts in _list_fitting(definition, list_operators()):
         for part, sizes in operator.sizes.items():
             if parts.axes.get(part) in definition.var_axes:
                 found.setdefault(parts.axes[part], sizes)
@@ -33,7 +33,7 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
     """
     scalars = [name for name, spec in definition.inputs.items() if spec.shape is None]
     found: dict[str, Scalar] = {}
-    for operator, parts in _list_fitting(definition):
+    for operator, parts in _list_fitting(definition, list_operators()):
         if any(is_same_code(definition.reference, source) for _, source in operator.list_references()):
             found |= {parts.tensors[part]: s for part, s in operator.scalars.items() if part in parts.tensors}
     for operator in list_operators():
@@ -60,12 +60,13 @@ def derive_inputs(definition: Definition, inputs: Mapping[str, Any]) -> dict[str
     return {parts.tensors[part]: value for part, value in operator.derive_inputs(by_part).items()}
 
 
-def _list_fitting(definition: Definition) -> Iterator[tuple[Operator, Parts]]:
-    for operator in list_operators():
+def _list_fitting(definition: Definition, operators: Iterable[Operator]) -> Iterator[tuple[Operator, Parts]]:
+    for operator in operators:
         parts = operator.find_parts(definition)
         if parts is not None:
             yield operator, parts
 
 
 def _find_deriving(definition: Definition) -> tuple[Operator, Parts] | None:
-    return next(((operator, parts) for operator, parts in _list_fitting(definition) if operator.derived), None)
+    # Each input of each call that is judged asks, so only those are matched that derive anything.
+    return next(_list_fitting(definition, [operator for operator in list_operators() if operator.derived]), None)
