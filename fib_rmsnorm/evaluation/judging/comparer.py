@@ -179,9 +179,9 @@ class Comparer:
 
     def _require_judge(self) -> Process:
         if self._judge is None or not self._judge.alive:
-            # It reads what others wrote: outputs, and tensors of Workloads. On a GPU, it opens the memory of workers.
+            # It reads what others wrote: outputs, and tensors of Workloads.
             dataset = [self._config.dataset] if self._config.dataset else []
-            self._judge = self._fork_server.spawn(JUDGE, is_confined=self._device.kind == "cpu", readable=dataset)
+            self._judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
         return self._judge
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:

@@ -73,12 +73,12 @@ def test_outputs_that_are_copied_are_compared(subject):
     assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (None, [])
 
 
-@pytest.mark.parametrize(("device", "is_confined"), [(GPU, False), (Device("cpu", "a CPU", 1 << 30), True)])
-def test_a_judge_is_confined_unless_it_opens_the_memory_of_workers(subject, tmp_path, device, is_confined):
+@pytest.mark.parametrize("device", [GPU, Device("cpu", "a CPU", 1 << 30)], ids=lambda device: device.name)
+def test_a_judge_is_confined_and_reads_the_dataset(subject, tmp_path, device):
     judges = Judges()
     comparer = Comparer(judges, device, RunConfig(QUICK, 10, tmp_path), lambda _: FakeWorker(None))
     comparer.expect(subject)
-    assert judges.how == {"is_confined": is_confined, "readable": [tmp_path]}
+    assert judges.how == {"is_confined": True, "readable": [tmp_path]}
 
 
 def test_another_judge_copies_what_one_could_not(subject):
