@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight
 from fib_rmsnorm.operators.norms.hard_rows import (
@@ -108,16 +105,6 @@ class LayerNormOperator(RowOperator):
             reference,
         )
         return definition.model_copy(update={"description": f"Layer normalization over the hidden axis: {formula}"})
-
-    def define_by_name(self, name: str) -> Definition | None:
-        """Make the Definition to which `define` gives this name; None if there is none."""
-        found = re.fullmatch(rf"{self.name}(_bias)?_d(\d+)(?:_(\w+))?", name)
-        if found is None:
-            return None
-        with suppress(InputError):
-            definition = self.define(int(found[2]), found[3] or "fp16", bias=found[1] is not None)
-            return definition if definition.name == name else None
-        return None
 
     def list_references(self) -> list[tuple[tuple[str, ...], str]]:
         """One without a bias, and one with it."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAME, limit_weight
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
@@ -108,16 +105,6 @@ class NormOperator(RowOperator):
         own = {part: dtype for part, dtype in dtypes.items() if part in self.dtypes}
         is_out_right = others.get("out", dtypes["x"]) == dtypes["x"]
         return own.items() <= self.dtypes.items() and {*others.values()} <= DTYPES.keys() and is_out_right
-
-    def define_by_name(self, name: str) -> Definition | None:
-        """Make the Definition to which `define` gives this name; None if there is none."""
-        found = re.fullmatch(rf"{self.name}_d(\d+)(?:_(bf16|fp32))?(?:_weight_(fp32))?", name)
-        if found is None or (found[3] and WEIGHT not in self.options):
-            return None
-        with suppress(InputError):
-            definition = self.define(int(found[1]), found[2] or "fp16", found[3] or "same")
-            return definition if definition.name == name else None
-        return None
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
         """Find the kernel in the operator's folder.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
+
+_OPTIONS_IN_NAMES = r"(?P<bias>_bias)?_d(?P<hidden>\d+)(?:_(?P<dtype>bf16|fp32))?(?:_weight_(?P<weight>fp32))?"
 
 
 class RowOperator(Operator):
@@ -40,11 +43,31 @@ class RowOperator(Operator):
             "weight": "same" if weight == dtypes["x"] else weight,
             "bias": "bias" in dtypes,
         }
+        made = self._define_by(told)
+        if made is None:
+            return None
+        specs = {**made.inputs, **made.outputs}
+        return made if all(specs[part].dtype.value == dtype for part, dtype in dtypes.items()) else None
+
+    def _define_by(self, told: Mapping[str, int | str | bool]) -> Definition | None:
+        """By those of these options that the operator has; None if it refuses their values."""
         with suppress(InputError):
-            made = self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
-            specs = {**made.inputs, **made.outputs}
-            return made if all(specs[part].dtype.value == dtype for part, dtype in dtypes.items()) else None
+            return self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
         return None
+
+    def define_by_name(self, name: str) -> Definition | None:
+        """Make the Definition to which `define` gives this name; None if there is none."""
+        found = re.fullmatch(self.name + _OPTIONS_IN_NAMES, name)
+        if found is None:
+            return None
+        told: dict[str, int | str | bool] = {
+            "hidden": int(found["hidden"]),
+            "dtype": found["dtype"] or "fp16",
+            "weight": found["weight"] or "same",
+            "bias": found["bias"] is not None,
+        }
+        made = self._define_by(told)
+        return made if made is not None and made.name == name else None
 
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.extreme_rows import INFINITY, LIMITS, NAME, NAN, NON_FINITE_ROWS
 from fib_rmsnorm.operators.norms.hard_rows import (
@@ -151,16 +149,6 @@ def run(dy, x, weight, rstd):
         )
         tags = [tag.replace("inference", "training") for tag in definition.tags]
         return definition.model_copy(update={"description": f"Gradients of a norm: {self.formula}", "tags": tags})
-
-    def define_by_name(self, name: str) -> Definition | None:
-        """Make the Definition to which `define` gives this name; None if there is none."""
-        found = re.fullmatch(rf"{self.name}_d(\d+)(?:_(\w+))?", name)
-        if found is None:
-            return None
-        with suppress(InputError):
-            definition = self.define(int(found[1]), found[2] or "fp16")
-            return definition if definition.name == name else None
-        return None
 
     def list_parts(self, definition: Definition) -> list[Parts]:
         """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
