@@ -25,6 +25,7 @@ class Launch(NamedTuple):
     rows: int  # of a program; 0: one is too long for its registers
     warps: int  # of a program
     tied: int  # what x is tied to
+    kept: int = 0  # whether L2 is to keep what was read; such lines stay there when the kernel has ended
 
 
 def plan(batch, hidden, dtype, held_itemsizes):
@@ -39,7 +40,7 @@ def plan(batch, hidden, dtype, held_itemsizes):
     choice = find_choice(batch, hidden=hidden, itemsize=dtype.itemsize)
     tied = tie(choice and choice["tied"], batch, dtype) if held_itemsizes else UNTIED.value
     if choice is not None:
-        return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tied)
+        return Launch(block, choice["rows"], choice["rows"] * choice["warps"], tied, choice.get("kept", 0))
     rows = 1 if batch < 8192 else max(1, min(4, 2048 // block))
     return Launch(block, rows, rows * min(max(1, min(8, block // 512), block // 2048), 16), tied)
 

@@ -80,6 +80,7 @@ def norm_rows(
     ROWS: tl.constexpr,
     WARPS: tl.constexpr,
     TIED: tl.constexpr,
+    KEPT: tl.constexpr,
     FORM: tl.constexpr,
 ):
     X_BITS: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth
@@ -93,13 +94,14 @@ def norm_rows(
     if ROWS > 1:  # otherwise there is a program for each row
         mask &= rows < batch
 
-    x = tl.load(x_ptr + rows * HIDDEN + cols, mask=mask, other=0.0)
+    POLICY: tl.constexpr = "evict_last" if KEPT else ""
+    x = tl.load(x_ptr + rows * HIDDEN + cols, mask=mask, other=0.0, eviction_policy=POLICY)
     residual = None
     weight = None
     bias = None
     gate = None
     if residual_ptr is not None:
-        residual = tl.load(residual_ptr + rows * HIDDEN + cols, mask=mask, other=0.0)
+        residual = tl.load(residual_ptr + rows * HIDDEN + cols, mask=mask, other=0.0, eviction_policy=POLICY)
     if weight_ptr is not None:
         weight = tl.load(weight_ptr + cols, mask=cols < HIDDEN, other=0.0)
     if bias_ptr is not None:
