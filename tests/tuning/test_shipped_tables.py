@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -83,6 +86,37 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
     assert blocks[:2] == [block, block]
     assert blocks[2] != block
+
+
+KEPT = """
+import sys
+from pathlib import Path
+import torch
+from fib_rmsnorm.building import build_entry
+from fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.tuning.tunable import find_tunables
+
+[tunable, *_] = find_tunables(Registry(Path(sys.argv[1])), "fused_add_rmsnorm_triton_row_v1")
+x, weight = torch.empty(100, 4096, dtype=torch.float16), torch.empty(4096, dtype=torch.float16)
+for kept in (0, 1):
+    variant = tunable.make_variant((("rows", 1), ("warps", 8), ("tied", 1), ("kept", kept)))
+    session = TritonSession("sm_90")
+    session.call(build_entry(variant, "cpu", Path(sys.argv[2])), (x, x, weight, 1e-5, x, x))
+    [ptx] = session.ptx
+    print(sum("ld.global" in line and "evict_last" in line for line in ptx.splitlines()), "evict" in ptx)
+"""
+
+
+@pytest.mark.slow
+def test_l2_keeps_what_add_rmsnorm_reads_only_where_the_table_says_so(tmp_path):
+    """Each thread reads two vectors of x and two of the residual; those of the weight are read as ever."""
+    pytest.importorskip("triton")
+    command = [sys.executable, "-c", KEPT, str(REPOSITORY), str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == ["0 False", "4 True"]
 
 
 @pytest.mark.gpu
