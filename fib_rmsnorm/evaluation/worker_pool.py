@@ -13,12 +13,13 @@ from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import AUTHOR
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
@@ -73,6 +74,7 @@ class WorkerClient:
     process: Process
     build_s: float
     config: RunConfig
+    definition: str
     is_interpreted: bool = False
     """Whether Triton's interpreter runs it."""
 
@@ -95,7 +97,10 @@ class WorkerPool:
         self._unwanted: set[str] = set()
 
     def find(self, definition: Definition, solution: Solution) -> WorkerClient:
-        """The worker that holds the built Solution. Raises EvaluationFailedError if it does not build."""
+        """The worker that holds the built Solution.
+
+        Raises EvaluationFailedError if it does not build, and DeviceUnusableError if nothing runs on the device.
+        """
         key = digest(solution)
         if key in self._unbuildable:
             raise EvaluationFailedError(*self._unbuildable[key])
@@ -165,13 +170,28 @@ class WorkerPool:
             builder, built = self._ask_to_build(EARLY_BUILDER, environment, request, budget)
             builder.kill()
             early_s = built.build_s
-        process, built = self._ask_to_build(WORKER, environment, request, budget)
-        return WorkerClient(process, early_s + built.build_s, self._config, is_interpreted=interpreted)
+        try:
+            process, built = self._ask_to_build(WORKER, environment, request, budget)
+        except DeviceUnusableError:
+            self._end_idle(definition)
+            process, built = self._ask_to_build(WORKER, environment, request, budget)
+        build_s = early_s + built.build_s
+        return WorkerClient(process, build_s, self._config, definition.name, is_interpreted=interpreted)
+
+    def _end_idle(self, definition: Definition) -> None:
+        """End the workers of other Definitions, which hold memory of the device: it evaluates one at a time."""
+        idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+        for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
+            if worker is not None:
+                worker.process.kill()
 
     def _ask_to_build(
         self, role: Role, environment: dict[str, str], request: Build, budget: TimeBudget
     ) -> tuple[Process, Built]:
-        """Start a process that builds a Solution. Raises EvaluationFailedError, and then the process has ended."""
+        """Start a process that builds a Solution.
+
+        Raises EvaluationFailedError or DeviceUnusableError, and then the process has ended.
+        """
         process = self._fork_server.spawn(
             role,
             environment,
@@ -183,12 +203,24 @@ class WorkerPool:
         if key in self._unwanted:
             process.signal_kill()
         try:
+            if role is WORKER:
+                self._open_device(process, request, budget)
             return process, ask_worker(process, request, Built, budget, self._config)
         except EvaluationFailedError as failure:
             process.kill()
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
+
+    def _open_device(self, process: Process, build: Build, budget: TimeBudget) -> None:
+        """Have a worker open its GPU by a request of its own: no code of a Solution can forge the answer yet."""
+        if self._device.kind == "cpu":
+            return
+        request = Prepare(device=build.device, solution=build.solution, cache=build.cache)
+        opened = ask_worker(process, request, DeviceOpened, budget, self._config)
+        if opened.fault is not None:
+            process.kill()
+            raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
 
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""

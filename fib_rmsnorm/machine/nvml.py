@@ -70,6 +70,11 @@ class Gpu:
         processes = self._read("nvmlDeviceGetComputeRunningProcesses")
         return None if processes is None else tuple(sorted(process.pid for process in processes))
 
+    def free_memory_bytes(self) -> int | None:
+        """The memory that no process has taken."""
+        memory = self._read("nvmlDeviceGetMemoryInfo")
+        return None if memory is None else int(memory.free)
+
     def peak_bandwidth_gb_per_s(self) -> float | None:
         """The bandwidth that the memory's highest clock and its bus width allow."""
         clock_mhz = self._read("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM)

@@ -16,8 +16,9 @@ from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
 from support.command_line import cli_environment
@@ -112,6 +113,21 @@ def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(fork_server, 
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
 
 
+def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
+    (definition,) = registry.definitions().values()
+    solution = add_kernel(registry, "right_v1")
+    plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
+    missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
+    events = []
+    with ForkServer(ROLES) as fork_server:
+        scheduler = Scheduler(fork_server, [missing], RunConfig(QUICK, 60), record=events.append)
+        with pytest.raises(
+            DeviceUnusableError, match=r"cuda:99 \(a GPU that is not there\) cannot be used: .*--device$"
+        ):
+            events += scheduler.run(plan)
+    assert [event for event in events if isinstance(event, Evaluated)] == []
+
+
 def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monkeypatch):
     """For many rows, the judge takes longer than the whole budget of a solution."""
     monkeypatch.setattr(worker_pool, "time", clock)
@@ -124,7 +140,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
             return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
     process, budget = Answers(), worker_pool.TimeBudget(10)
-    worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10))
+    worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10), "")
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
     worker.ask(request, Called, budget)
     clock.sleep(1000)

@@ -1,13 +1,19 @@
-"""A worker reads the tensors that Workloads name, and nothing else of the registry."""
+"""A worker reads the tensors that Workloads name and nothing else of the registry, and makes room on a full GPU."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
@@ -36,3 +42,43 @@ def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     assert found["right_v1"].status.value == "PASSED", found["right_v1"].log
     assert found["reads_v1"].status.value == "RUNTIME_ERROR"
     assert "PermissionError" in found["reads_v1"].log
+
+
+class ShortOfMemory:
+    """A GPU that holds one worker: a second cannot open it until the first has ended."""
+
+    def __init__(self) -> None:
+        self.alive: list[SimpleNamespace] = []
+
+    is_warm = True
+
+    def spawn(self, _role, *_, **__):
+        process = SimpleNamespace(alive=True, take_log=str)
+
+        def answer(message, *_):
+            if message["do"] == "open_device":
+                return {"ok": True, "fault": "CUDA error: out of memory" if len(self.alive) > 1 else None}
+            return {"ok": True, "build_s": 0.0}
+
+        def end():
+            process.alive = False
+            if process in self.alive:
+                self.alive.remove(process)
+
+        process.request, process.kill = answer, end
+        self.alive.append(process)
+        return process
+
+
+def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path):
+    registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
+    gpu = ShortOfMemory()
+    pool = WorkerPool(gpu, Device("cuda:0", "a small GPU", 1 << 30), RunConfig(QUICK, 10))
+    first, second = (next(iter(registry.definitions().values())) for registry in registries)
+    solution = add_kernel(registries[0], "first_v1")
+    kept = pool.find(first, solution)
+    with pytest.raises(DeviceUnusableError, match="out of memory"):
+        pool.find(first, add_kernel(registries[0], "beside_it_v1"))
+    assert kept.process.alive
+    pool.find(second, add_kernel(registries[1], "second_v1"))
+    assert not kept.process.alive and not pool.holds(solution)

@@ -13,6 +13,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, OpenDevice, describe_unusable
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Ceiling, Definition, Workload
@@ -53,10 +54,22 @@ class CeilingClient:
         return ceiling.model_copy(update={"peak_bandwidth_gb_per_s": gpu.peak_bandwidth_gb_per_s()})
 
     def _ask(self, request: Request, kind: type[Answer]) -> Answer:
-        if self._process is None or not self._process.alive:
-            self._process = self._fork_server.spawn(CEILING)
+        process = self._process
+        if process is None or not process.alive:
+            process = self._process = self._fork_server.spawn(CEILING)
+            if self._device.kind != "cpu":
+                self._open_device(process)
+        return self._ask_once(process, request, kind)
+
+    def _open_device(self, process: Process) -> None:
+        opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
+        if opened.fault is not None:
+            process.kill()
+            raise NoCeilingError(describe_unusable(self._device, opened.fault))
+
+    def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:
         try:
-            return ask(self._process, request, kind, time.monotonic() + self._config.timeout_s)
+            return ask(process, request, kind, time.monotonic() + self._config.timeout_s)
         except ProcessTimeoutError:
             raise NoCeilingError(f"measuring the copy timed out after {self._config.timeout_s:g} s") from None
         except (ProcessDiedError, InvalidAnswerError) as error:

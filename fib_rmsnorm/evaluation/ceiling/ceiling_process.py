@@ -20,6 +20,7 @@ from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.machine.load import LoadWatch
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.schema import Ceiling
 
 _CALLS = 100
@@ -141,4 +142,4 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     ceiling = CeilingProcess()
-    serve(channel, {"build_copy": ceiling.build_copy, "measure": ceiling.measure})
+    serve(channel, {"open_device": open_device, "build_copy": ceiling.build_copy, "measure": ceiling.measure})

@@ -26,6 +26,7 @@ from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, OpenDevice, describe_unusable
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Definition, Settings, Workload
@@ -182,7 +183,15 @@ class Comparer:
             # It reads what others wrote: outputs, and tensors of Workloads.
             dataset = [self._config.dataset] if self._config.dataset else []
             self._judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
+            if self._device.kind != "cpu":
+                self._open_device(self._judge)
         return self._judge
+
+    def _open_device(self, judge: Process) -> None:
+        opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
+        if opened.fault is not None:
+            judge.kill()
+            raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
         try:

@@ -23,6 +23,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
+from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import UlpStatistics
 
@@ -192,6 +193,7 @@ def main(channel: Channel, _: int) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
     judge = Judge(channel.files)
     handlers: dict[str, Handler] = {
+        "open_device": open_device,
         "expect": judge.expect,
         "take_outputs": judge.received.take,
         "compare": judge.compare,

@@ -17,6 +17,7 @@ from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.sandbox.device_opening import OpenDevice
 from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
@@ -36,6 +37,13 @@ class Build(Request):
     device: str
     dataset: Path | None
     """The folder to which the paths of safetensors inputs are relative."""
+    cache: Path
+
+
+class Prepare(OpenDevice):
+    """Open the device, and meanwhile start the compilers for a solution, of which no code runs yet."""
+
+    solution: Solution
     cache: Path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
     Costs,
     OutputsWritten,
+    Prepare,
     PrepareTiming,
     Revealed,
     Time,
@@ -47,6 +49,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     TimingPrepared,
 )
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
 from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
 
 
@@ -69,6 +72,7 @@ class Worker:
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
         self.handlers: dict[str, Handler] = {
+            "open_device": self.open_device,
             "build": self.build,
             "call": self.call,
             "prepare_timing": self.prepare_timing,
@@ -82,6 +86,7 @@ class Worker:
         }
         self._channel = channel
         self._kept_outputs = KeptOutputs()
+        self._prepared: Future[float] | None = None
         self._target: _Target | None = None
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
@@ -90,10 +95,17 @@ class Worker:
         """The calls that wait to be judged."""
         self._chain_trial: ChainTrial | None = None
 
+    def open_device(self, message: Message) -> DeviceOpened:
+        """Create the context on the device while the solution's compilers run: both take long."""
+        request = Prepare.model_validate(message)
+        self._prepared = prepare_build(request.solution, request.cache)
+        return open_device(message)
+
     def build(self, message: Message) -> Built:
         """Build the solution for the device, and say how long that took."""
         request = Build.model_validate(message)
-        prepared = prepare_build(request.solution, request.cache)
+        prepared = self._prepared or prepare_build(request.solution, request.cache)
+        self._prepared = None
         if request.device != "cpu":
             torch.cuda.set_device(request.device)
         try:

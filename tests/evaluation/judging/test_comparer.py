@@ -39,6 +39,8 @@ class Judges:
             self.asked.append(message | {"files": files})
             if message["do"] == "take_outputs" and not self.copies.pop(0):
                 return REFUSAL
+            if message["do"] == "open_device":
+                return {"ok": True, "fault": None}
             return {"ok": True, **(VERDICT if message["do"] == "compare" else {})}
 
         judge.request, judge.kill = answer, lambda: setattr(judge, "alive", False)
@@ -69,7 +71,7 @@ def make_comparer(judges, reference_memory=None) -> Comparer:
 def test_outputs_that_are_copied_are_compared(subject):
     judges, worker = Judges(True), FakeWorker(MEMORY)
     make_comparer(judges).compare(subject, Transferred(worker, MEMORY), case=1)
-    assert [asked["do"] for asked in judges.asked] == ["take_outputs", "compare"]
+    assert [asked["do"] for asked in judges.asked] == ["open_device", "take_outputs", "compare"]
     assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (None, [])
 
 

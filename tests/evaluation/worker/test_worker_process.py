@@ -10,7 +10,7 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, PrepareTiming, Time
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Time
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.registries import RIGHT, add_kernel
 
@@ -45,6 +45,21 @@ def make_worker(registry, monkeypatch, failures, judged_calls=1):
     request = PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0, judged_calls=judged_calls)
     worker.prepare_timing(request.model_dump(mode="json"))
     return worker
+
+
+def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkeypatch):
+    prepared = []
+    prepare = worker_module.prepare_build
+    monkeypatch.setattr(worker_module, "prepare_build", lambda *given: prepared.append(given) or prepare(*given))
+    solution = add_kernel(registry, "right", RIGHT)
+    worker = worker_module.Worker(None, os.memfd_create("outputs"))
+    opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
+    assert worker.open_device(opening.model_dump(mode="json")).fault
+    definition = registry.definition(solution.definition)
+    build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
+    worker.build(build.model_dump(mode="json"))
+    worker.check()
+    assert len(prepared) == 1
 
 
 REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()

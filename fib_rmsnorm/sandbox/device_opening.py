@@ -1,0 +1,59 @@
+"""Have a process open a GPU before it does anything else, so that a GPU that cannot be used is nobody else's fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.nvml import find_gpu
+from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.sandbox.channel import Message
+
+_GIB = 1 << 30
+
+
+class DeviceUnusableError(InputError):
+    """A process could not open a GPU, because other processes fill its memory, for instance."""
+
+
+class OpenDevice(Request):
+    """Open a device: the first request to a process that uses a GPU."""
+
+    doing: ClassVar[str] = "opening the device"
+    do: Literal["open_device"] = "open_device"
+    device: str
+
+
+@dataclass(frozen=True)
+class DeviceOpened:
+    """The device is open, or cannot be used."""
+
+    fault: str | None
+    """CUDA's message, in a line."""
+
+
+def open_device(message: Message) -> DeviceOpened:
+    """Create this process's context on a GPU."""
+    import torch
+
+    request = OpenDevice.model_validate(message)
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call, unused-ignore]
+        torch.cuda.set_device(request.device)
+        torch.cuda.synchronize()
+    except (RuntimeError, AssertionError) as error:  # AssertionError: this torch is built without CUDA
+        return DeviceOpened(str(error).strip().partition("\n")[0])
+    return DeviceOpened(None)
+
+
+def describe_unusable(device: Device, fault: str) -> str:
+    """Say in a line that a GPU cannot be used, why, how much of its memory is free, and what to do."""
+    gpu = find_gpu(device.name)
+    free = gpu.free_memory_bytes() if gpu else None
+    memory = "" if free is None else f"; {free / _GIB:.1f} of {device.memory_bytes / _GIB:.1f} GiB are free"
+    return (
+        f"{device.name} ({device.hardware}) cannot be used: {fault}{memory};"
+        " end other processes on it (nvidia-smi lists them), or choose another device with --device"
+    )
