@@ -143,7 +143,11 @@ def compare(name: str, size: LlamaSize, dtype: str, mode: str, options: argparse
         for key, norm in [*block.named_children()]:
             if isinstance(norm, nn.RMSNorm):
                 setattr(block, key, ExactNorm(norm))
-    trainees = {each: Trainee(model, mode, seed=int(each == REORDERED)) for each, model in models.items()}
+    # The Inductor of torch 2.11 fails at norms in float64 on a GPU, which are there for the losses alone.
+    modes = {EXACT: "eager"}
+    trainees = {
+        each: Trainee(model, modes.get(each, mode), seed=int(each == REORDERED)) for each, model in models.items()
+    }
     with LoadWatch() as load:
         train(trainees, chain, size, device, options.steps)
         prompt = chain.draw(size, 999)[:, :PROMPT].to(device)

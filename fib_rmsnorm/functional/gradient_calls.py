@@ -9,6 +9,9 @@ from fib_rmsnorm.functional.forms import name_gradient_operator
 from fib_rmsnorm.functional.formulas import Gradients, differentiate
 from fib_rmsnorm.functional.kernel_calls import ChosenKernel, find_for, rows_of, run_kernel
 
+_MOST_BY_NORM = 1 << 23
+"""Elements: 4096 rows of 4096 take 24 us by torch's norm, and 17 by five kernels."""
+
 
 def run_norm_backward(
     form: str, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, *, has_bias: bool, eps: float
@@ -54,7 +57,13 @@ def _find_kernel(form: str, x: Tensor, weight: Tensor | None, *, has_residual: b
 
 
 def _rstd(rows: Tensor, eps: float) -> Tensor:
-    """The reciprocal of each row's root mean square: one reduction, without a copy of x in float32."""
+    """The reciprocal of each row's root mean square, without a copy of x in float32.
+
+    On a GPU, of few elements, by torch's own RMSNorm (since torch 2.9): one kernel rather than five, 5 against 16 us at
+    512 rows of 4096 on an H200. Of many, what it writes besides takes longer: 80 against 51 us at 16384 rows.
+    """
+    if rows.is_cuda and rows.numel() <= _MOST_BY_NORM and hasattr(torch, "_fused_rms_norm"):
+        return torch._fused_rms_norm(rows, list(rows.shape[-1:]), None, eps)[1].view(-1)
     norm = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float32)
     return torch.rsqrt(norm.square() / rows.shape[-1] + eps)
 
