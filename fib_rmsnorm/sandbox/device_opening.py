@@ -55,5 +55,5 @@ def describe_unusable(device: Device, fault: str) -> str:
     memory = "" if free is None else f"; {free / _GIB:.1f} of {device.memory_bytes / _GIB:.1f} GiB are free"
     return (
         f"{device.name} ({device.hardware}) cannot be used: {fault}{memory};"
-        " end other processes on it (nvidia-smi lists them), or choose another device with --device"
+        " end other processes on it (nvidia-smi lists them), or choose another device"
     )
