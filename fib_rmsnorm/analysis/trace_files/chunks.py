@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from hashlib import sha256
 from io import BytesIO
 from typing import BinaryIO
 
 import msgspec
+from blake3 import blake3
 
-from fib_rmsnorm.analysis.decoding import NotATraceError, decode_facts
+from fib_rmsnorm.analysis.decoding import NotATraceError, TraceFacts, decode_facts
 from fib_rmsnorm.registry.files.regular_files import MOST_RECORD
 
 CHUNK_BYTES = 16 << 20
@@ -29,7 +29,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
     extent: Extent
     digest: str
-    """SHA-256 of its bytes."""
+    """That of its bytes."""
     lines: int
     faults: int = 0
     """How many lines are neither a Trace nor a Workload."""
@@ -83,21 +83,27 @@ def _read(descriptor: int, start: int, end: int) -> bytes:
     return b"".join(parts)
 
 
+def digest_of(data: bytes) -> str:
+    """The BLAKE3 digest of a chunk's bytes: SHA-256 takes three times as long."""
+    return blake3(data).hexdigest()
+
+
 def read_chunk(descriptor: int, number: int, extent: Extent, rows: BinaryIO) -> Chunk:
-    """Decode the lines of an extent, and write a row of JSON for each Trace: its facts, and where it lies."""
+    """Decode the lines of an extent, and write the facts of each Trace as a line of JSON."""
     data = read_extent(descriptor, extent)
-    encode = msgspec.json.Encoder().encode
+    found: list[TraceFacts] = []
     lines, faults, first_fault = 0, 0, None
     place = extent.start
     for lines, line in enumerate(BytesIO(data), start=1):
         try:
-            facts = decode_facts(line) if line.strip() else None
+            facts = None if line.isspace() else decode_facts(line)
         except NotATraceError as error:
             faults += 1
             first_fault = first_fault or (lines, str(error))
             facts = None
         if facts is not None:
-            where = b'"chunk":%d,"line":%d,"place":%d,"length":%d' % (number, lines, place, len(line))
-            rows.write(b"%b,%b}\n" % (encode(facts)[:-1], where))
+            facts.chunk, facts.line, facts.place, facts.length = number, lines, place, len(line)
+            found.append(facts)
         place += len(line)
-    return Chunk(extent, sha256(data).hexdigest(), lines, faults, first_fault)
+    rows.write(msgspec.json.Encoder().encode_lines(found))
+    return Chunk(extent, digest_of(data), lines, faults, first_fault)

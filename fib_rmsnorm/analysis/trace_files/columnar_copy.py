@@ -26,7 +26,7 @@ import msgspec
 from fib_rmsnorm.analysis import decoding, trace_record
 from fib_rmsnorm.analysis.trace_files import chunks as chunks_module
 from fib_rmsnorm.analysis.trace_files.chunk_workers import read_chunks
-from fib_rmsnorm.analysis.trace_files.chunks import CHUNK_BYTES, Chunk, cut, read_extent
+from fib_rmsnorm.analysis.trace_files.chunks import CHUNK_BYTES, Chunk, cut, digest_of, read_extent
 from fib_rmsnorm.analysis.trace_files.parquet_rows import RowsError, write_rows
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.cache_contents import COLUMNS
@@ -169,7 +169,7 @@ def _find_unchanged(descriptor: int, chunks: Sequence[Chunk], size: int) -> list
 
     def is_there(chunk: Chunk) -> bool:
         data = read_extent(descriptor, chunk.extent) if chunk.extent.end <= size else b""
-        return sha256(data).hexdigest() == chunk.digest
+        return digest_of(data) == chunk.digest
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
         return [

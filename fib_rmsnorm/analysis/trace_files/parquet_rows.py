@@ -30,8 +30,7 @@ _TYPES = {
     "place": "UBIGINT",
     "length": "UINTEGER",
 }
-"""The columns: the fields of `decoding.TraceFacts`; a Trace's chunk, its line there from 1, where that starts in the
-file, and its bytes."""
+"""The columns: the fields of `decoding.TraceFacts`."""
 _MOST_MEMORY = "1GB"
 _LONGEST_ROW = 64 << 20
 

@@ -88,7 +88,38 @@ CHOICES = {
     "timer": ["cupti", "cpu_clock", None],
     "cold_l2": [True, False, None],
 }
-good_lines = st.builds(line, **{name: st.sampled_from(values) for name, values in CHOICES.items()})
+plain_lines = st.builds(line, **{name: st.sampled_from(values) for name, values in CHOICES.items()})
+
+
+def written(found, how: str) -> str:
+    """The same as JSON that another program may write."""
+    if not isinstance(found, dict):
+        return json.dumps(found)
+    members = [(json.dumps(key), written(value, how)) for key, value in found.items()]
+    match how:
+        case "escaped":
+            members = [
+                ('"' + "".join(f"\\u{ord(each):04x}" for each in key) + '"', written(value, how))
+                for key, value in found.items()
+            ]
+        case "reversed":
+            members.reverse()
+        case "more" if not {"definition", "status", "timer", "copy_ms"}.isdisjoint(found):
+            # unknown ones, of which some look as if they were known
+            members.insert(0, ('"latency"', '{"latency_ms": [1e400, "\\"}"], "definition": {}}'))
+            members.append(('"Status"', '"\\u0000"'))
+        case "twice":
+            members = [*([('"timer"', '"another"')] if "timer" in found else []), *members, *members]
+    gap = " \t" if how == "spaced" else ""
+    return "{" + gap + f"{gap},{gap}".join(f"{key}{gap}:{gap}{value}" for key, value in members) + gap + "}"
+
+
+def write_otherwise(data: bytes, how: str) -> bytes:
+    return written(json.loads(data), how).encode() + b"\n"
+
+
+WRITTEN = ("escaped", "reversed", "more", "twice", "spaced")
+good_lines = plain_lines | st.builds(write_otherwise, plain_lines, st.sampled_from(WRITTEN))
 odd_lines = st.sampled_from(
     [
         b"\n",
@@ -100,6 +131,13 @@ odd_lines = st.sampled_from(
         json.dumps(upstream_trace(solution="nul\0nul")).encode() + b"\n",
         json.dumps(upstream_trace(solution="\ud800")).encode() + b"\n",
         line(samples="many"),
+        line(suspect=[1]),
+        line(latency_ms=-1.0),
+        line(ceiling={"copy_ms": {}}),
+        line()[:-40] + line(),
+        line().replace(b"PASSED", b"PASS\xff"),
+        line().replace(b'"samples": 200', b'"samples": 2e2'),
+        line().replace(b'"trials": 4', b'"trials": 04'),
         line(host_overhead_us=float("inf")),
     ]
 )
@@ -156,6 +194,16 @@ def test_a_large_file_answers_as_a_small_one_whatever_happens_to_it(path, start,
 @any_file
 def test_many_large_files_answer_as_small_ones(path, start, steps):
     follow(path, start, steps)
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_traces_that_another_program_wrote_are_chosen_alike(path, how):
+    """With each among plain ones: what is written otherwise is neither lost nor taken for something else."""
+    chance = random.Random(how)
+    rows = [line(**{name: chance.choice(CHOICES[name]) for name in CHOICES}) for _ in range(60)]
+    path.write_bytes(b"".join(write_otherwise(row, how) if number % 2 else row for number, row in enumerate(rows)))
+    found = check(path)
+    assert found["is_large"] and not found["told"] and found["number"] == 60
 
 
 def test_the_newest_of_many_mixed_traces_is_found(path):
