@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, reduce
+from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -95,7 +96,7 @@ class _Trace:
 
 
 class TraceFacts(msgspec.Struct, gc=False):
-    """What chooses among Traces, as in a TraceRecord, and where the Trace lies, which whoever reads the file fills in."""
+    """What chooses among Traces, as in a TraceRecord, and where the Trace lies, which a file's reader fills in."""
 
     definition: str
     workload: str
@@ -132,7 +133,7 @@ def _as_struct(kind: Any) -> Any:
         hints = get_type_hints(kind, include_extras=True)
         described = ((each.name, _as_struct(hints[each.name]), _default(each)) for each in fields(kind))
         return msgspec.defstruct(kind.__name__, described, gc=False)  # of JSON, which has no cycles
-    return Union[tuple(map(_as_struct, get_args(kind)))] if get_origin(kind) in (Union, UnionType) else kind
+    return reduce(or_, map(_as_struct, get_args(kind))) if get_origin(kind) in (Union, UnionType) else kind
 
 
 def _default(described: Field[Any]) -> Any:

@@ -17,7 +17,7 @@ from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
-from fib_rmsnorm.analysis.trace_files.kinds import Kind
+from fib_rmsnorm.analysis.trace_files.kinds import Content, Kind, newest_contents
 from fib_rmsnorm.analysis.trace_files.listing_files import (
     TraceFile,
     author_by_path,
@@ -114,6 +114,20 @@ class OpenTraces:
         found = self._finish(part if isinstance(part, list) else part.newest(clocks) for part in self.parts)
         found.unread = LeftUnread(self.count() - len(found.records), clocks)
         return found
+
+    def read_newest_contents(self) -> TraceSet:
+        """Those that `comparison.compare` needs: of the newest content of each Solution on each Workload.
+
+        And all of small files.
+        """
+        if all(isinstance(part, list) for part in self.parts):
+            return self.read()
+        dated = (
+            ((each.timestamp, Content.of(each)) for each in part) if isinstance(part, list) else part.newest_contents()
+            for part in self.parts
+        )
+        contents = newest_contents(chain.from_iterable(dated))
+        return self._finish(part if isinstance(part, list) else part.of_contents(contents) for part in self.parts)
 
     def _finish(self, parts: Iterable[Iterable[TraceRecord]]) -> TraceSet:
         found = TraceSet([], self.solutions, self.roots, self.faults)

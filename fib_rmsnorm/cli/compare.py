@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.options import (
     split_batch_sizes,
     split_names,
 )
-from fib_rmsnorm.cli.reading import read_traces
+from fib_rmsnorm.cli.reading import choose_traces, complete
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ def command(
             raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
         if definition:
             raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
-        sides = [
-            read_traces([_find_traces(side, other)], root, definitions, solutions, batch_sizes)
-            for side, other in ((old, new), (new, old))
-        ]
+        sides = []
+        for side, other in ((old, new), (new, old)):
+            with choose_traces([_find_traces(side, other)], root, definitions, solutions, batch_sizes) as chosen:
+                sides.append(complete(chosen.read_newest_contents()))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed)

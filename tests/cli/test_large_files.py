@@ -44,6 +44,22 @@ def test_a_large_file_is_reported_as_a_small_one(fib, tmp_path, monkeypatch, com
     assert list(tmp_path.rglob("rows-*.parquet"))
 
 
+def test_large_files_are_compared_as_small_ones(fib, tmp_path, monkeypatch):
+    """The newest content has runs in two files, in one of which another content is the newest."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    new = tmp_path / "new"
+    new.mkdir()
+    runs = [("aa", 1, 0.001), ("bb", 2, 0.002), ("cc", 3, 0.004), ("bb", 4, 0.003)]
+    traces = [trace(sha=sha, timestamp=f"2026-01-0{day}T00:00:00Z", latency_ms=ms) for sha, day, ms in runs]
+    (new / "a.jsonl").write_text(lines(*traces[:3]))
+    (new / "b.jsonl").write_text(lines(*traces[3:]))
+    whole = fib("compare", PUBLISHED, PUBLISHED), fib("compare", new / "a.jsonl", new, "--json")
+    assert [each["new_ms"] for each in json.loads(whole[1].out)["comparisons"]] == [[0.002, 0.003]]
+    monkeypatch.setattr(loading, "LARGE_BYTES", 0)
+    assert (fib("compare", PUBLISHED, PUBLISHED), fib("compare", new / "a.jsonl", new, "--json")) == whole
+    assert list(tmp_path.rglob("rows-*.parquet"))
+
+
 @pytest.mark.slow
 def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_them(tmp_path):
     """Beyond what a file that is read whole may take: the first time, and with the columns that this has left."""

@@ -14,7 +14,7 @@ from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.sections import ClockClusters
 from fib_rmsnorm.analysis.trace_files.chunks import Extent, read_extent
 from fib_rmsnorm.analysis.trace_files.columnar_copy import ColumnarCopy
-from fib_rmsnorm.analysis.trace_files.kinds import Kind
+from fib_rmsnorm.analysis.trace_files.kinds import Content, Kind
 from fib_rmsnorm.analysis.trace_files.parquet_rows import open_rows
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -37,6 +37,21 @@ WITH clock AS (
 )
 SELECT {_ROW} FROM traces
 SEMI JOIN (SELECT first AS place FROM picked UNION SELECT newest FROM picked) USING (place)
+ORDER BY place
+"""
+
+_NEWEST_CONTENTS = f"""
+SELECT timestamp, {", ".join(Content._fields)} FROM traces SEMI JOIN (
+  SELECT arg_max(place, (timestamp, place)) AS place FROM chosen GROUP BY definition, workload, solution
+) USING (place)
+"""
+_OF_CONTENTS = f"""
+WITH wanted AS (SELECT {", ".join(f"unnest(${name}::VARCHAR[]) AS {name}" for name in Content._fields)})
+SELECT {_ROW} FROM traces SEMI JOIN (
+  SELECT place FROM chosen SEMI JOIN wanted
+  ON {" AND ".join(f"chosen.{name} IS NOT DISTINCT FROM wanted.{name}" for name in Content._fields)}
+  UNION SELECT arg_min(place, (timestamp, place)) FROM chosen GROUP BY definition, workload, solution
+) USING (place)
 ORDER BY place
 """
 
@@ -134,9 +149,25 @@ class TraceColumns:
         yield from self._decode_rows(self._ask(_NEWEST, values))
         yield from [self._last] if self._last else []
 
+    def newest_contents(self) -> Iterator[tuple[str, Content]]:
+        """The newest content of each Solution on each Workload among the chosen Traces, after its timestamp."""
+        yield from ((timestamp, Content(*content)) for timestamp, *content in self._ask(_NEWEST_CONTENTS))
+        yield from [(self._last.timestamp, Content.of(self._last))] if self._last else []
+
+    def of_contents(self, contents: Collection[Content]) -> Iterator[TraceRecord]:
+        """The chosen Traces of these contents, in the order of the file.
+
+        With the oldest of each Solution on a Workload, by which `comparison.compare` orders what it compares.
+        """
+        values = {name: [getattr(each, name) for each in contents] for name in Content._fields}
+        return self._stream(_OF_CONTENTS, values)
+
     def records(self) -> Iterator[TraceRecord]:
         """All chosen Traces, in the order of the file."""
-        answer = self._rows.execute(f"SELECT {_ROW} FROM chosen ORDER BY place")
+        return self._stream(f"SELECT {_ROW} FROM chosen ORDER BY place")
+
+    def _stream(self, query: str, values: Any = None) -> Iterator[TraceRecord]:
+        answer = self._rows.execute(query, values)
         while rows := answer.fetchmany(_BATCH):
             yield from self._decode_rows(rows)
         yield from [self._last] if self._last else []

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis import loading
+from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.analysis.loading import open_traces
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.trace_files import chunk_workers, chunks, columnar_copy
@@ -52,6 +53,7 @@ def answer(path: Path, *, large: bool, choice=lambda kind: True) -> dict:
             kinds = found.kinds()
             found.keep([kind for kind in kinds if choice(kind)])
             number, everything, newest = found.count(), found.read(), found.read_newest()
+            contents = found.read_newest_contents().records
             is_large = any(not isinstance(part, list) for part in found.parts)
     sections = split(newest.records, newest.unread)
     return {
@@ -65,7 +67,18 @@ def answer(path: Path, *, large: bool, choice=lambda kind: True) -> dict:
             for each in sections.sections
         ],
         "superseded": sections.superseded,
+        "compared": compared(contents),
     }
+
+
+def compared(records: list) -> str:
+    """What comparing Traces with themselves says: which runs there are of what."""
+    for each in records:
+        each.offset = None  # the only thing that only large files tell
+    try:
+        return repr(compare(records, records))
+    except InputError as error:
+        return str(error)
 
 
 def check(path: Path, **choice) -> dict:
