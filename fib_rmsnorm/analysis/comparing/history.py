@@ -6,7 +6,7 @@ is one that `compare` would call faster or slower. Numbers that are SUSPECT deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
@@ -169,26 +169,31 @@ def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
 
 def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare) -> WorkloadHistory:
     told: list[Run] = []
-    for index, (run, before) in enumerate(zip(line.runs, line.befores, strict=True)):
+    last: TraceRecord | None = None
+    trusted: TraceRecord | None = None
+    for run, before in zip(line.runs, line.befores, strict=True):
         change = compare(before, run) if before else None
-        earlier = line.runs[:index]
-        is_new = bool(earlier) and earlier[-1].solution_sha256 != run.solution_sha256
-        told.append(Run(run, conditions.key(run), is_new, change, _say(run, earlier, change, conditions)))
+        is_new = last is not None and last.solution_sha256 != run.solution_sha256
+        told.append(Run(run, conditions.key(run), is_new, change, _say(run, last, trusted, change, conditions)))
+        last, trusted = run, run if run.is_trusted else trusted
     return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
 
 
 def _say(
-    run: TraceRecord, earlier: Sequence[TraceRecord], change: SolutionComparison | None, conditions: RunConditions
+    run: TraceRecord,
+    last: TraceRecord | None,
+    trusted: TraceRecord | None,
+    change: SolutionComparison | None,
+    conditions: RunConditions,
 ) -> str:
-    """The verdict on a run."""
+    """The verdict on a run after the last and the last trusted one."""
     if not run.passed:
-        return "now fails" if earlier and earlier[-1].passed else "fails"
+        return "now fails" if last and last.passed else "fails"
     if run.interpreted:
         return "interpreted"
-    again = "passes again" if earlier and not earlier[-1].passed else ""
+    again = "passes again" if last and not last.passed else ""
     if change is None:
-        others = [other for other in earlier if other.is_trusted]
-        differing = ", ".join(conditions.find_differing(others[-1], run)) if others else ""
+        differing = ", ".join(conditions.find_differing(trusted, run)) if trusted else ""
         said = "suspect" if run.suspect else f"other {differing}" if differing else "first"
         return again or said
     told = change.verdict if not again or change.verdict in ("faster", "slower") else ""
