@@ -35,7 +35,7 @@ def test_the_line_says_which_device_and_what_to_do():
     told = describe_unusable(Device("cuda:99", "NVIDIA H200", 140 << 30), "CUDA error: out of memory")
     assert told == (
         "cuda:99 (NVIDIA H200) cannot be used: CUDA error: out of memory; end other processes on it (nvidia-smi lists"
-        " them), or choose another device with --device"
+        " them), or choose another device"
     )
 
 
