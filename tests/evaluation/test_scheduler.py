@@ -122,7 +122,7 @@ def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
     with ForkServer(ROLES) as fork_server:
         scheduler = Scheduler(fork_server, [missing], RunConfig(QUICK, 60), record=events.append)
         with pytest.raises(
-            DeviceUnusableError, match=r"cuda:99 \(a GPU that is not there\) cannot be used: .*--device$"
+            DeviceUnusableError, match=r"cuda:99 \(a GPU that is not there\) cannot be used: .*choose another device$"
         ):
             events += scheduler.run(plan)
     assert [event for event in events if isinstance(event, Evaluated)] == []
