@@ -10,7 +10,7 @@ import pytest
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.device_opening import OpenDevice, describe_unusable, open_device
 from support.command_line import QUICK_OPTIONS, run_cli
-from support.registries import add_kernel
+from support.registries import RIGHT, add_sources, pack_all, python_manifest
 
 FILLS_MEMORY = """
 import torch
@@ -41,7 +41,9 @@ def test_the_line_says_which_device_and_what_to_do():
 
 @pytest.mark.gpu
 def test_a_bench_on_a_full_gpu_ends_with_a_line_and_records_nothing(registry):
-    add_kernel(registry, "right_v1")
+    manifest = python_manifest("right_v1").replace('["cpu"]', '["cuda"]')
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
+    pack_all(registry)
     fills = subprocess.Popen([sys.executable, "-c", FILLS_MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert fills.stdout.readline() == b"full\n"
@@ -50,7 +52,8 @@ def test_a_bench_on_a_full_gpu_ends_with_a_line_and_records_nothing(registry):
         fills.kill()
         fills.wait()
     assert outcome.returncode == 2, outcome.stdout + outcome.stderr
-    (line,) = [line for line in outcome.stderr.splitlines() if "cannot be used" in line]
-    assert "cuda:0" in line and "GiB are free" in line
+    told = [line for line in outcome.stderr.splitlines() if "cannot be used" in line]
+    assert len(told) == 1, outcome.stdout + outcome.stderr
+    assert "cuda:0" in told[0] and "GiB are free" in told[0]
     assert "Traceback" not in outcome.stderr
     assert list(registry.traces()) == []
