@@ -96,6 +96,7 @@ def test_where_nothing_was_measured_the_table_names_what_serves():
     assert table.find("unknown", "cuda", GPU, shape(8)).solutions == ()
 
 
+@pytest.mark.slow
 def test_why_names_the_kernel_or_says_why_torch_serves():
     x = torch.ones(3, 64)
     answer = str(why(x, torch.ones(64)))

@@ -61,6 +61,7 @@ def test_parameters_stay_the_same_objects(dtype):
     assert model.norm.weight.grad is None
 
 
+@pytest.mark.slow
 def test_a_replaced_model_says_the_same_and_can_be_restored(decoder):
     model, ids = decoder
     originals = [module for module in model.modules() if isinstance(module, published.RoundedFirst)]

@@ -58,6 +58,7 @@ def workers() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
+@pytest.mark.slow
 def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
     first = session.measure(save(kernel, RIGHT))
     wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))

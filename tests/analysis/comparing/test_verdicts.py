@@ -127,6 +127,7 @@ def test_one_session_a_side_is_too_coarse_for_that_and_says_so():
     assert set(verdicts(5, "*", "*", slowdown=1.1, times=100)) == {"slower"}
 
 
+@pytest.mark.slow
 def test_calls_of_a_clock_that_ticks_are_no_different_and_5_percent_is_found():
     source = random.Random(6)
 

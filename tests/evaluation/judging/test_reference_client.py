@@ -66,6 +66,7 @@ def run(fork_server: ForkServer, plan: Plan, timeout_s: float = 60) -> tuple[lis
     return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]
 
 
+@pytest.mark.slow
 def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
     traces, skips = judge(fork_server, doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
     assert skips == []

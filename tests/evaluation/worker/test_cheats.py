@@ -159,6 +159,7 @@ def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations
     assert "timed call: this is the answer to an earlier call" in evaluation.log
 
 
+@pytest.mark.slow
 def test_calls_with_a_hot_cache_are_judged_too(registry):
     add(registry, "cheat_v1", RIGHT_UNLESS_TIMED)
     evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))["cheat_v1"]
