@@ -32,6 +32,7 @@ class SolutionFacts:
     """What a report tells of a Solution beyond its Traces."""
 
     name: str
+    definition: str = ""
     author: str = ""
     description: str | None = ""
     spec: SpecFacts = field(default_factory=SpecFacts)

@@ -136,7 +136,7 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.csv_text import csv_text
 
-    differences = find_output_differences(found.records, against)
+    differences = find_output_differences(found.records, against, found.solutions)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
     if chosen is Format.CSV:

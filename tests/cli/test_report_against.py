@@ -124,17 +124,27 @@ def test_one_trace_tells_it_too(fib, traces):
     assert "against" not in fib("show", "plain_v1@batch=8", "--root", traces.parent).out
 
 
-def test_what_was_never_compared_says_how_to_do_it(fib, traces, tmp_path):
-    there = fib("report", traces, "--against", "quack")
+def test_what_was_never_compared_says_how_to_do_it(fib, traces, tmp_path, monkeypatch):
+    there = fib("report", traces, "--against", "rounds_v1")
     assert there.code == 2 and there.err.endswith(
-        "no Trace was compared with a Solution 'quack' (found: plain_v1); to compare outputs, run: fib-rmsnorm bench"
-        " --definitions fused_add_rmsnorm_d128 --against quack\n"
+        "no Trace was compared with a Solution 'rounds_v1' (found: plain_v1); to compare outputs, run:"
+        " fib-rmsnorm bench --definitions fused_add_rmsnorm_d128 --against rounds_v1\n"
     )
-    assert fib("report", traces, "--against", "*_quack_v1").err.endswith("rmsnorm_d128 --against '*_quack_v1'\n")
+    assert fib("report", traces, "--against", "r*_v1").err.endswith("rmsnorm_d128 --against 'r*_v1'\n")
     other = tmp_path / "other.jsonl"
     other.write_text(lines(trace()))
-    assert "(found" not in fib("report", other, "--against", "quack").err
+    monkeypatch.chdir(tmp_path)  # beside no registry
+    outside = fib("report", other, "--against", "quack").err
+    assert "(found" not in outside and outside.endswith("--against quack\n")
     assert "leave out" in fib("report", traces, "--against", "plain_v1", "--baseline", "same_v1").err
+
+
+def test_a_solution_that_does_not_exist_is_not_advised_to_be_compared_with(fib, traces):
+    for wrong in ("plane_v1", "*_quack_v1"):
+        outcome = fib("report", traces, "--against", wrong)
+        assert (outcome.code, outcome.out) == (2, "")
+        names = "fails_v1, plain_v1, rounds_v1, same_v1"
+        assert outcome.err == f"fib-rmsnorm: no Solution matches {wrong!r} (available: {names})\n"
 
 
 def test_a_resumed_bench_compares_nothing(registry):
