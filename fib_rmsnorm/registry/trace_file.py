@@ -37,7 +37,8 @@ def read_trace_file(path: Path) -> list[Trace]:
         traces = read_jsonl(path, Trace)
     elif path.suffix == ".json":
         try:
-            traces = _parse_array(read_text(path, most=MOST_ARRAY))
+            text = read_text(path, most=MOST_ARRAY)
+            traces = _parse_array(text) if text.strip() else []
         except ValidationError as error:
             raise InputError(f"{path}: {describe(error)}") from None
     else:

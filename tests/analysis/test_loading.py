@@ -121,6 +121,13 @@ def test_a_torn_array_is_told(tmp_path):
     assert not records and "not a JSON array" in told[0]
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_called_so(tmp_path, text):
+    path = write(tmp_path / "empty.json", text)
+    assert read(path) == ([], [f"{path}: is empty (skipped)"])
+    assert read(write(tmp_path / "empty.jsonl", text)) == ([], [])  # as before its first line
+
+
 def test_a_wrong_type_names_the_field(tmp_path):
     _, (told,) = read(write(tmp_path / "t.jsonl", lines(trace(latency_ms=0.1, samples="many"))))
     assert "Expected `int | null`, got `str` - at `$.evaluation.performance.samples`" in told

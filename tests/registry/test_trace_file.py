@@ -121,6 +121,7 @@ def test_a_trace_that_says_something_else_is_a_conflict(fib, full_registry, benc
     ("name", "content", "said"),
     [
         ("t.jsonl", "", "no Traces in {path}"),
+        ("t.json", "", "no Traces in {path}"),
         ("t.json", "{}", "{path}: Input should be a valid array"),
         ("t.jsonl", '{"definition": 1}\n{}\n', "{path}:1: definition: Input should be a valid string"),
         ("t.csv", "a,b", "{path} is neither a registry nor a .json or .jsonl file of Traces"),

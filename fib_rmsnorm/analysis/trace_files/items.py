@@ -10,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY, MOST_RECORD, lines_of, open_regular, read_at_most
 
 _START = 1 << 16
@@ -34,11 +35,16 @@ def form_of(file: BinaryIO, path: Path) -> FileForm:
 
 
 def items_of(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
-    """The JSON of each Trace in a file: an array, one object, or one a line."""
+    """The JSON of each Trace in a file: an array, one object, or one a line.
+
+    Raises InputError as `open_regular` does, for what is too large, and for an empty file that should be an array.
+    """
     with open_regular(path, root) as file:
         match form_of(file, path):
             case FileForm.ARRAY:
                 data = read_at_most(file, MOST_ARRAY, path).strip()
+                if not data:
+                    raise InputError(f"{path}: is empty")
                 yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
             case FileForm.OBJECT:
                 yield 1, read_at_most(file, MOST_RECORD, path)
