@@ -90,31 +90,40 @@ def _command_for(roots: list[Path], definitions: tuple[str, ...], solutions: tup
 
     known = list_definitions(roots)
     if known:  # not so for files of Traces outside a registry
-        choose("Definition", known, str, definitions)
-        choose("Solution", list_solutions(roots), str, solutions)
-    if solutions:
-        return join(["fib-rmsnorm", "bench", "--solutions", ",".join(solutions)])
-    return bench_command(definitions or known)
+        served = choose("Definition", known, str, definitions)
+        choose("Solution", list_solutions(roots, served), str, solutions)
+    if not solutions:
+        return bench_command(definitions or known)
+    chosen = ["--definitions", ",".join(definitions)] if definitions else []
+    return join(["fib-rmsnorm", "bench", *chosen, "--solutions", ",".join(solutions)])
 
 
-def _refuse_unmeasured(what: str, names: tuple[str, ...], measured: set[str], known: list[str]) -> None:
+def _refuse_unmeasured(
+    opened: OpenTraces, kinds: list[Kind], definitions: tuple[str, ...], solutions: tuple[str, ...]
+) -> None:
     """Raise InputError for a name that is right and has no Traces: to list those that have some would hide that."""
-    for name in names:
-        if name in known and name not in measured:
-            option = f"--{what.lower()}s"
-            raise InputError(f"no Traces of {what} {name!r}; create them with: fib-rmsnorm bench {option} {name}")
+    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
+
+    for name in _without_traces(definitions, list_definitions(opened.roots), {kind.definition for kind in kinds}):
+        command = _command_for(opened.roots, (name,), solutions)
+        raise InputError(f"no Traces of Definition {name!r}; create them with: {command}")
+    for name in _without_traces(solutions, list_solutions(opened.roots), {kind.solution for kind in kinds}):
+        command = _command_for(opened.roots, definitions, (name,))
+        raise InputError(f"no Traces of Solution {name!r}; create them with: {command}")
+
+
+def _without_traces(names: tuple[str, ...], known: list[str], measured: set[str]) -> list[str]:
+    return [name for name in names if name in known and name not in measured]
 
 
 def _choose(
     opened: OpenTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[Kind]:
     """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
-    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
     from fib_rmsnorm.registry.selection import choose
 
     kinds = opened.kinds()
-    _refuse_unmeasured("Definition", definitions, {kind.definition for kind in kinds}, list_definitions(opened.roots))
-    _refuse_unmeasured("Solution", solutions, {kind.solution for kind in kinds}, list_solutions(opened.roots))
+    _refuse_unmeasured(opened, kinds, definitions, solutions)
     kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, definitions)
     kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
     return _choose_batches(kinds, opened.roots, sizes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,9 +151,13 @@ def list_definitions(roots: Iterable[Path]) -> list[str]:
     return sorted({path.stem for root in roots for path in Layout(root).definitions.rglob("*.json")})
 
 
-def list_solutions(roots: Iterable[Path]) -> list[str]:
-    """The names of the packed Solutions of these registries, by their files, of which none is read."""
-    return sorted({path.stem for root in roots for path in Layout(root).solutions.glob("*/*/*/*.json")})
+def list_solutions(roots: Iterable[Path], definitions: Collection[str] | None = None) -> list[str]:
+    """The names of the packed Solutions of these registries, by their files, of which none is read.
+
+    With `definitions`, those that serve one of these.
+    """
+    paths = (path for root in roots for path in Layout(root).solutions.glob("*/*/*/*.json"))
+    return sorted({path.stem for path in paths if definitions is None or path.parent.name in definitions})
 
 
 def follow_links(path: Path) -> Path:
