@@ -137,7 +137,7 @@ class CorrectnessGate:
         log = ""
         if isinstance(verdict, Admitted):
             process = verdict.worker.process
-            busy = self._workers.end_busy_workers().get(process)
+            busy = self._workers.end_busy_workers(verdict.worker).get(process)
             log = process.take_log()
             if busy:
                 verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)

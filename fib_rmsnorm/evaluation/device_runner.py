@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -44,6 +47,8 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
+# A kernel under judgement, its judge, the reference and the copy keep four busy.
+_CORES_TO_BUILD_RIVALS = 8
 
 
 @dataclass(frozen=True)
@@ -68,15 +73,31 @@ class DeviceRunner:
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
-    def warm_up(self, definition: Definition, workload: Workload, *, timed: bool = True) -> None:
+    def warm_up(
+        self, definition: Definition, workload: Workload, rivals: Sequence[Solution] = (), *, timed: bool = True
+    ) -> None:
         """Have the right outputs of a Workload's first case computed, and what timing needs built, while Solutions are.
 
-        Raises ReferenceFailedError.
+        Timing needs the reference and the copy; and `rivals`, which are built and called, since many compilers run at
+        the first call, only where there are cores to spare. Raises ReferenceFailedError.
         """
         self._judge_client.expect(definition, workload)
-        if timed:
-            self._find_reference(definition)
-            self._ceiling_client.build()
+        if not timed:
+            return
+        tasks: list[Callable[[], object]] = [partial(self._find_reference, definition), self._ceiling_client.build]
+        at_once = 1
+        if (os.cpu_count() or 1) >= _CORES_TO_BUILD_RIVALS:
+            tasks += [partial(self._build_and_call, definition, workload, rival) for rival in rivals]
+            at_once = len(tasks)
+        with ThreadPoolExecutor(at_once) as pool:
+            for done in [pool.submit(task) for task in tasks]:
+                done.result()
+
+    def _build_and_call(self, definition: Definition, workload: Workload, solution: Solution) -> None:
+        with suppress(EvaluationFailedError):  # it fails again, and is told, when it is evaluated
+            worker = self._workers.find(definition, solution)
+            self._judge_client.call(workload, worker, TimeBudget(self._config.timeout_s))
+            worker.process.clear_outputs()
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution

@@ -162,9 +162,13 @@ def _judge(
 ) -> Iterator[tuple[Workload, Check, Admitted | EvaluationFailedError]]:
     """Judge the draft on every Workload. What else that needs, and timing, starts while the draft is built."""
     with ThreadPoolExecutor(1) as pool:
-        warming = pool.submit(runner.warm_up, wanted.definition, wanted.workloads[0], timed=timed)
+        rivals = wanted.rivals if timed else ()
+        warming = pool.submit(runner.warm_up, wanted.definition, wanted.workloads[0], rivals, timed=timed)
         for workload in wanted.workloads:
             check, verdict = runner.check(wanted.definition, workload, wanted.draft)
+            if not isinstance(verdict, Admitted):
+                for rival in rivals:
+                    runner.end(rival)  # nothing waits for the build of a rival that will not be timed
             yield workload, check, verdict
         warming.result()
 

@@ -142,9 +142,13 @@ class WorkerPool:
             if process is not None:
                 process.signal_kill()
 
-    def end_busy_workers(self) -> dict[Process, str]:
-        """End the workers that are not idle although no request is running, and say what each of them does."""
-        processes = {worker.process.pid: worker.process for worker in self._workers.values() if worker.process.alive}
+    def end_busy_workers(self, asked: WorkerClient | None = None) -> dict[Process, str]:
+        """End the workers that are not idle although no request is running, and say what each of them does.
+
+        While requests to others may run: only `asked`.
+        """
+        held = [asked] if asked else list(self._workers.values())
+        processes = {worker.process.pid: worker.process for worker in held if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_busy(processes).items()}
         self._fork_server.kill_escaped()
         escaped = self._fork_server.escaped_sessions & processes.keys()

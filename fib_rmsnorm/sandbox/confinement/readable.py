@@ -5,6 +5,7 @@ A user's files are not among it, even where the interpreter or the package lies 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import site
 import sys
@@ -95,9 +96,19 @@ def _of_interpreter() -> Iterator[Path]:
 
 def _packages(entry: Path) -> Iterator[Path]:
     """The packages and modules in a folder of `sys.path` that may hold other files too, such as a registry."""
+    installed = _installed(entry)
     for path in _list(entry):
-        if path.suffix in (".py", ".pyc", ".so", ".pth") or _exists(path / "__init__.py"):
+        if path.suffix in (".py", ".pyc", ".so", ".pth") or path.name in installed or _exists(path / "__init__.py"):
             yield path
+
+
+def _installed(entry: Path) -> set[str]:
+    """What `pip install --target` has put into a folder, by its records: packages without `__init__.py`, libraries."""
+    found: set[str] = set()
+    for record in entry.glob("*.dist-info/RECORD"):
+        with contextlib.suppress(OSError):
+            found |= {line.partition("/")[0] for line in record.read_text(errors="replace").splitlines()}
+    return found
 
 
 def _editable_packages() -> Iterator[Path]:

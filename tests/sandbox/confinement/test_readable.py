@@ -37,6 +37,16 @@ def test_of_a_home_only_packages_and_modules(home):
     assert not lies_beneath(home, found.listable)
 
 
+def test_of_a_folder_that_pip_installed_to_what_it_installed(home):
+    for name in ("namespace/inner", "tool.libs", "tool-1.0.dist-info", "of-mine"):
+        (home / name).mkdir(parents=True)
+    names = ("namespace/inner/__init__.py", "tool.libs/libtool.so", "tool-1.0.dist-info/METADATA")
+    (home / "tool-1.0.dist-info" / "RECORD").write_text("".join(f"{name},,\n" for name in (*names, "../../bin/tool")))
+    found = find_readable().readable
+    assert all(lies_beneath(home / name, found) for name in names)
+    assert not any(lies_beneath(home / name, found) for name in ("of-mine", "key", "../../bin"))
+
+
 def test_the_package_and_the_interpreter_wherever_they_lie():
     found = find_readable()
     assert lies_beneath(Path(fib_rmsnorm.__file__), found.readable)
