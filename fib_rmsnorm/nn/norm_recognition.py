@@ -33,7 +33,8 @@ class RecognisedNorm:
 
     formula: NormFormula
     shape: tuple[int, ...]
-    calls: frozenset[RoundingCase]
+    calls: frozenset[tuple[torch.dtype, torch.dtype, bool]]
+    """Each as a RoundingCase, but plain tuples: torch.compile of torch 2.11 guards no named ones."""
 
 
 class UnrecognisedNormError(Exception):
@@ -65,7 +66,8 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
             formula = NormFormula(convention, eps)
             probe = _Probe(module, formula, shape)
             if probe.agrees(RoundingCase(own, own, autocast=False)):
-                found.append(RecognisedNorm(formula, shape, frozenset(filter(probe.agrees, _list_calls()))))
+                calls = frozenset(tuple(call) for call in _list_calls() if probe.agrees(call))
+                found.append(RecognisedNorm(formula, shape, calls))
     if not found:
         raise UnrecognisedNormError("its forward computes something else")
     return max(found, key=lambda each: len(each.calls))
