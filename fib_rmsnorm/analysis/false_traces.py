@@ -1,4 +1,4 @@
-"""Traces that say what cannot be: changed since this machine recorded them, or dated in the future."""
+"""Traces that say what cannot be: changed since this machine recorded them, dated in the future, or without a date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.analysis.trace_files.items import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin, find_false_date
 from fib_rmsnorm.schema import Trace
 
 
@@ -22,11 +22,13 @@ def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> d
     sealer, found = Sealer.of_this_machine(signers=signers), dict[tuple[str, int], TraceOrigin]()
     by_path = sorted(records, key=lambda record: (record.path, record.line))
     for path, of_file in groupby(by_path, key=lambda record: record.path):
-        for line, item in read_items(Path(path), {record.line: record for record in of_file}):
+        asked = {record.line: record for record in of_file}
+        for line, item in read_items(Path(path), asked):
             try:
                 origin = sealer.find_origin(Trace.model_validate_json(item))
             except ValidationError:  # not by the schema's models, so not sealed
-                origin = TraceOrigin.UNSIGNED if signers else TraceOrigin.UNSEALED
+                dated = find_false_date(asked[line].timestamp) or TraceOrigin.UNSEALED
+                origin = TraceOrigin.UNSIGNED if signers else dated
             if origin.is_false:
                 found[path, line] = origin
     return found

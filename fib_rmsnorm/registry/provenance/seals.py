@@ -12,6 +12,7 @@ import hmac
 import os
 import secrets
 import tempfile
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
@@ -33,13 +34,14 @@ class TraceOrigin(Enum):
     UNSEALED = "without a seal"
     ALTERED = "changed since it was recorded"
     FUTURE = "dated in the future"
+    UNDATED = "without a date that can be read"
     SIGNED = "signed by one who is believed"
     UNSIGNED = "not signed by anyone who is believed"
 
     @property
     def is_false(self) -> bool:
         """Whether the Trace should not be believed."""
-        return self in (TraceOrigin.ALTERED, TraceOrigin.FUTURE, TraceOrigin.UNSIGNED)
+        return self in (TraceOrigin.ALTERED, TraceOrigin.FUTURE, TraceOrigin.UNDATED, TraceOrigin.UNSIGNED)
 
 
 def key_file() -> Path:
@@ -98,8 +100,8 @@ class Sealer:
         evaluation = trace.evaluation
         if evaluation is None:
             return TraceOrigin.UNSEALED
-        if _is_ahead(evaluation.timestamp):
-            return TraceOrigin.FUTURE
+        if (misdated := find_false_date(evaluation.timestamp)) is not None:
+            return misdated
         seal, content = evaluation.seal, _content(trace)
         if self._signers is not None:
             signature = seal.signature if seal else None
@@ -111,7 +113,7 @@ class Sealer:
         if seal is None:
             return TraceOrigin.UNSEALED
         if self._key is not None and seal.key == self._name:
-            is_intact = hmac.compare_digest(seal.code, _code(self._key, content))
+            is_intact = hmac.compare_digest(seal.code.encode(), _code(self._key, content).encode())
             return TraceOrigin.OWN if is_intact else TraceOrigin.ALTERED
         is_altered = seal.signature is not None and not is_signature_of(content, seal.signature)
         return TraceOrigin.ALTERED if is_altered else TraceOrigin.ELSEWHERE
@@ -145,11 +147,23 @@ def _code(key: bytes, content: bytes) -> str:
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
-def _is_ahead(timestamp: str) -> bool:
-    try:
-        when = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))  # Python 3.10 knows no Z
-    except ValueError:
-        return False
+def find_false_date(timestamp: str) -> TraceOrigin | None:
+    """What is wrong with the date of a Trace; None if nothing.
+
+    The newest Trace of a Solution counts, and timestamps are compared as texts. One in another form, such as
+    `20260101T000000Z` or `9999-99-99`, would be newer than any measurement to come.
+    """
+    when = _read_date(timestamp)
+    if when is None or not timestamp.startswith(when.date().isoformat()):
+        return TraceOrigin.UNDATED
     if when.tzinfo is None:
         when = when.replace(tzinfo=timezone.utc)
-    return when > datetime.now(timezone.utc) + _FORWARD
+    return TraceOrigin.FUTURE if when > datetime.now(timezone.utc) + _FORWARD else None
+
+
+def _read_date(timestamp: str) -> datetime | None:
+    """The time, or the day where its time is of a form that Python 3.10 does not read, such as nanoseconds."""
+    for text in (timestamp.replace("Z", "+00:00"), timestamp[:10]):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    return None

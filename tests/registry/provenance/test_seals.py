@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin, key_file
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin, find_false_date, key_file
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
 from support.full_registry import CUDA_TRACES, PYTHON_TRACES
@@ -89,6 +89,41 @@ def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry, monkeypatch
     assert checked.code == 1
     assert "changed since it was recorded" in checked.out + checked.err
     assert "dated in the future" in checked.out + checked.err
+
+
+@pytest.mark.parametrize(
+    "timestamp", ["9999-99-99T00:00:00+00:00", "20260101T000000+00:00", "2026-W01-1", "tomorrow", "2999-01-01"]
+)
+@pytest.mark.parametrize("is_sound", [True, False], ids=["sound", "not by the schema"])
+def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_registry, timestamp, is_sound):
+    """Timestamps are compared as texts, so each of these would stay the newest."""
+    before = json.loads(fib("best", "--json").out)
+    path = full_registry.root / PYTHON_TRACES
+    trace = json.loads(path.read_text().splitlines()[0])
+    trace["evaluation"]["performance"]["latency_ms"] /= 2
+    trace["evaluation"]["timestamp"] = timestamp
+    if not is_sound:
+        trace["workload"]["inputs"] = {"x": {"type": "nothing"}}  # which analyses do not read
+    with path.open("a") as file:
+        file.write(json.dumps(trace) + "\n")
+    found = fib("best", "--json")
+    assert json.loads(found.out) == before
+    assert re.search(r":3: a Trace (without a date that can be read|dated in the future) \(left out\)", found.err)
+    assert fib("validate").code == 1
+
+
+@pytest.mark.parametrize(
+    "time", ["", "T03:04:05", " 03:04:05.123456", "T03:04:05Z", "T03:04:05.123456789Z", "T23:59-11:00"]
+)
+def test_dates_of_other_tools_are_read(time):
+    assert find_false_date(f"2026-01-02{time}") is None
+
+
+def test_a_code_in_other_letters_breaks_the_seal():
+    sealed = SEALER.seal(TRACES[0])
+    seal = sealed.evaluation.seal.model_copy(update={"code": "\u00e9"})
+    evaluation = sealed.evaluation.model_copy(update={"seal": seal})
+    assert SEALER.find_origin(sealed.model_copy(update={"evaluation": evaluation})) is TraceOrigin.ALTERED
 
 
 @pytest.fixture
