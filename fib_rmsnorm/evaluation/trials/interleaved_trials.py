@@ -112,6 +112,10 @@ class _Running:
         """Whether its trials have used up the budget, or reached their maximum number."""
         return self.spent_s > _BUDGET_S or len(self.trials) >= _MAX_TRIALS
 
+    def may_end_after_another_trial(self) -> bool:
+        """Whether one more trial, if it takes twice as long as these did, would use up the budget."""
+        return self.spent_s * (len(self.trials) + 2) > _BUDGET_S * len(self.trials)
+
     def outcome(self) -> Outcome:
         """Its results, or its failure."""
         if self.failure is not None or self.prepared is None:
@@ -161,7 +165,7 @@ class InterleavedTrials:
                 if each.prepared and each.prepared.timer == "cpu_clock":
                     wait_for_quiet([pid for pid in pids if pid != each.pid])
                 each.attempt(self._run_trial)
-                if each is not unjudged and trial in judged:
+                if each is not unjudged and self._is_to_be_judged(each, trial, judged):
                     each.attempt(self._judge)
             trial += 1
 
@@ -169,13 +173,22 @@ class InterleavedTrials:
         """The trials after which some of the calls since the last judged ones are judged. Others are at the end.
 
         If judging is quick, these are the first trials, and those at which their number has doubled. If not, it is one
-        of the first trials.
+        of the first trials, of which the last leaves no calls to be judged at the end.
         """
         fewest = self._settings.num_trials
         if not is_quickly_judged(self._definition, self._workload):
-            return {self._random.randrange(fewest)}
+            return {self._random.randrange(max(1, fewest - 1))}
         doubled = takewhile(lambda count: count < _MAX_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
+
+    def _is_to_be_judged(self, solution: _Running, trial: int, judged: set[int]) -> bool:
+        """Whether calls are judged after this trial."""
+        if self._judged_calls > 1:
+            return trial in judged
+        if solution.judged_trials:
+            return False
+        is_timed_by_budget = self._settings.iterations is None
+        return trial in judged or (is_timed_by_budget and solution.may_end_after_another_trial())
 
     def _is_done(self, solution: _Running) -> bool:
         settings = self._settings

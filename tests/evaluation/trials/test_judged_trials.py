@@ -1,0 +1,85 @@
+"""How many timed calls are judged of a Solution whose calls take long, or whose tensors are large."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.trials import interleaved_trials
+from fib_rmsnorm.evaluation.trials.interleaved_trials import InterleavedTrials
+from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Settings
+
+SMALL, LARGE = 1, 4096
+DEFINITION = RmsNorm().define(1024)
+
+
+class Clock:
+    """A clock that only trials move."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def perf_counter_ns(self) -> int:
+        return round(self.now_s * 1e9)
+
+
+class Worker:
+    """Answers like a worker whose trials take some time, and counts the calls that the judge asks for."""
+
+    process = SimpleNamespace(pid=1)
+
+    def __init__(self, clock: Clock, trial_s: float, calls: int, spread: float) -> None:
+        self._clock = clock
+        self._trial_s = trial_s
+        self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
+        self.judged = 0
+
+    def ask(self, request, *_):
+        if isinstance(request, PrepareTiming):
+            return TimingPrepared(timer="cupti", tick_ms=0.0, operators=None)
+        if isinstance(request, CountCosts):
+            return Costs(None, None)
+        if isinstance(request, Time):
+            self._clock.now_s += self._trial_s
+            spans = self._spans_ms
+            return Timed(spans, spans, [1] * len(spans), None, clock_ns=self._clock.perf_counter_ns(), repeated=[])
+        return None
+
+
+class JudgeClient:
+    def judge_timed_call(self, _definition, _workload, worker, _budget):
+        worker.judged += 1
+
+
+def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0) -> int:
+    """Of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
+    clock = Clock()
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    (workload,) = generate_workloads(DEFINITION, [batch])
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings())
+    budget = SimpleNamespace(left_s=60.0)
+    worker, reference = Worker(clock, trial_s, calls, spread), Worker(clock, trial_s, calls, spread)
+    solution = SimpleNamespace(name="slow")
+    trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    assert reference.judged == 0
+    return worker.judged
+
+
+@pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(monkeypatch, trial_s, spread):
+    found = {judged_calls(monkeypatch, LARGE, trial_s, calls=8, spread=spread) for _ in range(20)}
+    assert found == {2}
+
+
+@pytest.mark.parametrize(("trial_s", "calls", "judged"), [(0.001, 40, 16), (0.17, 8, 12), (0.26, 4, 8), (0.6, 1, 2)])
+def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, trial_s, calls, judged):
+    assert judged_calls(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0) == judged
