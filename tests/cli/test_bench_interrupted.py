@@ -141,5 +141,5 @@ def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
-def test_sigkill_at_twenty_moments(registry, tmp_path, suffix):
-    bench_until_killed(registry, tmp_path / f"traces.{suffix}", random.Random(2), kills=20)
+def test_sigkill_at_fifty_moments(registry, tmp_path, suffix):
+    bench_until_killed(registry, tmp_path / f"traces.{suffix}", random.Random(2), kills=50)
