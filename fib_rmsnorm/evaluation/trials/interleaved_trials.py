@@ -229,14 +229,17 @@ class InterleavedTrials:
         return timed
 
     def _judge(self, solution: _Running) -> None:
-        admitted = solution.admitted
-        calls = sum(len(trial.span_ms) for trial in solution.trials[solution.judged_trials :])
-        for _ in range(min(calls, self._judged_calls)):
-            self._judge_client.judge_timed_call(self._definition, self._workload, admitted.worker, admitted.budget)
+        self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
         solution.judged_trials = len(solution.trials)
+
+    def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
+        admitted = solution.admitted
+        for _ in range(min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)):
+            self._judge_client.judge_timed_call(self._definition, self._workload, admitted.worker, admitted.budget)
 
     def _time_hot(self, solution: _Running) -> None:
         solution.hot = self._time(solution, _HOT_CALLS, hot=True)
+        self._judge_calls_of(solution, [solution.hot])
 
 
 def is_quickly_judged(definition: Definition, workload: Workload) -> bool:

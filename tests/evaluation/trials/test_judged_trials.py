@@ -59,12 +59,12 @@ class JudgeClient:
         worker.judged += 1
 
 
-def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0) -> int:
+def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> int:
     """Of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
     clock = Clock()
     monkeypatch.setattr(interleaved_trials, "time", clock)
     (workload,) = generate_workloads(DEFINITION, [batch])
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings())
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(l2=l2))
     budget = SimpleNamespace(left_s=60.0)
     worker, reference = Worker(clock, trial_s, calls, spread), Worker(clock, trial_s, calls, spread)
     solution = SimpleNamespace(name="slow")
@@ -83,3 +83,8 @@ def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(monkeyp
 @pytest.mark.parametrize(("trial_s", "calls", "judged"), [(0.001, 40, 16), (0.17, 8, 12), (0.26, 4, 8), (0.6, 1, 2)])
 def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, trial_s, calls, judged):
     assert judged_calls(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0) == judged
+
+
+@pytest.mark.parametrize(("batch", "judged"), [(SMALL, 16 + 4), (LARGE, 2 + 1)])
+def test_of_a_trial_with_a_hot_cache_calls_are_judged_too(monkeypatch, batch, judged):
+    assert judged_calls(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2="both") == judged
