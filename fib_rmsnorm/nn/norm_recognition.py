@@ -66,7 +66,7 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
             formula = NormFormula(convention, eps)
             probe = _Probe(module, formula, shape)
             if probe.agrees(RoundingCase(own, own, autocast=False)):
-                calls = frozenset(tuple(call) for call in _list_calls() if probe.agrees(call))
+                calls = frozenset((call.x, call.weight, call.autocast) for call in _list_calls() if probe.agrees(call))
                 found.append(RecognisedNorm(formula, shape, calls))
     if not found:
         raise UnrecognisedNormError("its forward computes something else")
