@@ -6,8 +6,13 @@ import time
 from contextlib import suppress
 
 from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache_contents import COPY
+from fib_rmsnorm.building.solution_cache import cache_variables
+from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import CEILING
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling
+from fib_rmsnorm.evaluation.ceiling.copy_sources import TRITON_COPY, copy_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
@@ -56,10 +61,19 @@ class CeilingClient:
     def _ask(self, request: Request, kind: type[Answer]) -> Answer:
         process = self._process
         if process is None or not process.alive:
-            process = self._process = self._fork_server.spawn(CEILING)
+            process = self._process = self._start()
             if self._device.kind != "cpu":
                 self._open_device(process)
         return self._ask_once(process, request, kind)
+
+    def _start(self) -> Process:
+        """Start the process. It runs no code of others, but is confined like what does: it needs no more."""
+        builds = cache_folder().absolute() / COPY
+        builds.mkdir(parents=True, exist_ok=True)
+        variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
+        return self._fork_server.spawn(
+            CEILING, variables, is_confined=True, readable=toolchain_paths(), writable=[builds]
+        )
 
     def _open_device(self, process: Process) -> None:
         opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)

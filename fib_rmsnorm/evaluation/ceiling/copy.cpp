@@ -6,7 +6,6 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -160,12 +159,10 @@ struct Copy {
 class Helper {
  public:
   explicit Helper(int core) {
-    std::thread thread([this] { serve(); });
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(core, &cores);
-    pthread_setaffinity_np(thread.native_handle(), sizeof(cores), &cores);
-    thread.detach();
+    std::thread([this, core] {
+      pin(core);
+      serve();
+    }).detach();
   }
 
   void start(const Copy& job, int64_t part) {
@@ -186,6 +183,14 @@ class Helper {
 
  private:
   static constexpr auto SPIN_TIME = std::chrono::microseconds(50);
+
+  // The calling thread, which a sandboxed process may pin; others it may not, since it would name them by a number.
+  static void pin(int core) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    sched_setaffinity(0, sizeof(cores), &cores);
+  }
 
   void serve() {
     for (uint64_t seen = 0;; ++seen) {

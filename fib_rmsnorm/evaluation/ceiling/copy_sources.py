@@ -10,18 +10,25 @@ from typing import Any
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
+TRITON_COPY = ("triton_copy.py",)
+_LANGUAGES = {
+    ".cpp": SupportedLanguages.CPP,
+    ".cu": SupportedLanguages.CUDA,
+    ".py": SupportedLanguages.TRITON,
+}
+
 
 def copy_solution(paths: Sequence[str]) -> Solution:
     """A copy as a Solution, so that it is built like any kernel. The kernel's source comes first."""
     file = paths[0]
-    is_cuda = file.endswith(".cu")
+    language = _LANGUAGES[Path(file).suffix]
     return Solution(
         name=f"ceiling_{file.replace('.', '_')}",
         definition="copy",
         author="fib-rmsnorm",
         spec=BuildSpec(
-            language=SupportedLanguages.CUDA if is_cuda else SupportedLanguages.CPP,
-            target_hardware=["cuda" if is_cuda else "cpu"],
+            language=language,
+            target_hardware=["cpu" if language is SupportedLanguages.CPP else "cuda"],
             entry_point=f"{file}::copy",
         ),
         sources=[
