@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device
@@ -28,9 +29,7 @@ from fib_rmsnorm.schema import (
     Correctness,
     Definition,
     EvaluationStatus,
-    SafetensorsInput,
     Solution,
-    Workload,
     digest,
 )
 
@@ -233,16 +232,8 @@ class WorkerPool:
             return []
         if definition.name not in self._files:
             workloads = Registry(dataset).workloads(definition.name)
-            self._files[definition.name] = _tensor_files(workloads, dataset)
+            self._files[definition.name] = tensor_files(workloads, dataset)
         return self._files[definition.name]
-
-
-def _tensor_files(workloads: Sequence[Workload], dataset: Path) -> list[Path]:
-    """The files of tensors that Workloads name: no others of the dataset, whatever they name."""
-    root = dataset.resolve()
-    given = [value for workload in workloads for value in workload.inputs.values()]
-    paths = [(root / value.path).resolve() for value in given if isinstance(value, SafetensorsInput)]
-    return [path for path in dict.fromkeys(paths) if path.is_relative_to(root) and path.suffix == ".safetensors"]
 
 
 def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
-from fib_rmsnorm.profiling.watched_process import python_command, require_gpu, run_tool, write_request
+from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_NCU = (
@@ -52,12 +49,9 @@ def profile(
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
-    cache = solution_cache(solution)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "request.json")
-        write_request(path, definition, solution, workload, device, dataset=dataset, cache=cache)
-        _run(_command(ncu, report, path), timeout_s, solution, cache_variables(cache))
-        printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution)
+    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu, reads_counters=True) as call:
+        _run(_command(ncu, report, call.request), timeout_s, solution, call.variables)
+        printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     counters = parse_counters(printed)
     if not counters:
         raise InputError(f"{solution.name}: ncu recorded no kernel")
@@ -71,6 +65,7 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     return [
         str(ncu),
         "--force-overwrite",
+        *("--target-processes", "application-only"),  # not the compilers that it starts
         *("--export", str(report)),
         *("--profile-from-start", "off"),  # starts after inputs are made and kernels compiled
         *("--cache-control", "all"),  # flushes and invalidates all caches
@@ -81,10 +76,8 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     ]
 
 
-def _run(
-    command: list[str], timeout_s: float, solution: Solution, environment: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    run = run_tool(command, timeout_s, solution, environment)
+def _run(command: list[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]) -> str:
+    run = run_tool(command, timeout_s, solution, variables)
     said = f"{run.stdout}\n{run.stderr}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog, parse_log
-from fib_rmsnorm.profiling.watched_process import python_command, require_gpu, run_tool, write_request
+from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_SANITIZER = (
@@ -52,14 +50,11 @@ def sanitize(
     tool = find_compute_sanitizer()
     if tool is None:
         raise EnvironmentMissingError(_NO_SANITIZER)
-    cache = solution_cache(solution)
-    with tempfile.TemporaryDirectory() as folder:
-        request, log, done = (Path(folder, name) for name in ("request.json", "log", "done"))
-        write_request(request, definition, solution, workload, device, dataset=dataset, cache=cache)
-        target = python_command("fib_rmsnorm.profiling.sanitized_call", request, done)
-        run = run_tool(
-            [*_command(tool, sanitizer, log), *target], timeout_s, solution, {**cache_variables(cache), **_ENVIRONMENT}
-        )
+    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=tool) as call:
+        log, done = call.folder / "log", call.own / "done"
+        target = python_command("fib_rmsnorm.profiling.sanitized_call", call.request, done)
+        command = [*_command(tool, sanitizer, log), *target]
+        run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
         if not found.findings and (run.returncode != 0 or not done.exists() or found.errors != 0):
             raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.stderr)}")

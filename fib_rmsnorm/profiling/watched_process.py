@@ -1,4 +1,9 @@
-"""Start a Python process under one of NVIDIA's tools, which calls a Solution; the tools differ in what they watch."""
+"""Start a Python process under one of NVIDIA's tools, which calls a Solution; the tools differ in what they watch.
+
+The tool is NVIDIA's and starts as it is. The process confines itself before it loads anything of others, and then has
+what a worker has, and the tool's own files. The tool's two halves talk by a socket on which the process listens, so it
+needs no network, and by files in the folder for temporary files, which is the process's own.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
+from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
+from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
+from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _START = """\
-import importlib, os, sys
+import os, sys
 sys.path[:] = sys.argv.pop(1).split(os.pathsep)
-importlib.import_module(sys.argv.pop(1)).main()
+from fib_rmsnorm.profiling.confined_start import main
+main()
 """
 
 
@@ -30,17 +42,42 @@ def require_gpu(solution: Solution, device: Device, without: str) -> None:
         raise InputError(f"{solution.name}: {reason}")
 
 
-def write_request(
-    path: Path,
+@dataclass(frozen=True)
+class WatchedCall:
+    """The files of a process that is watched, and its variables."""
+
+    folder: Path
+    """What the process only reads, or not even that: its request, and the tool's log."""
+    own: Path
+    """What it writes: temporary files, the tool's among them."""
+    variables: Mapping[str, str]
+
+    @property
+    def request(self) -> Path:
+        """The file that names what to call, which `call_target` reads."""
+        return self.folder / "request.json"
+
+
+@contextmanager
+def prepare_call(
     definition: Definition,
     solution: Solution,
     workload: Workload,
     device: Device,
     *,
     dataset: Path | None,
-    cache: Path,
-) -> None:
-    """Write what the process is to call to a file that `call_target` reads."""
+    tool: Path,
+    reads_counters: bool = False,
+) -> Iterator[WatchedCall]:
+    """Write what a process is to call under a tool, and remove its files in the end.
+
+    `reads_counters`: whether the process may read a GPU's counters.
+    """
+    cache = solution_cache(solution)
+    folder = Path(make_private_folder())
+    own = folder / "own"
+    own.mkdir()
+    call = WatchedCall(folder, own, {**cache_variables(cache), "TMPDIR": str(own)})
     request = {
         "definition": definition.model_dump(mode="json"),
         "solution": solution.model_dump(mode="json"),
@@ -48,23 +85,44 @@ def write_request(
         "device": device.name,
         "dataset": str(dataset) if dataset else None,
         "cache": str(cache),
+        "own": str(own),
+        "reads_counters": reads_counters,
+        "readable": [
+            *map(str, toolchain_paths()),
+            *map(str, _installed(tool)),
+            *map(str, tensor_files([workload], dataset) if dataset else ()),
+        ],
     }
-    path.write_text(json.dumps(request), encoding="utf-8")
+    try:
+        call.request.write_text(json.dumps(request), encoding="utf-8")
+        yield call
+    finally:
+        remove_private_folder(str(folder))
 
 
-def python_command(module: str, *arguments: Path) -> list[str]:
-    """The command that runs `main` of a module of ours, with our own `sys.path`."""
-    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), module, *map(str, arguments)]
+def _installed(tool: Path) -> Iterator[Path]:
+    """The folder that a tool lies in, links followed, unless that is the user's home or holds it."""
+    folder = tool.resolve().parent
+    if not Path.home().resolve().is_relative_to(folder):
+        yield folder
+
+
+def python_command(module: str, request: Path, *arguments: Path) -> list[str]:
+    """The command that runs `main` of a module of ours in a process that confines itself, with our own `sys.path`."""
+    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), module, str(request), *map(str, arguments)]
 
 
 def run_tool(
-    command: list[str], timeout_s: float, solution: Solution, environment: Mapping[str, str] = MappingProxyType({})
+    command: list[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool until it ends. Raises InputError if it cannot be started or takes too long."""
+    """Run a tool until it ends, without secrets in its environment.
+
+    Raises InputError if it cannot be started or takes too long.
+    """
     try:
         return subprocess.run(
             command,
-            env={**os.environ, **environment},
+            env={**keep_harmless(os.environ), **variables},
             capture_output=True,
             text=True,
             timeout=timeout_s,

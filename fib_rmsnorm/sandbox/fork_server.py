@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from fib_rmsnorm.sandbox.channel import Channel
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import is_marked
 from fib_rmsnorm.sandbox.log import Log
+from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.sandbox.process import Process, StoppedError
 from fib_rmsnorm.sandbox.role import Role
 from fib_rmsnorm.sandbox.subreaper import adopt_orphans
@@ -124,7 +124,7 @@ class ForkServer:
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         is_confined = is_confined or role.runs_untrusted_code
-        temporary = tempfile.mkdtemp(prefix="fib-rmsnorm-") if is_confined else None
+        temporary = make_private_folder() if is_confined else None
         try:
             own = [temporary] if temporary else []
             variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
@@ -137,7 +137,8 @@ class ForkServer:
             }
             return self._spawn(request, temporary)
         except BaseException:
-            _remove(temporary)
+            if temporary:
+                remove_private_folder(temporary)
             raise
 
     def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
@@ -187,7 +188,8 @@ class ForkServer:
             self._alive.pop(process.pid, None)
             temporary = self._temporary_folders.pop(process.pid, None)
         self.kill_escaped()
-        _remove(temporary)
+        if temporary:
+            remove_private_folder(temporary)
 
     def kill_escaped(self) -> None:
         """Kill orphaned descendants of workers, which are our children now.
@@ -256,9 +258,3 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _remove(temporary: str | None) -> None:
-    if temporary:
-        with contextlib.suppress(RecursionError):  # a Solution can nest folders without end
-            shutil.rmtree(temporary, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,10 +13,7 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import parse_counters
-from fib_rmsnorm.profiling.watched_process import python_command
-from fib_rmsnorm.registry import generate_workloads
-from support.command_line import cli_environment
-from support.full_registry import DEFINITION, PYTHON
+from support.full_registry import PYTHON
 from support.paths import REPOSITORY
 from support.registries import make_registry
 
@@ -228,25 +224,6 @@ def test_without_a_gpu_it_says_so(fib, full_registry):
 @pytest.mark.parametrize("output", ["report.txt", "nowhere/report.ncu-rep"])
 def test_wrong_outputs(fib, full_registry, output):
     assert fib("profile", PYTHON, "--output", output).code == 2
-
-
-def test_the_watched_process_calls_the_solution(full_registry, tmp_path):
-    """On a CPU, where nothing is counted."""
-    definition = full_registry.definition(DEFINITION)
-    request = {
-        "definition": definition.model_dump(mode="json"),
-        "solution": full_registry.solutions()[PYTHON].model_dump(mode="json"),
-        "workload": generate_workloads(definition, [8])[0].model_dump(mode="json"),
-        "device": "cpu",
-        "dataset": None,
-        "cache": str(tmp_path / "cache"),
-    }
-    request["solution"]["sources"][0]["content"] += "\nprint('imported')\n"
-    (tmp_path / "request.json").write_text(json.dumps(request))
-    command = python_command("fib_rmsnorm.profiling.profiled_call", tmp_path / "request.json")
-    run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "imported\n"
 
 
 @pytest.mark.gpu

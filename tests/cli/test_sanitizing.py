@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -13,9 +12,7 @@ from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling import sanitizer
 from fib_rmsnorm.profiling.sanitizer_log import parse_log
-from fib_rmsnorm.profiling.watched_process import python_command, write_request
-from support.command_line import cli_environment
-from support.registries import RIGHT, add_kernel
+from support.registries import RIGHT
 
 BANNER = "========= COMPUTE-SANITIZER\n"
 CLEAN = f"{BANNER}========= ERROR SUMMARY: 0 errors\n"
@@ -203,21 +200,6 @@ def test_without_a_gpu_and_with_a_check_it_is_refused(fib, kernel, monkeypatch):
     outcome = fib("try", kernel, "--sanitize", "memcheck", "--device", "cpu")
     assert outcome.code == 2
     assert outcome.err.startswith("fib-rmsnorm: --sanitize needs a GPU")
-
-
-@pytest.mark.slow
-def test_the_watched_process_calls_the_solution(registry, tmp_path):
-    """On a CPU, where nothing watches."""
-    solution = add_kernel(registry, "right", RIGHT + "\nprint('imported')\n")
-    (definition,) = registry.definitions().values()
-    request, done = tmp_path / "request.json", tmp_path / "done"
-    workload = registry.workloads(definition.name)[0]
-    cpu = Device("cpu", "a CPU", 1 << 30)
-    write_request(request, definition, solution, workload, cpu, dataset=None, cache=tmp_path / "cache")
-    command = python_command("fib_rmsnorm.profiling.sanitized_call", request, done)
-    run = subprocess.run(command, env=cli_environment(), capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
-    assert done.exists()
 
 
 READS_BEYOND = """

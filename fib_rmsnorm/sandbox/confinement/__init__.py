@@ -16,10 +16,20 @@ from fib_rmsnorm.sandbox.confinement.readable import Readable
 from fib_rmsnorm.sandbox.confinement.seccomp import enter_seccomp
 
 
-def confine(readable: Readable, also_readable: Sequence[str | Path], writable: Sequence[str | Path]) -> None:
-    """Confine this process and all its descendants for ever, as far as the kernel can."""
+def confine(
+    readable: Readable,
+    also_readable: Sequence[str | Path],
+    writable: Sequence[str | Path],
+    *,
+    reads_counters: bool = False,
+) -> None:
+    """Confine this process and all its descendants for ever, as far as the kernel can.
+
+    Of its threads, it confines the calling one and those that this one starts. `reads_counters` is for a process
+    that reads a GPU's counters.
+    """
     enter_landlock([*readable.readable, *also_readable], readable.listable, writable)
-    drop_privileges()
+    drop_privileges(reads_counters=reads_counters)
     enter_seccomp()
 
 

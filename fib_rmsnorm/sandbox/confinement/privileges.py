@@ -13,15 +13,22 @@ _VERSION_3 = 0x20080522
 # priority or another user's id.
 _DAC_OVERRIDE, _DAC_READ_SEARCH, _IPC_LOCK = 1, 2, 14
 _KEPT = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH | 1 << _IPC_LOCK
+# NVIDIA's driver asks for it before it counts anything, since version 565; for what Linux counts, seccomp refuses it.
+_PERFMON = 38
+_LOWER = 0xFFFFFFFF
 
 
-def drop_privileges() -> None:
-    """Give up all capabilities but those to open files and to lock memory. Programs that it starts gain none."""
+def drop_privileges(*, reads_counters: bool = False) -> None:
+    """Give up all capabilities but those to open files and to lock memory. Programs that it starts gain none.
+
+    With `reads_counters`, the process keeps the one by which it may read a GPU's counters, if it has it.
+    """
+    kept = _KEPT | reads_counters << _PERFMON
     gain_no_privileges()
     header = struct.pack("=Ii", _VERSION_3, 0)
-    found = ctypes.create_string_buffer(24)  # twice: effective, permitted, inheritable
+    found = ctypes.create_string_buffer(24)  # lower, then upper halves: effective, permitted, inheritable
     if libc().capget(header, found) != 0:
         raise OSError(ctypes.get_errno(), "capget failed")
-    effective, permitted = struct.unpack("=6I", found.raw)[:2]
-    if libc().capset(header, struct.pack("=6I", effective & _KEPT, permitted & _KEPT, 0, 0, 0, 0)) != 0:
+    halves = zip(struct.unpack("=6I", found.raw), (*[kept & _LOWER] * 2, 0, *[kept >> 32] * 2, 0), strict=True)
+    if libc().capset(header, struct.pack("=6I", *(had & left for had, left in halves))) != 0:
         raise OSError(ctypes.get_errno(), "capset failed")

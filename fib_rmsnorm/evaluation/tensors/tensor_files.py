@@ -1,0 +1,16 @@
+"""The files of a dataset that a process may read to make the inputs of Workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fib_rmsnorm.schema import SafetensorsInput, Workload
+
+
+def tensor_files(workloads: Iterable[Workload], dataset: Path) -> list[Path]:
+    """The files of tensors that Workloads name: no others of the dataset, whatever they name."""
+    root = dataset.resolve()
+    given = [value for workload in workloads for value in workload.inputs.values()]
+    paths = [(root / value.path).resolve() for value in given if isinstance(value, SafetensorsInput)]
+    return [path for path in dict.fromkeys(paths) if path.is_relative_to(root) and path.suffix == ".safetensors"]

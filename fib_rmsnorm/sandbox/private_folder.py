@@ -1,0 +1,18 @@
+"""The folder of a confined process for temporary files, which is its home too."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import suppress
+
+
+def make_private_folder() -> str:
+    """Make a folder that other users cannot open."""
+    return tempfile.mkdtemp(prefix="fib-rmsnorm-")
+
+
+def remove_private_folder(folder: str) -> None:
+    """Remove what the process left, as far as that is possible."""
+    with suppress(RecursionError):  # a Solution can nest folders without end
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,128 @@
+"""What runs beneath NVIDIA's tools is confined. On a CPU without the tool: the process confines itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling.ncu import find_ncu
+from fib_rmsnorm.profiling.sanitizer import find_compute_sanitizer
+from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, run_tool
+from fib_rmsnorm.sandbox.confinement import find_gaps
+from support.registries import RIGHT, add_kernel
+from support.watched_attacks import SECRET_VARIABLE, attacking
+
+needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
+CPU = Device("cpu", "a CPU", 1 << 30)
+TRITON = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows(x_ptr, weight_ptr, out_ptr, eps, hidden, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * hidden + cols).to(tl.float32)
+    rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / hidden + eps)
+    tl.store(out_ptr + row * hidden + cols, x * rstd * tl.load(weight_ptr + cols))
+
+
+def run(x, weight, eps, out):
+    rows[(x.shape[0],)](x, weight, out, eps, x.shape[1], BLOCK=x.shape[1])
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user's home and secrets."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(SECRET_VARIABLE, "secret")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def attacker(registry, home, tmp_path, monkeypatch):
+    """A Triton kernel that attacks; the working folder is the registry's."""
+    monkeypatch.chdir(registry.root)
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(attacking(TRITON, home, registry.root))
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["profiled_call", pytest.param("sanitized_call", marks=pytest.mark.slow)],
+)
+@needs_sandbox
+def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, module):
+    solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
+    (definition,) = registry.definitions().values()
+    workload = registry.workloads(definition.name)[0]
+    with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tmp_path / "tool") as call:
+        command = python_command(f"fib_rmsnorm.profiling.{module}", call.request, call.own / "done")
+        run = run_tool(command, 100, solution, call.variables)
+        done = (call.own / "done").exists()
+    assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
+    assert done == (module == "sanitized_call")
+    assert not call.folder.exists()
+
+
+def test_the_tool_knows_no_secrets(registry, home, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    solution = add_kernel(registry, "right")
+    run = run_tool(["env"], 10, solution, {"TMPDIR": "/own"})
+    variables = dict(line.partition("=")[::2] for line in run.stdout.splitlines())
+    assert (variables["OMP_NUM_THREADS"], variables["TMPDIR"]) == ("1", "/own")
+    assert SECRET_VARIABLE not in variables
+
+
+def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
+    solution = add_kernel(registry, "right")
+    (definition,) = registry.definitions().values()
+    workload = registry.workloads(definition.name)[0]
+
+    def readable(tool):
+        tool.parent.mkdir(exist_ok=True)
+        tool.touch()
+        with prepare_call(definition, solution, workload, CPU, dataset=None, tool=tool) as call:
+            return json.loads(call.request.read_text())["readable"]
+
+    assert str(home / "nsight") in readable(home / "nsight" / "ncu")
+    assert str(home) not in readable(home / "ncu")
+
+
+@pytest.mark.gpu
+@needs_sandbox
+def test_under_ncu_a_solution_reaches_nothing_and_is_counted(fib, attacker):
+    if find_ncu() is None:
+        pytest.skip("needs ncu")
+    outcome = fib("profile", attacker, "--batch-sizes", "8", "--json")
+    if "ERR_NVGPUCTRPERM" in outcome.err and not may_read_counters():
+        pytest.skip("may not read the counters")
+    assert outcome.code == 0, outcome.err
+    (record,) = json.loads(outcome.out)
+    (kernel,) = record["kernels"]
+    assert kernel["duration_us"] > 0
+    assert kernel["store_requests"] > 0
+
+
+def may_read_counters():
+    """Whether this process may: NVIDIA's driver asks it for CAP_PERFMON."""
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
+    return bool(int(status["CapEff"], 16) >> 38 & 1)
+
+
+@pytest.mark.gpu
+@needs_sandbox
+@pytest.mark.parametrize("sanitizer", ["memcheck", "initcheck", "racecheck", "synccheck"])
+def test_under_compute_sanitizer_a_solution_reaches_nothing(fib, attacker, sanitizer):
+    if find_compute_sanitizer() is None:
+        pytest.skip("needs compute-sanitizer")
+    outcome = fib("try", attacker, "--sanitize", sanitizer)
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "found nothing" in outcome.out
