@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
-from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu, run_tool
+from fib_rmsnorm.profiling.tool_process import ToolRun, read_report, run_tool
+from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_NCU = (
@@ -50,9 +50,10 @@ def profile(
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
     with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu, reads_counters=True) as call:
-        _run(_command(ncu, report, call.request), timeout_s, solution, call.variables)
-        printed = _run([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
-    counters = parse_counters(printed)
+        _require_success(solution, run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables))
+        printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
+    _require_success(solution, printed)
+    counters = parse_counters(printed.out)
     if not counters:
         raise InputError(f"{solution.name}: ncu recorded no kernel")
     return counters
@@ -76,14 +77,12 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     ]
 
 
-def _run(command: list[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]) -> str:
-    run = run_tool(command, timeout_s, solution, variables)
-    said = f"{run.stdout}\n{run.stderr}"
+def _require_success(solution: Solution, run: ToolRun) -> None:
+    said = f"{run.out}\n{run.err}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)
-    if run.returncode != 0:
+    if run.code != 0:
         raise InputError(f"{solution.name}: ncu failed: {_reason(said)}")
-    return run.stdout
 
 
 def _reason(said: str) -> str:

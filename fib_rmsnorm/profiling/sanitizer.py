@@ -9,7 +9,8 @@ from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog, parse_log
-from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu, run_tool
+from fib_rmsnorm.profiling.tool_process import run_tool
+from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _NO_SANITIZER = (
@@ -56,8 +57,8 @@ def sanitize(
         command = [*_command(tool, sanitizer, log), *target]
         run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
-        if not found.findings and (run.returncode != 0 or not done.exists() or found.errors != 0):
-            raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.stderr)}")
+        if not found.findings and (run.code != 0 or not done.exists() or found.errors != 0):
+            raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.err)}")
     return found
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
 from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -110,25 +108,3 @@ def _installed(tool: Path) -> Iterator[Path]:
 def python_command(module: str, request: Path, *arguments: Path) -> list[str]:
     """The command that runs `main` of a module of ours in a process that confines itself, with our own `sys.path`."""
     return [sys.executable, "-c", _START, os.pathsep.join(sys.path), module, str(request), *map(str, arguments)]
-
-
-def run_tool(
-    command: list[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a tool until it ends, without secrets in its environment.
-
-    Raises InputError if it cannot be started or takes too long.
-    """
-    try:
-        return subprocess.run(
-            command,
-            env={**keep_harmless(os.environ), **variables},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"{solution.name}: timed out after {timeout_s:g} s; try a longer --timeout") from None
-    except OSError as error:
-        raise InputError(f"cannot run {command[0]}: {error.strerror}") from None

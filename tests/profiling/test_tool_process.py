@@ -1,0 +1,97 @@
+"""A tool that calls a Solution ends with all that it has started, and prints no more than is kept."""
+
+from __future__ import annotations
+
+import sys
+
+import psutil
+import pytest
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.profiling.tool_process import read_report, run_tool
+from fib_rmsnorm.sandbox.confinement import find_gaps
+from support.registries import add_kernel
+from support.watched_attacks import SECRET_VARIABLE
+
+needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
+
+# A process that a confined one leaves behind, in a session of its own; it says its number.
+LEAVES_DAEMON = """
+import os
+import sys
+
+from fib_rmsnorm.sandbox.confinement import confine
+from fib_rmsnorm.sandbox.confinement.readable import find_readable
+
+if os.fork() == 0:
+    confine(find_readable(), [], [])
+    if os.fork() == 0:
+        os.setsid()
+        print(os.getpid(), flush=True)
+        time.sleep(100)
+    os._exit(0)
+os.wait()
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def solution(registry):
+    return add_kernel(registry, "right")
+
+
+def python(source, *arguments):
+    return [sys.executable, "-c", source, *map(str, arguments)]
+
+
+@pytest.mark.parametrize("run", [run_tool, read_report])
+def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
+    monkeypatch.setenv(SECRET_VARIABLE, "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    variables = dict(
+        line.partition("=")[::2] for line in run(["env"], 10, solution, {"TMPDIR": "/own"}).out.splitlines()
+    )
+    assert (variables["OMP_NUM_THREADS"], variables["TMPDIR"]) == ("1", "/own")
+    assert SECRET_VARIABLE not in variables
+
+
+def test_it_has_neither_the_users_input_nor_terminal(solution):
+    source = "import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())"
+    assert run_tool(python(source), 10, solution, {}).out == "'' True\n"
+
+
+def test_of_what_is_printed_without_end_little_is_kept(solution):
+    run = run_tool(python("print('begin'); print('x' * 10_000_000); print('end')"), 10, solution, {})
+    assert run.out.startswith("begin\n") and run.out.endswith("end\n")
+    assert len(run.out) < 100_000
+    assert len(read_report(python("print('x' * 1_000_000)"), 10, solution, {}).out) == 1_000_001
+
+
+@needs_sandbox
+def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
+    daemon = int(run_tool(python(LEAVES_DAEMON, 0), 60, solution, {}).out)
+    assert not psutil.pid_exists(daemon)
+
+
+STARTS_ANOTHER = """
+import pathlib
+import subprocess
+import sys
+
+started = subprocess.Popen(["sleep", "100"])
+pathlib.Path(sys.argv[1]).write_text(str(started.pid))
+started.wait()
+"""
+
+
+def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path):
+    with pytest.raises(InputError, match=r"right: timed out after 1 s; try a longer --timeout"):
+        run_tool(python(STARTS_ANOTHER, tmp_path / "pid"), 1, solution, {})
+    started = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
+    with pytest.raises(InputError, match=r"cannot run .*/tool: Permission denied"):
+        (tmp_path / "tool").touch()
+        run_tool([str(tmp_path / "tool")], 1, solution, {})
