@@ -19,7 +19,8 @@ _NO_NCU = (
 )
 _NO_PERMISSION = (
     "the driver lets only administrators read the GPU's counters (ERR_NVGPUCTRPERM): run as root, start the container"
-    " with --cap-add SYS_ADMIN, or load the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"
+    " with --cap-add PERFMON (drivers before 565: SYS_ADMIN), or load the nvidia module with"
+    " NVreg_RestrictProfilingToAdminUsers=0"
 )
 
 

@@ -172,7 +172,7 @@ def test_without_permission_it_says_what_to_do(fib, solution, gpu, ncu):
     )
     outcome = fib("profile", solution)
     assert outcome.code == 2
-    assert "--cap-add SYS_ADMIN" in outcome.err
+    assert "--cap-add PERFMON (drivers before 565: SYS_ADMIN)" in outcome.err
     assert "NVreg_RestrictProfilingToAdminUsers=0" in outcome.err
     assert outcome.err.count("\n") == 1
 

@@ -92,6 +92,7 @@ _REACHES_OTHERS = {
     "process_mrelease": Rule(448, 448),
     "perf_event_open": Rule(298, 241),
     "bpf": Rule(321, 280),
+    "fanotify_init": Rule(300, 262),  # opens what others open
     "userfaultfd": Rule(323, 282),
     "io_uring_setup": Rule(425, 425),  # makes system calls that no filter sees
     "io_uring_enter": Rule(426, 426),

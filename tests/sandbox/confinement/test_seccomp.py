@@ -58,6 +58,7 @@ def call(request):
         ("read", (0, 0, 0), 0),
         ("ptrace", (), errno.EPERM),
         ("syslog", (), errno.EPERM),
+        ("fanotify_init", (), errno.EPERM),
         ("clone3", (), errno.ENOSYS),
         ("prlimit64", (0, 7), 0),
         ("prlimit64", (OWN, 7), 0),
