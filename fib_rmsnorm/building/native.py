@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -10,8 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
+from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.seal import is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.languages import LANGUAGES
@@ -66,7 +66,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Na
     folder = cache / _FOLDER / key
     if not is_intact(folder / _LIBRARY):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder.parent):
+        with held(folder.parent):  # the ranks of a model need the same kernel at once, and one compiles it
             if not is_intact(folder / _LIBRARY):
                 _compile(solution, folder, arch, flags)
     return NativeBuild(folder / _LIBRARY, (folder / _LOG).read_text(encoding="utf-8"))
@@ -88,23 +88,6 @@ def _all_flags(solution: Solution) -> dict[str, list[str]]:
         "extra_cuda_cflags": _CUDA_FLAGS,
         "extra_ldflags": [*_LINKER_FLAGS, *linker],
     }
-
-
-@contextmanager
-def _alone(builds: Path) -> Iterator[None]:
-    """Hold the lock of a folder of builds: the ranks of a model need the same kernel at once, and one compiles it.
-
-    It is on the folder itself, so nothing is left behind. Where a file system has no locks, each process compiles.
-    """
-    descriptor = os.open(builds, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a child has inherited it
-        os.close(descriptor)
 
 
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:

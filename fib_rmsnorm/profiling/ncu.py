@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
@@ -51,7 +53,9 @@ def profile(
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
     with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu, reads_counters=True) as call:
-        _require_success(solution, run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables))
+        with held(cache_folder()):  # one at a time can count; ncu's own lock lies among the files of this call
+            run = run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables)
+        _require_success(solution, run)
         printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     _require_success(solution, printed)
     counters = parse_counters(printed.out)
