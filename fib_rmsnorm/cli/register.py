@@ -70,10 +70,10 @@ def command(
 
 def _name_hint(solution: Solution) -> str:
     """Say how Solutions are usually named, if this one is not."""
-    from re import fullmatch
+    from re import fullmatch, split
 
     language = solution.spec.language.value
-    operator = solution.definition.partition("_")[0]
-    if fullmatch(rf"[a-z0-9]+_{language}_[a-z0-9_]+_v\d+", solution.name):
+    operator = split(r"_[a-z]\d", solution.definition, maxsplit=1)[0]  # constants follow: fused_add_rmsnorm_d4096
+    if fullmatch(rf"[a-z0-9_]+_{language}_[a-z0-9_]+_v\d+", solution.name):
         return ""
     return f"Note: names are usually <op>_<language>_<technique>_v<n>, such as {operator}_{language}_mine_v1."
