@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from fib_rmsnorm.exercises.course import EXERCISES
+from fib_rmsnorm.exercises.exercise import STAND_IN, STARTERS
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import digest
 from support.command_line import run_cli
@@ -104,6 +105,18 @@ def test_answers_are_graded_by_the_traces(fib, folder):
         f"analysis.md, FLOP per byte, at 4096 rows: '4' is not within 10% of what is right; see: {how}",
         "analysis.md, Bound by compute or memory: no answer yet",
     ]
+
+
+def test_the_page_has_the_times_of_its_traces():
+    times = {}
+    for line in (STARTERS / "triton_rmsnorm" / STAND_IN).read_text().splitlines():
+        trace = json.loads(line)
+        latency_us = 1e3 * trace["evaluation"]["performance"]["latency_ms"]
+        times.setdefault(trace["solution"], {})[trace["workload"]["axes"]["batch"]] = float(f"{latency_us:.3g}")
+    (sizes,) = re.findall(r"^\| batch \| (.+) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(.+)` \| (.+) \|$", PAGE, re.MULTILINE)
+    batches = [int(size) for size in sizes.split(" | ")]
+    assert {name: dict(zip(batches, map(float, row.split(" | ")), strict=True)) for name, row in rows} == times
 
 
 def test_traces_of_a_gpu_are_the_students_own(fib, folder):
