@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
 import pytest
 
 from fib_rmsnorm.exercises.course import EXERCISES
 from support.exercise_page import read_page, write_answers
+from support.paths import REPOSITORY
 
 ANSWERS = {1: "analysis.md", 2: "passes.md", 3: "profile.md", 4: "records.md", 5: "backends.md"}
 TITLES = {"Analysis", "Time, memory, bandwidth", "Launches", "Block sizes", "Records", "Backends"}
@@ -40,3 +42,14 @@ def test_its_page_computes_answers_from_what_the_report_shows(number):
     for left, sign, right in computed:
         result = float(left) / float(right) if sign == "/" else float(left) - float(right)
         assert any(result == pytest.approx(each, rel=0.01) for each in answers), (left, sign, right)
+
+
+def test_git_and_so_the_checks_pass_over_a_students_folders():
+    """`make check` in a clone reads what git does not ignore."""
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("needs a clone")
+    files = [f"exercise-{number}/kernel.py" for number in EXERCISES]
+    done = subprocess.run(
+        ["git", "check-ignore", *files], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.split() == files
