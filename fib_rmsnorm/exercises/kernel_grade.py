@@ -1,4 +1,4 @@
-"""The grades of kernels: what the judge says of them on hard inputs, with their launches and without."""
+"""The grades of kernels: what the judge says of them on hard inputs, and whether they are what computes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.exercises.added_sources import NO_LAUNCHES, find_refused, refuse_arithmetic
 from fib_rmsnorm.exercises.exercise import Task
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry import Registry
@@ -18,24 +19,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 _STARTERS_ENTRY = "run"
-_NO_LAUNCHES = """
-
-class _NoLaunch:
-    def __getitem__(self, grid):
-        return self
-
-    def __call__(self, *arguments, **options):
-        return self
-
-
-for _name, _value in list(globals().items()):
-    if hasattr(_value, "run") and type(_value).__module__.startswith("triton."):
-        globals()[_name] = _NoLaunch()
-    elif type(_value).__module__.startswith("tilelang.") and callable(_value):  # @tilelang.jit
-        globals()[_name] = _NoLaunch()
-    elif getattr(_value, "__name__", "") in ("tilelang", "cutlass.cute"):  # modules whose compile() makes kernels
-        _value.compile = _NoLaunch()
-"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +39,8 @@ class KernelTask:
 
 
 def grade_kernels(registry: Registry, tasks: Sequence[KernelTask]) -> list[Task]:
-    """Judge each file as `try --check` does, and then without its launches, when it should be wrong.
+    """Judge each file as `try --check` does; then without launches, when it should be wrong; then without arithmetic of
+    torch, when it should still be right.
 
     Raises InputError if the judge cannot judge.
     """
@@ -93,19 +77,21 @@ def _draft(registry: Registry, task: KernelTask) -> Solution | str:
 
 
 def _find_fault(fork_server: ForkServer, registry: Registry, task: KernelTask, draft: Solution) -> str:
-    """The first failure, or that nothing depends on the kernels; empty if all is well."""
+    """The first failure, or that the kernels are not what computes; empty if all is well."""
     for check in _judge(fork_server, registry, task.definition, draft):
         if not check.passed:
             first = next(iter(check.log.strip().splitlines()), "")
             return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
     if LANGUAGES[task.language].is_compiled or not task.launches:
         return ""
-    without = _with_source(draft, _NO_LAUNCHES, [source.path for source in draft.sources])
+
+    kernels = f"its {LANGUAGES[task.language].title} kernels"
+    without = _with_source(draft, NO_LAUNCHES, [source.path for source in draft.sources])
     if all(check.passed for check in _judge(fork_server, registry, task.definition, without, (1,))):
-        return (
-            f"right, but it is as right without its {LANGUAGES[task.language].title} kernels: nothing depends on them"
-        )
-    return ""
+        return f"right, but it is as right without {kernels}: nothing depends on them"
+    alone = _with_source(draft, refuse_arithmetic(task.entry), [task.file.name])
+    refused = (find_refused(check.log) for check in _judge(fork_server, registry, task.definition, alone, (1,)))
+    return next((f"right, but {each} computes what {kernels} should" for each in refused if each), "")
 
 
 def _judge(

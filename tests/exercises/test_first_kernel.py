@@ -180,6 +180,40 @@ def test_a_kernel_that_nothing_depends_on_earns_nothing(fib, folder):
     }
 
 
+COPY = """\
+    tmp = torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+    copy[(x.shape[0],)](tmp, out, BLOCK=x.shape[1])
+
+
+@triton.jit
+def copy(from_ptr, to_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(to_ptr + at, tl.load(from_ptr + at))
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_copies_what_torch_computed_earns_nothing(fib, folder):
+    pytest.importorskip("triton")
+    write_kernel(folder, "    pass\n")
+    kernel = folder / "triton_rmsnorm.py"
+    kernel.write_text(kernel.read_text() + COPY)
+    task = grade(fib, folder)["Kernel"]
+    assert task["earned"] == 0
+    (remark,) = task["remarks"]
+    assert re.fullmatch(r"right, but torch\.\w+ computes what its Triton kernels should", remark)
+
+
+@pytest.mark.slow
+def test_a_kernel_counts_wherever_the_file_keeps_it(fib, folder):
+    pytest.importorskip("triton")
+    write_kernel(folder, BODY)
+    kernel = folder / "triton_rmsnorm.py"
+    text = kernel.read_text().replace("    rmsnorm_kernel[(batch,)]", "    KERNELS[0][(batch,)]")
+    kernel.write_text(text.replace("\n\ndef run", "\nKERNELS = [rmsnorm_kernel]\n\n\ndef run"))
+    assert grade(fib, folder)["Kernel"]["earned"] == 40
+
+
 @pytest.mark.slow
 def test_the_page_earns_all_points(tmp_path):
     """Its commands in order, its kernel and its answers, from an empty folder; and then a kernel that is wrong."""
