@@ -11,6 +11,7 @@ from fib_rmsnorm.exercises.exercise import Task
 from fib_rmsnorm.registry.store import read_text
 
 _ANSWER = re.compile(r"^\*\*(?P<label>[^*]+):\*\*(?P<text>.*)$", re.MULTILINE)
+_WORD = re.compile(r"[a-z0-9]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _TOLERANCE = 0.1
 
@@ -25,6 +26,8 @@ class Question:
     """A number, right within 10%; a word that the answer contains; None if nothing says what is right."""
     how: str
     """Where the right answer comes from."""
+    wrong: tuple[str, ...] = ()
+    """The other words to choose from, none of which a right answer contains."""
 
 
 def grade_answers(file: Path, title: str, questions: Sequence[Question], points: int) -> Task:
@@ -47,9 +50,16 @@ def _find_fault(question: Question, answer: str | None) -> str:
     if question.right is None:
         return f"cannot be graded: {question.how}"
     if isinstance(question.right, str):
-        return "" if question.right in answer.lower() else f"{answer!r} is not right; see: {question.how}"
+        return _find_fault_of_words(question, answer)
     number = _NUMBER.search(answer.replace(",", ""))
     if number is None:
         return f"{answer!r} has no number"
     is_near = abs(float(number[0]) - question.right) <= _TOLERANCE * abs(question.right)
     return "" if is_near else f"{answer!r} is not within 10% of what is right; see: {question.how}"
+
+
+def _find_fault_of_words(question: Question, answer: str) -> str:
+    words = set(_WORD.findall(answer.lower()))
+    if question.right not in words:
+        return f"{answer!r} is not right; see: {question.how}"
+    return "" if words.isdisjoint(question.wrong) else f"{answer!r} names more than one; answer with one word"

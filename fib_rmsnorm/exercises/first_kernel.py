@@ -75,7 +75,7 @@ def _list_questions(folder: Path, definition: Definition, own: list[TraceRecord]
     ratio = (timed[512].latency_ms or 0) / (timed[1].latency_ms or 1)
     return [
         Question("FLOP per byte, at 4096 rows", intensity, how),
-        Question("Bound by compute or memory", "memory", how),
+        Question("Bound by compute or memory", "memory", how, wrong=("compute",)),
         Question("% of peak, at 4096 rows", percent, how),
         Question("Time at batch 512, over the time at batch 1", ratio, how),
     ]

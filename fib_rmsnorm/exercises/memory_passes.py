@@ -66,7 +66,7 @@ def _list_questions(registry: Registry) -> list[Question]:
         Question("Passes over a row of x", 3.0, f"{_TEXTBOOK}, its loops"),
         Question("Load sectors of a row", 4.0 * of_row, _EXPLAIN),
         Question("Load sectors of a row, if x were loaded once", 2.0 * of_row, _EXPLAIN),
-        Question("Coalesced, yes or no", "yes", _EXPLAIN),
+        Question("Coalesced, yes or no", "yes", _EXPLAIN, wrong=("no",)),
         # Of the last block, x stays in registers; with 64 elements, each of two pairs of warps loads them all.
         Question("Load sectors of a row, blocks of 64", 5.0 * of_small_row, _TUNE),
         Question("Load sectors of a row, blocks of 128", 2.0 * of_small_row, _TUNE),

@@ -87,7 +87,7 @@ def _ask_figures(registry: Registry, records: _Records, file: str) -> list[Quest
         Question("Bandwidth of Triton, GB/s", achieved, how),
         Question("Bandwidth of torch, GB/s", torch.bandwidth_gb_per_s, how),
         Question("% of the peak of Triton", 100 * achieved / peak.gb_per_s if peak else None, how),
-        Question("Bound by", "memory", f"fib-rmsnorm analyze {file}"),
+        Question("Bound by", "memory", f"fib-rmsnorm analyze {file}", wrong=("compute", "launch")),
     ]
 
 
