@@ -125,7 +125,7 @@ def _put_in_place(staging: Path, folder: Path) -> None:
 def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str, list[str]]) -> str:
     import tvm_ffi.cpp
 
-    _prepare_environment(arch)
+    find_compilers(arch)
     files = [path for path in sorted(sources.rglob("*")) if path.is_file()]
     output = _CompilerOutput()
     try:
@@ -150,7 +150,8 @@ def _for_ninja(path: Path) -> str:
     return str(path).replace("$", "$$").replace(" ", "$ ")
 
 
-def _prepare_environment(arch: str | None) -> None:
+def find_compilers(arch: str | None = None) -> None:
+    """Have builders find the compilers, by environment variables, and compile for an architecture."""
     if arch:
         os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
     if cuda_home := find_cuda_home():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
+from fib_rmsnorm.building.native import find_compilers
 from fib_rmsnorm.building.seal import is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
 from fib_rmsnorm.schema import Solution
@@ -17,36 +21,69 @@ _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 
 
 def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
-    """Compile with torch.utils.cpp_extension, which caches, and return the entry point.
+    """Compile with torch.utils.cpp_extension, or reuse an equal build in `cache`, and return the entry point.
 
     Raises BuildError with the compiler's output, or if the module lacks the entry point.
     """
+    return find_entry(build_module(solution, cache), solution)
+
+
+def build_module(
+    solution: Solution, cache: Path, include_paths: Sequence[Path] = (), libraries: Sequence[Path] = ()
+) -> ModuleType:
+    """The module of Python that a Solution's sources define, linked with other libraries. Raises BuildError."""
     import torch
-    from torch.utils import cpp_extension
 
     flags = compiler_flags(solution) or []
-    key = content_key(solution, torch=torch.__version__, flags=flags, host=host_key(solution))
+    key = content_key(
+        solution,
+        torch=torch.__version__,
+        python=sysconfig.get_config_var("SOABI"),
+        flags=flags,
+        host=host_key(solution),
+        libraries=libraries,
+    )
     folder = cache / "torch" / key
     sources = folder / "sources"
     write_sources(solution, sources)
     library = folder / f"fib_torch_{key}.so"
-    files = [str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES]
     try:
         # With torch's own lock, a second process waits and then loads a library that may not have compiled. With
         # ours it waits for its turn to build, and gets the compiler's message.
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not is_intact(library):
-                library.unlink(missing_ok=True)  # torch links again what is missing, but loads what is damaged
-            module = cpp_extension.load(
-                name=library.stem,
-                sources=files,
-                extra_cflags=flags,
-                extra_ldflags=[flag for flag in flags if flag in LINKED],
-                extra_include_paths=[str(sources)],
-                build_directory=str(folder),
-            )
+            if is_intact(library):
+                return _load(library)
+            library.unlink(missing_ok=True)  # torch links again what is missing, but loads what is damaged
+            module = _compile(sources, library, flags, [sources, *include_paths], libraries)
             seal(library)
+            return module
     except Exception as error:
         raise BuildError(lead_with_error(str(error).replace(f"{sources}/", ""))) from None
-    return find_entry(module, solution)
+
+
+def _compile(
+    sources: Path, library: Path, flags: list[str], include_paths: Sequence[Path], libraries: Sequence[Path]
+) -> ModuleType:
+    from torch.utils import cpp_extension
+
+    find_compilers()
+    module: ModuleType = cpp_extension.load(
+        name=library.stem,
+        sources=[str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES],
+        extra_cflags=flags,
+        extra_ldflags=[*(flag for flag in flags if flag in LINKED), *map(str, libraries)],
+        extra_include_paths=list(map(str, include_paths)),
+        build_directory=str(library.parent),
+    )
+    return module
+
+
+def _load(library: Path) -> ModuleType:
+    """Load a library that was built before: torch's builder takes a second to find that there is nothing to do."""
+    spec = spec_from_file_location(library.stem, library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -24,10 +24,13 @@ def build(solution: Path, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_build_is_made_again(tmp_path):
+def test_a_build_is_loaded_without_a_compiler_and_made_again_if_it_is_damaged(tmp_path, monkeypatch):
     solution, cache = tmp_path / "solution.json", tmp_path / "cache"
     solution.write_text(read_kernels("honest")["cpp_torch_binding"].solution(DEFINITION).model_dump_json())
     build(solution, cache)
+    with monkeypatch.context() as without:
+        without.setenv("CXX", str(tmp_path / "c++"))
+        build(solution, cache)
     (library,) = cache.rglob("*.so")
     library.write_bytes(b"\x7fELF and no more")
     build(solution, cache)
