@@ -39,7 +39,7 @@ def _run_kernel(
     eps: float,
 ) -> Gradients | None:
     """The gradients by kernels; None if none takes the call."""
-    rows, dy_rows, weight = rows_of(x), rows_of(dy), weight.contiguous()
+    rows, dy_rows, weight = rows_of(x), rows_of(dy), weight.contiguous().resolve_neg()
     dx, dweight = torch.empty_like(rows), torch.empty_like(weight)
     if chosen.call.operator == "layernorm_backward":
         dbias = torch.empty_like(weight)

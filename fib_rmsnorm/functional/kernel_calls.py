@@ -126,8 +126,8 @@ def _keep(chosen: ChosenKernel) -> ChosenKernel:
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """x with two dimensions, contiguous: itself if it is that already."""
-    return x.contiguous().view(-1, x.shape[-1])
+    """x with two dimensions, contiguous and in its memory as it is: itself if it is that already."""
+    return x.contiguous().resolve_neg().view(-1, x.shape[-1])
 
 
 def forget_choices() -> None:
@@ -185,4 +185,4 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _parameters(weight: Tensor | None, bias: Tensor | None) -> list[Tensor]:
-    return [each.contiguous() for each in (weight, bias) if each is not None]
+    return [each.contiguous().resolve_neg() for each in (weight, bias) if each is not None]

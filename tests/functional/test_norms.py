@@ -105,6 +105,13 @@ def test_strides_leading_dimensions_and_misalignment_do_not_matter():
     assert torch.equal(rms_norm(whole[..., :HIDDEN], strided), rms_norm(whole[..., :HIDDEN], strided.contiguous()))
 
 
+def test_a_negated_view_is_normalised_with_its_signs():
+    x, weight = draw(4, HIDDEN), draw(HIDDEN, seed=1)
+    expected = rms_norm(-x, weight)
+    assert torch.equal(rms_norm(torch._neg_view(x), weight), expected)
+    assert torch.equal(rms_norm(x, torch._neg_view(weight)), expected)
+
+
 def test_an_empty_batch_gives_empty_gradients_and_zeros_for_the_weight():
     x, weight = draw(0, HIDDEN, grad=True), draw(HIDDEN, grad=True)
     rms_norm(x, weight).sum().backward()
