@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fib_rmsnorm.deployment.choice import model_of
 from fib_rmsnorm.deployment.deployed_registry import DeployedRegistry
 from fib_rmsnorm.deployment.kernels import BuiltKernel, KernelCache
+from fib_rmsnorm.deployment.native_calls import SOURCE, load_native_calls
 from fib_rmsnorm.deployment.winner_table import OperatorWinners
 
 
@@ -18,6 +19,7 @@ class BuildOutcome(NamedTuple):
     """A kernel that was built, or why it was not."""
 
     solution: str
+    """Its name, or the file that calls kernels."""
     device: str
     """`cpu`, `cuda:0`."""
     seconds: float
@@ -25,7 +27,10 @@ class BuildOutcome(NamedTuple):
 
 
 def build_all(root: Path) -> Iterator[BuildOutcome]:
-    """Build, for the CPU and one GPU of each model, what serves first on each shape. The cache keeps it."""
+    """Build, for the CPU and one GPU of each model, what serves first on each shape, and what calls it.
+
+    The cache keeps it.
+    """
     import torch
 
     registry, kernels = DeployedRegistry.at(root), KernelCache()
@@ -40,6 +45,11 @@ def build_all(root: Path) -> Iterator[BuildOutcome]:
                 built = kernels.build(registry.solution(name), device)
             error = None if isinstance(built, BuiltKernel) else built
             yield BuildOutcome(name, str(device), perf_counter() - started, error)
+    started = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = load_native_calls()
+    yield BuildOutcome(SOURCE, "cpu", perf_counter() - started, module if isinstance(module, str) else None)
 
 
 def _list_first(operators: Iterable[OperatorWinners], kind: str, model: str) -> list[str]:

@@ -17,7 +17,7 @@ from fib_rmsnorm.functional.custom_ops import norm_backward
 from fib_rmsnorm.functional.forms import CONVENTIONS
 from fib_rmsnorm.functional.gradient_calls import run_norm_backward
 from fib_rmsnorm.functional.kernel_calls import run_add_norm, run_norm
-from fib_rmsnorm.functional.quick_calls import remember
+from fib_rmsnorm.functional.quick_calls import QUICK, remember
 
 _PLAIN = (Tensor, torch.nn.Parameter, type(None))
 _is_tracing = torch._C._get_tracing_state
@@ -56,20 +56,38 @@ def are_plain(*tensors: Tensor | None) -> bool:
 
 def norm_eagerly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm, with its gradient if one is needed."""
-    remember(form, x, weight, bias)
+    remember(form, x, weight, bias, differentiate_quickly)
     if _needs_gradient(x, weight, bias):
         out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, None)  # type: ignore[no-untyped-call]
         return out
     return run_norm(form, x, weight, bias, eps)
 
 
-def differentiable_norm(
-    x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, convention: str, entry: Callable[..., Any]
-) -> Tensor:
-    """The norm by a kernel that is known already, with its gradient."""
-    form = CONVENTIONS.get(convention, convention)
-    out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, entry)  # type: ignore[no-untyped-call]
+def run_quickly(convention: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor | None:
+    """The norm by a kernel of a shape that was met before; None if there is none, or if it refuses."""
+    if type(x) is not Tensor or weight is None or type(weight) not in _PLAIN or type(bias) not in _PLAIN:
+        return None
+    entry = QUICK.get((convention, x.shape, x.dtype, x.get_device()))
+    if entry is None or not x.is_contiguous() or not is_unobserved() or x.is_neg() or weight.is_neg():
+        return None
+    try:
+        if _needs_gradient(x, weight, bias):
+            form = CONVENTIONS.get(convention, convention)
+            out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, entry)  # type: ignore[no-untyped-call]
+        else:
+            out = torch.empty_like(x)
+            entry(*((x, weight) if bias is None else (x, weight, bias)), eps, out)
+    except (ValueError, TypeError, RuntimeError):
+        return None  # the long way says what is wrong
     return out
+
+
+def differentiate_quickly(
+    convention: str, eps: float, has_bias: bool, dy: Tensor, x: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The gradients of a norm that C++ ran, of x, the weight and the bias, which has the weight's dtype."""
+    form = CONVENTIONS.get(convention, convention)
+    return _differentiate(form, eps, weight.dtype if has_bias else None, dy, None, x, weight)
 
 
 def add_norm_eagerly(
@@ -108,7 +126,7 @@ class _EagerNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        dx, dweight, dbias = _differentiate(ctx, gradients[0], None, x, weight)
+        dx, dweight, dbias = _differentiate(ctx.form, ctx.eps, ctx.bias_dtype, gradients[0], None, x, weight)
         return dx, dweight, dbias, None, None, None
 
 
@@ -125,17 +143,24 @@ class _EagerAddNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         total, weight = ctx.saved_tensors
-        dx, dweight, dbias = _differentiate(ctx, gradients[0], gradients[1], total, weight)
+        dy, dnew_residual = gradients
+        dx, dweight, dbias = _differentiate(ctx.form, ctx.eps, ctx.bias_dtype, dy, dnew_residual, total, weight)
         return dx, dx, dweight, dbias, None, None
 
 
 def _differentiate(
-    ctx: Any, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None
+    form: str,
+    eps: float,
+    bias_dtype: torch.dtype | None,
+    dy: Tensor,
+    dnew_residual: Tensor | None,
+    x: Tensor,
+    weight: Tensor | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    has_bias = ctx.bias_dtype is not None
+    has_bias = bias_dtype is not None
     if torch.is_grad_enabled() or not are_plain(dy, dnew_residual) or is_watched():
         # With create_graph, the operator's own gradient refuses.
-        dx, dweight, dbias = norm_backward(dy, dnew_residual, x, weight, has_bias, ctx.eps, ctx.form)
+        dx, dweight, dbias = norm_backward(dy, dnew_residual, x, weight, has_bias, eps, form)
     else:
-        dx, dweight, dbias = run_norm_backward(ctx.form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=ctx.eps)
-    return dx, None if weight is None else dweight, dbias.to(ctx.bias_dtype) if has_bias else None
+        dx, dweight, dbias = run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+    return dx, None if weight is None else dweight, dbias.to(bias_dtype) if has_bias else None

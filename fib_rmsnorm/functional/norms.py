@@ -7,16 +7,16 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from fib_rmsnorm.functional import quick_calls
 from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
 from fib_rmsnorm.functional.custom_ops import add_norm, norm
 from fib_rmsnorm.functional.eager import (
     add_norm_eagerly,
     are_plain,
-    differentiable_norm,
     is_transformed,
-    is_unobserved,
     is_watched,
     norm_eagerly,
+    run_quickly,
 )
 from fib_rmsnorm.functional.forms import find_form
 from fib_rmsnorm.functional.formulas import (
@@ -25,13 +25,10 @@ from fib_rmsnorm.functional.formulas import (
     normalize,
     normalize_fusibly,
 )
-from fib_rmsnorm.functional.quick_calls import QUICK
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = torch.compiler.is_exporting
 _is_autocast = torch._C._is_any_autocast_enabled
-_is_grad_enabled = torch.is_grad_enabled
-_empty_like = torch.empty_like
 
 IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
@@ -76,24 +73,16 @@ def rms_norm(
     also the sum and the normalised row, before the weight (Hugging Face's LlamaRMSNorm); "gemma" is "torch" with the
     factor 1 + weight.
     """
+    if eps is None:
+        eps = default_eps(x.dtype)
     # What comes first costs the least host time: the kernel of a shape that was met before.
-    if not _is_compiling() and type(x) is Tensor and weight is not None and bias is None and residual is None:
-        entry = QUICK.get((convention, x.shape, x.dtype, x.get_device()))
-        if entry is not None and eps is not None and x.is_contiguous() and is_unobserved():
-            try:
-                if _is_grad_enabled() and (x.requires_grad or weight.requires_grad):
-                    return differentiable_norm(x, weight, None, eps, convention, entry)
-                out = _empty_like(x)
-                entry(x, weight, eps, out)
-            except (ValueError, TypeError, RuntimeError):
-                pass  # what follows says what is wrong
-            else:
-                return out
+    if not _is_compiling() and bias is None and residual is None:
+        out = (quick_calls.native_run or run_quickly)(convention, x, weight, None, eps)
+        if out is not None:
+            return out
     form = find_form(convention)
     check_parameters(x, weight=weight, bias=bias)
     check_rows(x, residual=residual)
-    if eps is None:
-        eps = default_eps(x.dtype)
     if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _is_autocast() and _autocasts(x):
         x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
     if residual is None:
@@ -107,18 +96,10 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     It computes in float32 and rounds once. `weight` and `bias` have the size of x's last dimension, and x's dtype or
     float32.
     """
-    if not _is_compiling() and type(x) is Tensor and weight is not None and bias is not None:
-        entry = QUICK.get(("layernorm", x.shape, x.dtype, x.get_device()))
-        if entry is not None and x.is_contiguous() and is_unobserved():
-            try:
-                if _is_grad_enabled() and (x.requires_grad or weight.requires_grad or bias.requires_grad):
-                    return differentiable_norm(x, weight, bias, eps, "layernorm", entry)
-                out = _empty_like(x)
-                entry(x, weight, bias, eps, out)
-            except (ValueError, TypeError, RuntimeError):
-                pass  # what follows says what is wrong
-            else:
-                return out
+    if not _is_compiling() and bias is not None:
+        out = (quick_calls.native_run or run_quickly)("layernorm", x, weight, bias, eps)
+        if out is not None:
+            return out
     check_parameters(x, weight=weight, bias=bias)
     if _is_autocast() and _autocasts(x):
         x, weight, bias = x.float(), _float(weight), _float(bias)

@@ -9,7 +9,7 @@ from torch import Tensor
 from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional.forms import find_form
 from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
-from fib_rmsnorm.functional.quick_calls import QUICK
+from fib_rmsnorm.functional.quick_calls import forget_quick_calls
 
 
 def why(
@@ -35,4 +35,4 @@ def use_registry(root: str | Path | None) -> None:
     """
     DEPLOYMENT.use(None if root is None else Path(root))
     forget_choices()
-    QUICK.clear()
+    forget_quick_calls()

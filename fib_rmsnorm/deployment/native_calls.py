@@ -1,0 +1,56 @@
+"""What calls a kernel from C++, `quick_norms.cpp`: compiled once, at the first call that it can serve."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+
+SOURCE = "quick_norms.cpp"
+_lock = Lock()
+
+
+def load_native_calls() -> ModuleType | str:
+    """The module, compiled if it is not yet; or, after one warning, why it cannot be."""
+    with _lock:
+        return _try_build()
+
+
+@cache
+def _try_build() -> ModuleType | str:
+    try:
+        return _build()
+    except Exception as error:  # whatever is wrong with a compiler, Python calls kernels too
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        warnings.warn(f"{SOURCE} cannot be built here, so calls of norms take longer: {reason}", stacklevel=2)
+        return reason
+
+
+def _build() -> ModuleType:
+    import tvm_ffi.libinfo
+
+    from fib_rmsnorm.building.solution_cache import solution_cache
+    from fib_rmsnorm.building.torch_binding import build_module
+    from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
+
+    # As a Solution, so that it is built, and kept, like a kernel.
+    solution = Solution(
+        name="quick_norms",
+        definition="quick_norms",
+        author="fib-rmsnorm",
+        spec=BuildSpec(
+            language=SupportedLanguages.CPP,
+            target_hardware=["cpu"],
+            entry_point=f"{SOURCE}::run",
+            binding=SupportedBindings.TORCH,
+            flags=["-O1"],  # -O2 takes 4 s more to compile, and no less to run
+        ),
+        sources=[SourceFile(path=SOURCE, content=files(__package__).joinpath(SOURCE).read_text(encoding="utf-8"))],
+    )
+    tvm_ffi_files = tvm_ffi.libinfo
+    include_paths = [Path(tvm_ffi_files.find_include_path()), Path(tvm_ffi_files.find_dlpack_include_path())]
+    libraries = [Path(tvm_ffi_files.find_libtvm_ffi())]
+    return build_module(solution, solution_cache(solution), include_paths, libraries)

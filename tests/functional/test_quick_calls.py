@@ -1,0 +1,341 @@
+"""A call whose kernel is known, in C++ and in Python: what autograd, modes and threads see."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+import torch
+from torch.nn import functional as torch_functional
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from fib_rmsnorm import nn
+from fib_rmsnorm.deployment import native_calls
+from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
+from fib_rmsnorm.functional.eager import differentiate_quickly, run_quickly
+
+HIDDEN = 64
+
+
+def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return made.to(dtype).requires_grad_(grad)
+
+
+@pytest.fixture(params=["C++", "Python"])
+def run(request, monkeypatch):
+    """Run a call if its kernel is known, else give None."""
+    if request.param == "Python":
+        monkeypatch.setattr(quick_calls, "_native", None)
+        monkeypatch.setattr(quick_calls, "native_run", None)
+        monkeypatch.setattr(quick_calls, "load_native_calls", lambda: "not wanted")
+        monkeypatch.setattr(quick_calls, "QUICK", {})
+        monkeypatch.setattr("fib_rmsnorm.functional.eager.QUICK", quick_calls.QUICK)
+    x, weight = draw(2, 3, HIDDEN), draw(HIDDEN, seed=1)
+    rms_norm(x, weight)
+    found = quick_calls.native_run or run_quickly
+    assert (found is run_quickly) == (request.param == "Python")
+
+    def call(x, weight, *, bias=None, convention="torch", eps=1e-6):
+        return found(convention, x, weight, bias, eps)
+
+    assert torch.equal(call(x, weight), rms_norm(x, weight))
+    return call
+
+
+def known(seed: int = 2, grad: bool = True) -> tuple[torch.Tensor, torch.nn.Parameter]:
+    """Tensors of the shape whose kernel is known."""
+    return draw(2, 3, HIDDEN, seed=seed, grad=grad), torch.nn.Parameter(draw(HIDDEN, seed=seed + 1))
+
+
+def exact(x: torch.Tensor, weight: torch.Tensor, dy: torch.Tensor) -> list[torch.Tensor]:
+    wide = [each.detach().double().requires_grad_() for each in (x, weight)]
+    found = torch.autograd.grad(torch_functional.rms_norm(wide[0], (HIDDEN,), wide[1], 1e-6), wide, dy.double())
+    return [each.float() for each in found]
+
+
+@pytest.mark.parametrize("of", ["both", "x", "weight"])
+def test_gradients_go_to_those_that_ask_for_them(run, of):
+    x, weight = known()
+    x.requires_grad_(of != "weight")
+    weight.requires_grad_(of != "x")
+    dy = draw(2, 3, HIDDEN, seed=9)
+    out = run(x, weight)
+    out.backward(dy)
+    for tensor, expected in zip((x, weight), exact(x, weight, dy), strict=True):
+        if tensor.requires_grad:
+            torch.testing.assert_close(tensor.grad, expected, rtol=1e-4, atol=1e-4)
+        else:
+            assert tensor.grad is None
+
+
+def test_without_gradients_nothing_is_recorded(run):
+    x, weight = known()
+    with torch.no_grad():
+        assert run(x, weight).grad_fn is None
+    with torch.inference_mode():
+        assert run(x, weight).is_inference()
+    assert not run(x.detach(), weight.detach()).requires_grad
+
+
+def test_what_inference_made_cannot_be_kept_for_gradients(run):
+    x, weight = known()
+    with torch.inference_mode():
+        x = x.clone()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        rms_norm(x, weight)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_tensor_that_changed_since_is_refused(run, which):
+    tensors = known()
+    out = run(*tensors)
+    with torch.no_grad():
+        tensors[which].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_graph_serves_twice_only_if_it_is_kept(run):
+    x, weight = known()
+    out = run(x, weight)
+    out.sum().backward(retain_graph=True)
+    first = x.grad.clone()
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * first)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.sum().backward()
+
+
+def test_a_gradient_is_not_differentiated_again(run):
+    x, weight = known()
+    (gradient,) = torch.autograd.grad(run(x, weight).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="the gradient of a norm cannot be differentiated again"):
+        gradient.sum().backward()
+
+
+def test_hooks_see_what_is_kept_and_what_comes_back(run):
+    x, weight = known()
+    packed, seen = [], []
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+        out = run(x, weight)
+    assert [each.data_ptr() for each in packed] == [x.data_ptr(), weight.data_ptr()]
+    out.register_hook(lambda dy: dy * 2)
+    out.grad_fn.register_hook(lambda found, _dy: seen.append(len([each for each in found if each is not None])))
+    out.sum().backward()
+    torch.testing.assert_close(x.grad, exact(x, weight, torch.full_like(x, 2.0))[0], rtol=1e-4, atol=1e-4)
+    assert seen == [2]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_gives_the_same_gradients(run, reentrant):
+    x, weight = known()
+    run(x, weight).square().sum().backward()
+    expected, x.grad, weight.grad = (x.grad, weight.grad), None, None
+    checkpoint(lambda each: run(each, weight).square(), x, use_reentrant=reentrant).sum().backward()
+    assert torch.equal(x.grad, expected[0])
+    assert torch.equal(weight.grad, expected[1])
+
+
+def test_threads_run_it_at_once(run):
+    x, weight = known(grad=False)
+    dy = draw(2, 3, HIDDEN, seed=9)
+    expected, found = torch.autograd.grad(run(x, weight), weight, dy)[0], []
+
+    def work() -> None:
+        for _ in range(50):
+            (gradient,) = torch.autograd.grad(run(x, weight), weight, dy)
+            found.append(torch.equal(gradient, expected))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [True] * 200
+
+
+class _Functions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("mode", [_Functions, _Operators, lambda: torch.autocast("cpu", torch.bfloat16)])
+def test_a_mode_must_see_the_operator(run, mode):
+    x, weight = known(grad=False)
+    with mode():
+        assert run(x, weight) is None
+    assert run(x, weight) is not None
+
+
+def test_transforms_and_tangents_must_see_the_formula(run):
+    x, weight = known(grad=False)
+    tangent, left = torch.ones_like(x), []
+
+    def leaves(each: torch.Tensor) -> torch.Tensor:
+        left.append(run(each, weight) is None)
+        return each.sum()
+
+    torch.func.grad(leaves)(x)
+    torch.vmap(leaves)(x[None])
+    torch.func.jvp(leaves, (x,), (tangent,))
+    with torch.autograd.forward_ad.dual_level():
+        leaves(torch.autograd.forward_ad.make_dual(x, tangent))
+    assert left == [True] * 4
+
+
+class _Subclass(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, weight: (x.transpose(0, 1), weight),
+        lambda x, weight: (x.as_subclass(_Subclass), weight),
+        lambda x, weight: (x, weight.as_subclass(_Subclass)),
+        lambda x, weight: (x, weight[:32]),
+        lambda x, weight: (x, torch.cat([weight, weight])[::2]),
+        lambda x, weight: (x, None),
+        lambda x, weight: (x[0, 0, 0], weight),
+        lambda x, weight: (x.to_sparse(), weight),
+        lambda x, weight: (torch.empty_like(x, device="meta"), weight),
+        lambda x, weight: (torch._neg_view(x), weight),
+    ],
+    ids=[
+        "strides",
+        "subclass",
+        "of weight",
+        "short weight",
+        "every other",
+        "none",
+        "scalar",
+        "sparse",
+        "meta",
+        "negated",
+    ],
+)
+def test_what_the_kernel_cannot_take_is_left_to_others(run, change):
+    x, weight = known(grad=False)
+    assert run(*change(x, weight.detach())) is None
+
+
+def test_a_subclass_of_a_weight_gets_the_operator():
+    x, weight = known(grad=False)
+    rms_norm(x, weight)
+    found = rms_norm(x, weight.detach().as_subclass(_Subclass))
+    torch.testing.assert_close(found.as_subclass(torch.Tensor), rms_norm(x, weight.detach()))
+
+
+def test_leading_dimensions_and_alignment_do_not_matter(run):
+    weight, memory = draw(HIDDEN, seed=1), draw(6 * HIDDEN + 1)
+    expected = run(memory[1:].clone().view(2, 3, HIDDEN), weight)
+    assert torch.equal(run(memory[1:].view(2, 3, HIDDEN), weight), expected)
+    rows = memory[1:].clone().view(6, HIDDEN)
+    assert torch.equal(rms_norm(rows, weight).view(2, 3, HIDDEN), expected)
+    assert torch.equal(rms_norm(rows, weight).view(2, 3, HIDDEN), expected)
+
+
+def test_a_module_without_an_eps_is_quick_too(run, monkeypatch):
+    x, _ = known(grad=False)
+    module = nn.RMSNorm(HIDDEN)
+    monkeypatch.setattr("fib_rmsnorm.functional.norms.find_form", None)  # the long way asks it
+    torch.testing.assert_close(module(x), torch_functional.rms_norm(x, (HIDDEN,)))
+
+
+@pytest.mark.slow  # it builds the kernels of LayerNorm
+def test_layer_norm_has_the_gradient_of_its_bias(run):
+    tensors = [draw(4, HIDDEN, seed=seed, grad=True) for seed in range(1)]
+    tensors += [draw(HIDDEN, seed=seed, grad=True) for seed in (1, 2)]
+    layer_norm(*tensors)
+    out, dy = run(tensors[0], tensors[1], bias=tensors[2], convention="layernorm", eps=1e-5), draw(4, HIDDEN, seed=9)
+    wide = [each.detach().double().requires_grad_() for each in tensors]
+    expected = torch.autograd.grad(torch_functional.layer_norm(wide[0], (HIDDEN,), *wide[1:]), wide, dy.double())
+    for found, right in zip(torch.autograd.grad(out, tensors, dy), expected, strict=True):
+        torch.testing.assert_close(found, right.float(), rtol=1e-4, atol=1e-4)
+
+
+def test_another_registry_is_asked_again(run):
+    x, weight = known(grad=False)
+    assert run(x, weight) is not None
+    use_registry(None)
+    assert run(x, weight) is None
+
+
+@pytest.fixture
+def native():
+    rms_norm(draw(2, HIDDEN), draw(HIDDEN))
+    module = native_calls.load_native_calls()
+    yield module
+    use_registry(None)
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (2, 1, 8)])
+def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
+    calls = []
+
+    def kernel(x, weight, eps, out):
+        calls.append((tuple(x.shape), tuple(out.shape), eps))
+        if eps == 2:
+            raise ValueError("no 2")
+        if eps == 3:
+            raise KeyError("a mistake")
+        out.copy_(x * weight)
+
+    x, weight = draw(*shape, grad=True), draw(8, grad=True)
+    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, kernel, 0)
+    assert torch.equal(native.run("torch", x, weight, None, 1.0), x * weight)
+    assert native.run("torch", x, weight, None, 2.0) is None
+    with pytest.raises(KeyError, match="a mistake"):
+        native.run("torch", x, weight, None, 3.0)
+    assert calls == [((2, 8), (2, 8), eps) for eps in (1.0, 2.0, 3.0)]
+
+
+def test_an_error_of_the_gradient_is_pythons_own(native):
+    def fail(*_arguments):
+        raise KeyError("no gradient")
+
+    conventions = tuple(quick_calls._CONVENTION_OF.values())
+    x, weight = known()
+    out = rms_norm(x, weight)
+    try:
+        native.connect(conventions, fail, None)
+        with pytest.raises(KeyError, match="no gradient"):
+            rms_norm(x, weight).sum().backward()
+    finally:
+        native.connect(conventions, differentiate_quickly, None)
+    out.sum().backward()
+
+
+def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
+    def fail() -> None:
+        raise RuntimeError("no working compiler\nand more")
+
+    native_calls._try_build.cache_clear()
+    try:
+        monkeypatch.setattr(native_calls, "_build", fail)
+        monkeypatch.setattr(quick_calls, "_native", None)
+        monkeypatch.setattr(quick_calls, "native_run", None)
+        x, weight = known(grad=False)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            for rows in (x, x[0], x[:, 0].contiguous()):
+                for _ in range(2):
+                    torch.testing.assert_close(
+                        rms_norm(rows, weight), torch_functional.rms_norm(rows, (64,), weight, 1e-6)
+                    )
+        assert [str(each.message) for each in warned] == [
+            "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
+        ]
+        assert quick_calls.native_run is None
+    finally:
+        native_calls._try_build.cache_clear()
+        use_registry(None)
