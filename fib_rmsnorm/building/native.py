@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
 from fib_rmsnorm.building.folder_lock import held
-from fib_rmsnorm.building.seal import is_intact, seal
+from fib_rmsnorm.building.seal import break_seal, has_loaded, is_intact, note_load, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.languages import LANGUAGES
 
@@ -188,6 +188,25 @@ def _tidy(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not noise.match(line)).strip()
 
 
+class _LoadError(BuildError):
+    """A built library does not load, such as for an undefined symbol."""
+
+
+def build_and_load(solution: Solution, cache: Path, symbol: str) -> Callable[..., Any]:
+    """Build as `build_native` does, and load. What has loaded before and does not now is built again, once.
+
+    It may be of a machine whose libraries differ. One that has never loaded is the Solution's fault.
+    """
+    library = build_native(solution, cache).binary
+    try:
+        return load_native(library, symbol)
+    except _LoadError:
+        if not has_loaded(library):
+            raise
+    break_seal(library)
+    return load_native(build_native(solution, cache).binary, symbol)
+
+
 def load_native(library: Path, symbol: str) -> Callable[..., Any]:
     """Load a built library and return its entry point. Raises BuildError if the library does not export it."""
     import tvm_ffi
@@ -195,7 +214,8 @@ def load_native(library: Path, symbol: str) -> Callable[..., Any]:
     try:
         module = tvm_ffi.load_module(str(library))
     except Exception as error:
-        raise BuildError(f"the built library does not load: {error}") from None
+        raise _LoadError(f"the built library does not load: {error}") from None
+    note_load(library)
     try:
         entry: Callable[..., Any] = getattr(module, symbol)
     except AttributeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -17,6 +18,26 @@ def is_intact(file: Path) -> bool:
         return _digest_file(file).read_text(encoding="ascii") == _digest(file)
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def break_seal(file: Path) -> None:
+    """Have a file built again by whoever needs it next."""
+    _digest_file(file).unlink(missing_ok=True)
+
+
+def note_load(file: Path) -> None:
+    """Note beside a library that it loads here. Where nobody may write, nothing is noted."""
+    with suppress(OSError):
+        _load_file(file).touch()
+
+
+def has_loaded(file: Path) -> bool:
+    """Whether a library has loaded before; a build of another folder, or of this one again, has not."""
+    return _load_file(file).exists()
+
+
+def _load_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}.loaded")
 
 
 def _digest_file(file: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import sysconfig
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -53,7 +54,8 @@ def build_module(
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if is_intact(library):
-                return _load(library)
+                with suppress(ImportError):  # it may be of a machine whose libraries differ
+                    return _load(library)
             library.unlink(missing_ok=True)  # torch links again what is missing, but loads what is damaged
             module = _compile(sources, library, flags, [sources, *include_paths], libraries)
             seal(library)

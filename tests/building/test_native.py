@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from fib_rmsnorm.building.build_errors import BuildError
-from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
+from fib_rmsnorm.building.native import build_and_load, build_native, find_cuda_home, load_native
+from fib_rmsnorm.building.seal import note_load, seal
 from support.kernels import DEFINITION, read_kernels
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
@@ -58,6 +59,24 @@ def test_a_damaged_build_is_made_again(kernels, tmp_path):
     assert build_native(solution, tmp_path) == built
     assert callable(load_native(built.binary, "run"))
     assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
+
+
+@pytest.mark.slow
+def test_a_build_that_no_longer_loads_is_made_again_once(kernels, tmp_path):
+    solution = kernels["cpp_header_in_a_folder"]
+    library = build_native(solution, tmp_path).binary
+    note_load(library)  # not by this process, which would keep it in memory
+    library.write_bytes(b"\x7fELF of a machine whose libraries differ")
+    seal(library)
+    assert callable(build_and_load(solution, tmp_path, "run"))
+    assert library.stat().st_size > 100
+
+    never = kernels["cpp_undefined_symbol"]  # the Solution's fault: to build it again would take as long in vain
+    library = build_native(never, tmp_path).binary
+    written = library.stat().st_mtime_ns
+    with pytest.raises(BuildError, match="does not load"):
+        build_and_load(never, tmp_path, "run")
+    assert library.stat().st_mtime_ns == written
 
 
 BUILDS = """

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fib_rmsnorm.building.native import build_native, load_native
+from fib_rmsnorm.building.native import build_and_load, build_native
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
 TRITON_COPY = ("triton_copy.py",)
@@ -40,5 +40,6 @@ def copy_solution(paths: Sequence[str]) -> Solution:
 
 def load_copy(paths: Sequence[str], cache: Path) -> Callable[[str], Callable[..., Any]]:
     """Build a copy and return a function that finds the copy's functions by name. Raises BuildError."""
-    library = build_native(copy_solution(paths), cache).binary
-    return lambda symbol: load_native(library, symbol)
+    solution = copy_solution(paths)
+    build_native(solution, cache)
+    return lambda symbol: build_and_load(solution, cache, symbol)
