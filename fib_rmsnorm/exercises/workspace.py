@@ -12,7 +12,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.staging import staged_registry
+from fib_rmsnorm.registry.staging import copy_new, staged_registry
 
 
 def default_folder(exercise: Exercise) -> Path:
@@ -51,12 +51,12 @@ def set_up(exercise: Exercise, folder: Path) -> None:
             registry.write_solution(solution, registry.definition(solution.definition).op_type)
     for path, file in exercise.files.items():
         (folder / path).parent.mkdir(exist_ok=True)
-        shutil.copyfile(file, folder / path)
+        copy_new(file, folder / path)
 
 
 def _copy_sources(shipped: Path, target: Path, name: str) -> None:
     """Copy a Solution's sources, and the shared files that it includes."""
-    shutil.copytree(shipped / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(shipped / name, target / name, False, shutil.ignore_patterns("__pycache__"), copy_new)
     for shared in read_manifest(shipped / name / MANIFEST).include:
         (target / shared).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(shipped / shared, target / shared)
+        copy_new(shipped / shared, target / shared)

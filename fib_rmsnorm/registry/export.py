@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -11,7 +10,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.staging import staged_registry
+from fib_rmsnorm.registry.staging import copy_new, staged_registry
 from fib_rmsnorm.registry.store import append_lines
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 
@@ -30,7 +29,7 @@ def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
             write()
         for path, source in blobs.items():
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, staging / path)
+            copy_new(source, staging / path)
 
 
 def record_writes(registry: Registry, new: Catalogue, known: Catalogue) -> Iterator[Callable[[], object]]:

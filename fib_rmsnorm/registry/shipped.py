@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_registry, is_source
-from fib_rmsnorm.registry.staging import staged_registry
+from fib_rmsnorm.registry.staging import copy_new, staged_registry
 
 _COPIED = ("workloads", "solutions", "definitions")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
@@ -55,4 +55,4 @@ def make_registry(target: Path) -> None:
     source = shipped_registry()
     with staged_registry(target) as staging:
         for folder in _COPIED:
-            shutil.copytree(source / folder, staging / folder, ignore=_LEFT_OUT, dirs_exist_ok=True)
+            shutil.copytree(source / folder, staging / folder, False, _LEFT_OUT, copy_new, dirs_exist_ok=True)

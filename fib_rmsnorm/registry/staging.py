@@ -47,6 +47,17 @@ def staged_registry(target: Path) -> Iterator[Path]:
         raise InputError(f"cannot create {target}: {error.strerror or error}") from None
 
 
+def copy_new(source: str | Path, target: str | Path) -> None:
+    """Copy a file to where none is. Raises InputError that names it.
+
+    To `shutil.copytree`, that is the end: of an OSError it would collect one for each file that does not fit.
+    """
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}") from None
+
+
 def _move(staging: Path, target: Path, *, is_new: bool) -> None:
     if is_new:
         umask = os.umask(0)

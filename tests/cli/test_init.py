@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.registry import Registry, shipped
+from support.full_disk import files_of_at_most
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +139,12 @@ def test_what_ships_in_a_checkout_is_the_repository(monkeypatch):
     monkeypatch.undo()
     repository = Path(__file__).resolve().parents[2]
     assert shipped.shipped_registry() == repository
+
+
+def test_a_full_disk_is_one_line_with_the_first_file(fib):
+    """With a line for each file that did not fit, it had hundreds."""
+    with files_of_at_most(100):
+        outcome = fib("init", "demo")
+    assert outcome.code == 2
+    assert re.fullmatch(r"fib-rmsnorm: cannot write /\S+: File too large\n", outcome.err)
+    assert names() == []

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS
+from support.full_disk import files_of_at_most
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, PYTHON_FILE, PYTHON_TRACES, WORKLOAD_FILE
 from support.record_faults import edit
 from support.registries import add_kernel
@@ -71,16 +70,6 @@ def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, t
         outcome = fib(*command)
         assert outcome.code == 2 and "holds a registry's own records" in outcome.err
     assert not (full_registry.root / target).exists()
-
-
-@contextmanager
-def files_of_at_most(size: int):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def grown(registry: Registry, tmp_path: Path) -> Registry:
