@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import EnvironmentMissingError
 from fib_rmsnorm.reports.charts import Chart, Point, Series
+from fib_rmsnorm.reports.text.control_characters import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +24,8 @@ _COLOURS = (
 )
 _MARKERS = "osD^vPX*<>h"
 _DASHES = ("-", (0, (7, 1.5)), (0, (2.5, 1.5)), (0, (7, 1.5, 1.5, 1.5)))
+_LONGEST_NAME = 160
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
 _LIMIT_DASHES = ((4, 2), (1, 1.5), (6, 2, 1, 2), (8, 3))
 
 
@@ -42,13 +47,24 @@ def draw(charts: Iterable[Chart], folder: Path, prefix: str, numbers: Mapping[st
             _draw(chart, figure.add_subplot(), numbers)
             for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
                 path = folder / f"{prefix}-{chart.name}{suffix}"
-                figure.savefig(path, dpi=150, metadata=metadata)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Glyph")  # of another script: a box in a PNG, text in an SVG
+                    figure.savefig(path, dpi=150, metadata=metadata)
                 yield path
 
 
 def file_name(text: str) -> str:
-    """A title without the characters that a file name should not have."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()
+    """A title without the characters that a file name should not have, and not longer than one may be."""
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-").lower()
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _shown(text: str) -> str:
+    """A name or a title of strangers, which matplotlib would read as mathematics, or leave out of a legend."""
+    text = _NOT_IN_XML.sub("\ufffd", one_line(text)).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
@@ -56,7 +72,7 @@ def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
     limits = [each for each in chart.series if each.kind == "limit"]
     for index, each in enumerate(shown):
         number = numbers[each.name]
-        style = {"color": _COLOURS[number % len(_COLOURS)], "label": each.name}
+        style = {"color": _COLOURS[number % len(_COLOURS)], "label": _shown(each.name)}
         if each.kind == "line":
             _draw_line(axes, each, number, style)
         else:
@@ -64,14 +80,19 @@ def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
     for index, each in enumerate(limits):
         xs, ys = [point.x for point in each.points], [point.y for point in each.points]
         axes.plot(
-            xs, ys, color="#333333", linewidth=1, dashes=_LIMIT_DASHES[index % len(_LIMIT_DASHES)], label=each.name
+            xs,
+            ys,
+            color="#333333",
+            linewidth=1,
+            dashes=_LIMIT_DASHES[index % len(_LIMIT_DASHES)],
+            label=_shown(each.name),
         )
-    axes.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
+    axes.set(title=_shown(chart.title), xlabel=_shown(chart.x_label), ylabel=_shown(chart.y_label))
     axes.set_yscale(chart.y_scale)
     if chart.y_scale == "log":
         axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
     if chart.categories:
-        axes.set_xticks(range(len(chart.categories)), chart.categories)
+        axes.set_xticks(range(len(chart.categories)), [_shown(each) for each in chart.categories])
     else:
         axes.set_xscale(chart.x_scale, base=2)
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
@@ -82,9 +103,9 @@ def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
 
 def _add_legend(chart: Chart, axes: Axes) -> None:
     """Beside the chart, in the order in which lines end at its right edge, or in which bars stand."""
-    names = [each.name for each in chart.series]
+    names = [_shown(each.name) for each in chart.series]
     if not any(each.kind in _DRAW_RANGED for each in chart.series):
-        names = [each.name for each in sorted(chart.series, key=lambda each: -each.points[-1].y)]
+        names = [_shown(each.name) for each in sorted(chart.series, key=lambda each: -each.points[-1].y)]
     found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     handles = [found[name] for name in names]
     axes.legend(handles, names, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.5)
