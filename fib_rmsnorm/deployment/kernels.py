@@ -33,32 +33,39 @@ class KernelCache:
     def __init__(self) -> None:
         self._lock = RLock()
         self._found: dict[tuple[str, str], BuiltKernel | str] = {}
+        self._told: set[str] = set()
 
     def build(self, solution: Solution, device: torch.device) -> BuiltKernel | str:
-        """The kernel of a Solution, built if it is not yet; or, after one warning, why it cannot be."""
+        """The kernel of a Solution, built if it is not yet; or why it cannot be. A reason is told in one warning."""
         key = solution.name, str(device)
         found = self._found.get(key)
         if found is None:
             with self._lock:
                 found = self._found.get(key) or _try_build(solution, device)
                 self._found[key] = found
+                if isinstance(found, str):
+                    self._tell(solution, found)
         return found
 
     def forget(self) -> None:
         """Forget all kernels, and what could not be built: the next use builds it again."""
         with self._lock:
             self._found.clear()
+            self._told.clear()
+
+    def _tell(self, solution: Solution, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            warnings.warn(
+                f"{solution.name} cannot be built here, so another kernel or torch serves: {reason}", stacklevel=3
+            )
 
 
 def _try_build(solution: Solution, device: torch.device) -> BuiltKernel | str:
     try:
         return _build(solution, device)
     except Exception as error:  # whatever is wrong with a compiler or a library, torch computes the same
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        warnings.warn(
-            f"{solution.name} cannot be built here, so another kernel or torch serves: {reason}", stacklevel=2
-        )
-        return reason
+        return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _build(solution: Solution, device: torch.device) -> BuiltKernel:

@@ -82,8 +82,7 @@ def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
             for convention in CONVENTIONS:
                 check_convention(convention)
             check_layer_norm()
-    by_solution = [str(each.message).split()[0] for each in warned]
-    assert len(by_solution) == len(set(by_solution))
+    assert len(warned) == 1  # for all kernels, which lack the same
 
 
 def check_convention(convention: str) -> None:
