@@ -22,6 +22,8 @@ class PossibleMistake:
     sentence: str
     parts: int
     """The number of mistakes that it combines."""
+    is_shown: bool = True
+    """Whether a call told it from the right answer: within a formula's slack may be both."""
 
 
 class TakeOutputs(Request):

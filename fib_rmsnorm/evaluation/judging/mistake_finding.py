@@ -65,7 +65,7 @@ def explain_outputs(
         bound = bounds[index]
         by_row = None if bound is None else bound.reshape(rows, -1)
         outputs = actual.reshape(rows, -1), right.reshape(rows, -1)
-        found[name] = find_mistakes(compute, *outputs, wrong_rows, by_row, is_first=before is None)
+        found[name] = find_mistakes(compute, *outputs, wrong_rows, by_row, before or ())
     return found
 
 
@@ -88,38 +88,36 @@ def find_mistakes(
     expected: torch.Tensor,
     wrong_rows: Sequence[int],
     bound: torch.Tensor | None = None,
-    *,
-    is_first: bool = True,
+    before: Sequence[PossibleMistake] = (),
 ) -> list[PossibleMistake]:
     """The mistakes that `actual` equals in some rows, wrong ones if there are any; several if equally well.
 
     `actual` and `expected` are an output, [rows, columns], and `bound` is the error that each element may have beyond
     its dtype's tolerance. `compute` makes the mistakes for rows and columns with given numbers. Few rows are looked at,
-    and most mistakes are seen to differ in a few elements of one. `is_first` says that no case before was wrong: then
-    the right answer must not be within a mistake's slack.
+    and most mistakes are seen to differ in a few elements of one. `before` are those that earlier cases left.
     """
+    shown_before = {mistake.sentence for mistake in before if mistake.is_shown}
     rows, wrong = _choose_rows(expected, wrong_rows)
     columns = torch.arange(expected.shape[1], device=rows.device)
     glance = rows[:1], _spread(columns)
     glanced, looked, right = actual[rows[0], glance[1]].unsqueeze(0), actual[rows], expected[rows]
     bounds = torch.zeros_like(looked, dtype=torch.float64) if bound is None else _spread_in_rows(bound[rows])
-    means: list[tuple[float, Mistake]] = []
+    fitting: list[tuple[float, PossibleMistake]] = []
     pairs = zip(compute(*glance), compute(rows, columns), strict=True)
     for at_a_glance, mistake in sorted(pairs, key=lambda pair: pair[1].slack > 0):
-        if mistake.slack and any(mean <= _NEXT_TO_NOTHING for mean, _ in means):
+        if mistake.slack and any(mean <= _NEXT_TO_NOTHING for mean, _ in fitting):
             break  # an exact formula explains the output
         allowed = bounds + mistake.slack * right.to(torch.float64).abs().nan_to_num(0.0, 0.0, 0.0)
         if not _fits(_distance(glanced, at_a_glance.compute(), allowed[:1, glance[1]])):
             continue
-        mean = _mean_if_explained(looked, mistake, right, allowed, wrong)
-        if mean is not None and not (mistake.slack and is_first and _fits(_distance(looked, right, allowed))):
-            means.append((mean, mistake))
-    best = min((mean for mean, _ in means), default=0.0)
-    return [
-        PossibleMistake(mistake.sentence, mistake.parts)
-        for mean, mistake in means
-        if mean <= _AS_GOOD * best + _NEXT_TO_NOTHING
-    ]
+        # Where the right answer is within the slack too, these rows say nothing of the mistake: others will.
+        is_told = not (mistake.slack and _fits(_distance(looked, right, allowed)))
+        mean = _mean_if_explained(looked, mistake, right, allowed, wrong if is_told else 0)
+        if mean is not None:
+            is_shown = is_told or mistake.sentence in shown_before
+            fitting.append((mean, PossibleMistake(mistake.sentence, mistake.parts, is_shown)))
+    best = min((mean for mean, _ in fitting), default=0.0)
+    return [mistake for mean, mistake in fitting if mean <= _AS_GOOD * best + _NEXT_TO_NOTHING]
 
 
 def _mean_if_explained(
@@ -128,7 +126,8 @@ def _mean_if_explained(
     """The mean distance from a mistake, if it explains the rows, of which the first `wrong` are wrong."""
     distances = _distance(looked, mistake.compute(), allowed)
     mean = distances.mean().item()
-    if not _fits(distances) or mean > (_MAX_MEAN_16_BIT if right.dtype.itemsize <= 2 else _MAX_MEAN):
+    most = _MAX_MEAN_16_BIT if right.dtype.itemsize <= 2 else _MAX_MEAN
+    if not _fits(distances) or mean > (1.0 if mistake.slack else most):
         return None
     from_right = _distance(looked, right, allowed)[:wrong]
     if wrong and distances[:wrong].mean().item() * _BETTER_THAN_RIGHT > from_right.mean().item():

@@ -17,9 +17,12 @@ def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Se
 
 
 def name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
-    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do."""
+    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do.
+
+    None too if no case told it from the right answer.
+    """
     sentences_by_parts: dict[int, set[str]] = {}
-    for mistake in suspects:
+    for mistake in filter(lambda each: each.is_shown, suspects):
         sentences_by_parts.setdefault(mistake.parts, set()).add(mistake.sentence)
     simplest = sentences_by_parts.get(min(sentences_by_parts, default=0), set())
     return simplest.pop() if len(simplest) == 1 else None

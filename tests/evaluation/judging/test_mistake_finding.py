@@ -121,6 +121,21 @@ def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dt
     assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
 
 
+@pytest.mark.parametrize("squares", [torch.float16, torch.float32], ids=["mistaken", "right"])
+def test_a_case_that_the_right_answer_explains_too_settles_nothing(squares, tmp_path):
+    """Adding squares in float16 in a GPU's order, which nobody predicts, changed rstd of usual rows by as little."""
+
+    def run(x, weight, eps):
+        total = x.to(squares).square()
+        while total.shape[1] > 1:
+            total = total[:, 0::2] + total[:, 1::2]
+        return (x.float() * torch.rsqrt(total.float() / x.shape[1] + eps) * 1.0005 * weight.float()).to(x.dtype)
+
+    definition = RmsNorm().define(256, "float16")
+    named = name_in_process(run, definition, workload_of(definition, 16), tmp_path)
+    assert named is None if squares is torch.float32 else "with mean(x^2) in float16: " in named
+
+
 @pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from(DTYPES), st.sampled_from([1, 2, 8]), st.integers(0, 3), st.data())
 @settings(deadline=None, max_examples=10)
@@ -144,8 +159,7 @@ def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
         def compute(rows, columns):
             return operator.mistakes("out", case.inputs, rows, columns)
 
-        found = {mistake.sentence for mistake in find_mistakes(compute, out, right, wrong_rows)}
-        assert not found
+        assert not [each.sentence for each in find_mistakes(compute, out, right, wrong_rows) if each.is_shown]
 
 
 SHAPES = {"[rows, hidden]": (6, 128), "[rows]": (6,), "[hidden]": (128,), "[rows, heads, dim]": (6, 4, 32)}
