@@ -35,6 +35,13 @@ ANALYSES = (
     ("compare", CUDA_TRACES, PYTHON_TRACES),
     ("validate",),
 )
+OTHER_READERS = (
+    ("history", "*"),
+    ("report", "--summary"),
+    ("report", "--against", "*"),
+    ("deploy", "traces"),
+    ("merge", ".", CUDA_TRACES),
+)
 CATALOGUES = (
     ("validate",),
     ("list",),
@@ -75,15 +82,19 @@ def read_records(registry) -> dict[str, list[dict]]:
     return found
 
 
-def check_analyses(fib, registry, records, chosen) -> None:
-    """Each reader gets all the damaged Traces at once: what it cannot read, it skips."""
+def write_damaged(registry, records, chosen) -> None:
     for file in (CUDA_TRACES, PYTHON_TRACES):
         lines = []
         for seed in chosen:
             random = Random(f"{seed}{file}")
             lines.append(damage(random.choice(records[random.choice((file, "published"))]), random))
         (registry.root / file).write_bytes(b"\n".join(lines))
-    for command in ANALYSES:
+
+
+def check_analyses(fib, registry, records, chosen, commands) -> None:
+    """Each reader gets all the damaged Traces at once: what it cannot read, it skips."""
+    write_damaged(registry, records, chosen)
+    for command in commands:
         assert_sound(fib, command)
 
 
@@ -101,14 +112,16 @@ def check_catalogues(fib, registry, records, seed) -> None:
     fib("solve")
 
 
-@pytest.mark.parametrize("examples", [1, pytest.param(110, marks=LONG)])
-def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples):
+@pytest.mark.parametrize(
+    ("examples", "commands"), [(1, ANALYSES), pytest.param(110, ANALYSES + OTHER_READERS, marks=LONG)]
+)
+def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples, commands):
     records = read_records(full_registry)
 
     @settings(max_examples=examples, **ENOUGH)
     @given(st.lists(seeds, min_size=100, max_size=100))
     def check(chosen):
-        check_analyses(fib, full_registry, records, chosen)
+        check_analyses(fib, full_registry, records, chosen, commands)
 
     check()
 
@@ -125,13 +138,32 @@ def test_no_damaged_record_is_a_traceback(fib, full_registry, examples):
     check()
 
 
-@settings(max_examples=4, **ENOUGH)
-@given(st.binary(max_size=400))
-def test_no_damaged_manifest_is_a_traceback(fib, full_registry, content):
+@pytest.mark.parametrize("examples", [4, pytest.param(300, marks=LONG)])
+def test_no_damaged_manifest_is_a_traceback(fib, full_registry, examples):
     manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
     before = manifest.read_bytes()
-    cut = len(content) % len(before)
-    manifest.write_bytes(before[:cut] + content + before[cut:])
-    for command in (("solve",), ("validate",)):
-        assert_sound(fib, command)
-    manifest.write_bytes(before)
+
+    @settings(max_examples=examples, **ENOUGH)
+    @given(st.binary(max_size=400))
+    def check(content):
+        cut = len(content) % len(before)
+        manifest.write_bytes(before[:cut] + content + before[cut:])
+        for command in (("solve",), ("validate",)):
+            assert_sound(fib, command)
+        manifest.write_bytes(before)
+
+    check()
+
+
+@pytest.mark.slow
+def test_no_damaged_trace_stops_a_chart(fib, full_registry):
+    records = read_records(full_registry)
+    pytest.importorskip("matplotlib")
+
+    @settings(max_examples=2, **ENOUGH)
+    @given(st.lists(seeds, min_size=100, max_size=100))
+    def check(chosen):
+        write_damaged(full_registry, records, chosen)
+        assert_sound(fib, ("report", "--plots", "plots"))
+
+    check()

@@ -9,7 +9,7 @@ import pytest
 
 from support.trace_json import lines, trace
 
-NAMES = ["\x1b[2J\x07\x85", "_hidden", "$\\nosuch$", "a\ufffe<b>", "数"]
+NAMES = ["\x1b[2J\x07\x85", "_hidden", "$\\nosuch$", "a\ufffe<b>", "数", ""]
 SHOWN = [r"\u001b[2J\u0007\u0085", "_hidden", "$\\nosuch$", "a\ufffd<b>", "数"]
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

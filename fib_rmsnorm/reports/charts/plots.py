@@ -64,7 +64,7 @@ def file_name(text: str) -> str:
 def _shown(text: str) -> str:
     """A name or a title of strangers, which matplotlib would read as mathematics, or leave out of a legend."""
     text = _NOT_IN_XML.sub("\ufffd", one_line(text)).replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
+    return f" {text}" if not text or text.startswith("_") else text
 
 
 def _draw(chart: Chart, axes: Axes, numbers: Mapping[str, int]) -> None:
