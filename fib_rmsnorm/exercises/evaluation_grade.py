@@ -40,7 +40,7 @@ class EvaluationTask:
     traces: str
     """The file of its Traces, in the registry's root."""
     bench: str
-    """The command that writes it."""
+    """The command that writes it, at all batch sizes."""
     find_batch_sizes: Callable[[list[TraceRecord]], set[int]]
     """The batch sizes for which passed Traces of a kernel say what is asked for."""
     asked: str = ""
@@ -74,4 +74,4 @@ def grade_evaluations(registry: Registry, kernels: Sequence[OwnKernel], wanted: 
 def _describe_lack(kernel: OwnKernel, wanted: EvaluationTask, lacking: set[int]) -> str:
     sizes = ", ".join(map(str, sorted(lacking)))
     has_none = f"{kernel.title}: {wanted.traces} has no passed Trace of it as it is{wanted.asked} at batch {sizes}"
-    return f"{has_none}; run: {wanted.bench}"
+    return f"{has_none}; run: {wanted.bench} --batch-sizes {','.join(map(str, wanted.batch_sizes))}"

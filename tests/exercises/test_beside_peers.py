@@ -42,7 +42,7 @@ def test_answers_are_graded_by_the_traces(fib, folder):
     assert sum(task["points"] for task in untouched.values()) == 100
     lack, _, remedy = untouched["Validation"]["remarks"][1].partition("; run: ")
     assert lack.startswith("Backward: traces.json has no passed Trace of it as it is, beside torch, at batch 1, 8")
-    assert remedy == "fib-rmsnorm bench --output traces.json --against '*_python_torch_v1'"
+    assert remedy == "fib-rmsnorm bench --output traces.json --against '*_python_torch_v1' --batch-sizes 1,8"
     write_answers(PAGE, folder / "backends.md")
     assert grade(fib, folder=folder)["Backends"] == {"title": "Backends", "points": 40, "earned": 40, "remarks": []}
     answers = folder / "backends.md"

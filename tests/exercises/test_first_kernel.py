@@ -8,6 +8,7 @@ import shlex
 import shutil
 
 import pytest
+import torch
 
 from fib_rmsnorm.exercises.course import EXERCISES
 from fib_rmsnorm.exercises.exercise import STAND_IN, STARTERS
@@ -94,6 +95,9 @@ def test_answers_are_graded_by_the_traces(fib, folder):
         "Traces": 0,
         "Analysis": 0,
     }
+    few = "" if torch.cuda.is_available() else " --batch-sizes 1,8,32"
+    (remark,) = untouched["Traces"]["remarks"]
+    assert remark.endswith(f"; run: fib-rmsnorm bench --output traces.json{few}")
     answer(folder, ANSWERS)
     assert grade(fib, folder)["Analysis"] == {"title": "Analysis", "points": 20, "earned": 20, "remarks": []}
     wrong = (folder / "analysis.md").read_text().replace("rows:** 1.0", "rows:** 4").replace(":** memory", ":** ?")

@@ -53,7 +53,7 @@ def test_the_definition_and_its_workloads_are_the_students(fib, folder):
     )
     lack, _, remedy = there_is_none["Traces"]["remarks"][0].partition("; run: ")
     assert lack.startswith("Triton: traces.json has no passed Trace of it as it is at batch 1, 8, 32")
-    assert remedy == "fib-rmsnorm bench --output traces.json"
+    assert remedy == "fib-rmsnorm bench --output traces.json --batch-sizes 1,8,32"
 
     assert fib("define", "--root", folder).code == 0
     assert fib("workload", "--batch-sizes", "1,8", "--root", folder).code == 0
