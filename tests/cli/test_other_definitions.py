@@ -33,11 +33,11 @@ def make_upstream_registry(root) -> Registry:
         "reference": UPSTREAM,
     }
     registry.write_definition(Definition.model_validate(record))
-    for name, source in {"right": RIGHT, "no_eps": RIGHT.replace(" + 1e-5)", " + 1e-30)")}.items():
+    for name, eps in {"right": "1e-5", "no_eps": "1e-30", "other_eps": "1e-6"}.items():
         folder = root / "solutions" / "tester" / "rmsnorm" / NAME / name
         folder.mkdir(parents=True)
         (folder / "solution.toml").write_text(python_manifest(name))
-        (folder / "kernel.py").write_text(source)
+        (folder / "kernel.py").write_text(RIGHT.replace("1e-5", eps))
     return registry
 
 
@@ -53,6 +53,8 @@ def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch)
     lines = {line.split()[1]: line for line in benched.lines if line.startswith("batch_size=8 ")}
     assert "PASSED" in lines["right"]
     assert "INCORRECT_NUMERICAL" in lines["no_eps"] and "hard rows, eps=1e-05" in lines["no_eps"]
+    mistake = "with eps=1e-06 although another is right: use the eps that the call passes, or the reference's"
+    assert mistake in lines["other_eps"]  # of this Definition, no call passes any
 
     best = fib("best", "--batch-sizes", "8")
     assert best.code == 0 and "batch_size=8" in best.out and "no_eps" not in best.out.partition("\n\n")[0]

@@ -57,8 +57,8 @@ def _wrong_eps() -> Iterator[Wrong]:
     )
     for fixed in _FIXED_EPS:
         yield Wrong(
-            f"with eps={fixed:.3g} although the call passes another",
-            "use the eps of each call",
+            f"with eps={fixed:.3g} although another is right",
+            "use the eps that the call passes, or the reference's where no call does",
             _with(partial(lambda r, fixed: torch.rsqrt(r.variance + fixed), fixed=fixed)),
         )
 

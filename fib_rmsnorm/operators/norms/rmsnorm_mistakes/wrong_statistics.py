@@ -40,8 +40,8 @@ def _wrong_eps(hidden: int) -> Iterator[Wrong]:
     yield Wrong("with eps as a lower limit of mean(x^2)", _RIGHT, lambda r: r.mean_square.clamp(min=r.eps).rsqrt())
     for fixed in _FIXED_EPS:
         yield Wrong(
-            f"with eps={fixed:.3g} although the call passes another",
-            "use the eps of each call",
+            f"with eps={fixed:.3g} although another is right",
+            "use the eps that the call passes, or the reference's where no call does",
             partial(lambda r, fixed: torch.rsqrt(r.mean_square + fixed), fixed=fixed),
         )
 
