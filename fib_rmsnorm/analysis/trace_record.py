@@ -155,6 +155,11 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeili
         return self.status == "PASSED"
 
     @property
+    def by_reference(self) -> bool:
+        """Whether the Definition's reference alone judged the outputs, without hard inputs."""
+        return self.judged_by == "reference"
+
+    @property
     def is_native(self) -> bool:
         """Whether the latency is the kernel's: it passed, and no interpreter ran it."""
         return bool(self.latency_ms) and self.passed and not self.interpreted

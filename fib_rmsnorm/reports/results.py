@@ -48,6 +48,8 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         yield _legend(section)
         if any(result.record.interpreted for result in section.results):
             yield "interpreted: the time of an interpreter, which says nothing about the kernel."
+        if any(result.record.by_reference for result in section.results):
+            yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
         for result in section.results:
             if result.record.is_native and result.record.suspect:
                 yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")

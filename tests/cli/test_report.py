@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.schema import REFERENCE
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON
 from support.trace_json import lines, trace, upstream_trace
 
@@ -64,6 +65,14 @@ def test_doubts_are_marked_and_explained(fib, file):
     assert outcome.row("odd", "2.00").endswith("SUSPECT") and "30.0x" not in outcome.row("odd", "2.00")
     assert outcome.row("toy").endswith("interpreted")
     assert "SUSPECT odd@batch=8: too fast" in outcome.lines
+
+
+@pytest.mark.parametrize("judged_by", [REFERENCE, "rmsnorm", None])
+def test_what_no_operator_judged_is_said_to_be(fib, file, judged_by):
+    found = trace()
+    found["evaluation"]["judged_by"] = judged_by
+    said = " ".join(fib("report", file(found)).out.split())
+    assert ("Judged by the reference alone, on the Workload's inputs" in said) is (judged_by == REFERENCE)
 
 
 def test_an_interval_that_begins_at_zero_is_one(fib, file):
