@@ -80,7 +80,7 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
         )
         yield (
             f"{told}: several instructions and a branch each",
-            "compute the reciprocal once per row, and multiply by it",
+            "compute the reciprocal once, and multiply by it",
         )
     if any(loop.barriers and not loop.loads and not loop.stores for loop in loops):
         yield (
@@ -141,7 +141,7 @@ def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterato
         upto = "at" if len(few) == 1 else "up to"
         yield (
             f"{upto} {_at(most)}, blocks on only {_blocks(most)} of {processors} multiprocessors",
-            "only splitting rows among blocks would use more of them",
+            "divide the work among more blocks to use the others",
         )
     tails = [each for each in launches if each.waves and 1 < each.waves < _MANY_WAVES]
     worst = min(tails, key=lambda each: (each.waves or 1) / ceil(each.waves or 1), default=None)
@@ -149,7 +149,7 @@ def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterato
         last = worst.waves - ceil(worst.waves) + 1
         yield (
             f"{worst.waves:.2f} waves at {_at(worst)}: the last one fills {last:.0%} of the device",
-            "choose blocks so that whole waves result, or a grid of one wave whose blocks take rows in turn",
+            "choose blocks so that whole waves result, or a grid of one wave whose blocks take parts in turn",
         )
 
 
@@ -170,6 +170,6 @@ def _conclude_traffic(explanation: Explanation) -> Iterator[Conclusion]:
                 about=_at(mine[0]),
                 finding=f"up to {loaded:.4g} sectors are loaded for each row, {loaded / wanted:.1f} times those of its"
                 " inputs",
-                advice="keep a row in registers or shared memory between its uses",
+                advice="keep what is used again in registers or shared memory",
             )
             return

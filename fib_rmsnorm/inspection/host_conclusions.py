@@ -56,7 +56,7 @@ def _conclude_function(function: HostFunction, cpu_flags: frozenset[str]) -> Ite
     if divisions := sum(loop.divisions for loop in function.loops):
         yield (
             f"{number_of(divisions, 'instruction')} to divide or take roots in its loops: each slower than a multiply",
-            "compute the reciprocal once per row, and multiply by it",
+            "compute the reciprocal once, and multiply by it",
         )
 
 

@@ -60,6 +60,7 @@ def explain_traffic(launches: Sequence[ExplainedLaunch]) -> Iterator[str]:
     """What the columns of transactions mean, and why some are unknown."""
     yield ""
     if any(launch.traffic for launch in launches):
-        yield "A request is one warp's; a sector has 32 bytes. Weights count for every row, though a cache serves most."
+        shared = "What rows share counts for each, though a cache serves most."
+        yield f"A request is one warp's; a sector has 32 bytes. {shared}"
     if any(launch.traffic is None for launch in launches):
         yield "?: the code accesses memory in loops or by asynchronous copies; how often, only a run shows."

@@ -177,7 +177,7 @@ def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
     (function,) = record["functions"]
     assert len(function["loops"]) == 2
     found = {each["about"]: each["advice"] for each in record["conclusions"]}
-    assert found == {"Norm": "compute the reciprocal once per row, and multiply by it"}
+    assert found == {"Norm": "compute the reciprocal once, and multiply by it"}
     outcome = fib("explain", tmp_path / "kernel.cpp", "--root", shipped.root, "--batch-sizes", "8")
     assert "Conclusions" in outcome.lines
     assert any("to divide or take roots in its loops" in line for line in outcome.lines)

@@ -133,6 +133,14 @@ def test_what_follows_from_resources_and_launches(resources, launch, said):
         assert all(word in found[0] for word in said.split(": ")), found
 
 
+@pytest.mark.parametrize("launch", [{"blocks": 8}, {"blocks": 1100}, {"blocks": 13200, "load_sectors": 768.0}])
+def test_advice_fits_operators_without_rows_too(launch):
+    kernel = make_kernel()
+    explanation = explanation_of([kernel], [make_launch(kernel, **launch)], work=[WORK])
+    (conclusion,) = conclude(explanation, frozenset())
+    assert "row" not in conclusion.advice
+
+
 HOST = """\
 #include <cmath>
 #include <cstdint>
