@@ -48,10 +48,13 @@ def command(
             f"no published Traces in {registry.root}; to choose by your own, run: fib-rmsnorm deploy"
             f" {registry.layout.traces}"
         )
-    found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
-        raise InputError(f"no Solution by {authors} for a known operator in {registry.root}")
+        raise InputError(
+            f"no Solution by {authors} in {registry.root} for a Definition that is named as `define` names it, such as"
+            " rmsnorm_d4096"
+        )
+    found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     table = make_table(find_results(split(found.records, found.unread), found.solutions), deployable)
     text, path = format_table(table), registry.layout.winners
     if json:

@@ -124,6 +124,9 @@ def test_deploy_needs_traces_and_solutions(fib, tmp_path):
     assert (missing.code, missing.err.count("\n")) == (2, 1)
     assert f"to choose by your own, run: fib-rmsnorm deploy {tmp_path / 'traces'}" in missing.err
     assert fib("deploy", "--build", "x.json").code == 2
+    (tmp_path / "traces").mkdir()
+    other = fib("deploy", tmp_path / "traces", "--authors", "me", "--root", tmp_path)
+    assert other.code == 2 and "no Solution by me in" in other.err and "such as rmsnorm_d4096" in other.err
 
 
 PICKY = """\
