@@ -10,6 +10,7 @@ from threading import Lock
 from types import ModuleType
 
 SOURCE = "quick_norms.cpp"
+_HEADERS = ("known_kernels.h", "norm_operator.h")
 _lock = Lock()
 
 
@@ -48,7 +49,10 @@ def _build() -> ModuleType:
             binding=SupportedBindings.TORCH,
             flags=["-O1"],  # -O2 takes 4 s more to compile, and no less to run
         ),
-        sources=[SourceFile(path=SOURCE, content=files(__package__).joinpath(SOURCE).read_text(encoding="utf-8"))],
+        sources=[
+            SourceFile(path=path, content=files(__package__).joinpath(path).read_text(encoding="utf-8"))
+            for path in (SOURCE, *_HEADERS)
+        ],
     )
     tvm_ffi_files = tvm_ffi.libinfo
     include_paths = [Path(tvm_ffi_files.find_include_path()), Path(tvm_ffi_files.find_dlpack_include_path())]

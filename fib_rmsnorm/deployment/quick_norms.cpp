@@ -4,67 +4,16 @@
 // for a call that it leaves to others: its kernel is not known or refuses, or more than autograd must see the call.
 // Python's own lock guards the table.
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <tvm/ffi/c_api.h>
-#include <tvm/ffi/extra/c_env_api.h>
 
-#include <array>
-#include <optional>
-#include <unordered_map>
+#include "known_kernels.h"
+#include "norm_operator.h"
 
 namespace {
 
-using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct Key {
-  int64_t rows;
-  int64_t hidden;
-  int32_t convention;
-  int32_t device;
-  at::ScalarType dtype;
-  at::ScalarType weight_dtype;
-
-  bool operator==(const Key& other) const {
-    return rows == other.rows && hidden == other.hidden && convention == other.convention && device == other.device &&
-           dtype == other.dtype && weight_dtype == other.weight_dtype;
-  }
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    const uint64_t small = (static_cast<uint64_t>(key.convention) << 24) ^ (static_cast<uint64_t>(key.device) << 16) ^
-                           (static_cast<uint64_t>(key.dtype) << 8) ^ static_cast<uint64_t>(key.weight_dtype);
-    uint64_t mixed = static_cast<uint64_t>(key.rows) * 0x9e3779b97f4a7c15u;
-    mixed = (mixed ^ static_cast<uint64_t>(key.hidden)) * 0x9e3779b97f4a7c15u;
-    return (mixed ^ small) * 0x9e3779b97f4a7c15u >> 8;
-  }
-};
-
-struct Kernel {
-  PyObject* entry = {};  // owned
-  void* native = {};     // the function of tvm-ffi that the entry is; null for a kernel in Python
-};
-
-std::unordered_map<Key, Kernel, KeyHash> kernels;
-PyObject* conventions = nullptr;     // a tuple of strings, interned
-PyObject* differentiate = nullptr;   // (convention, eps, has_bias, dy, x, weight) -> (dx, dweight, dbias or None)
-PyObject* current_stream = nullptr;  // of a GPU's index; None without CUDA
-
-// A reference that goes with its scope.
-struct Owned {
-  PyObject* object;
-  explicit Owned(PyObject* owned) : object(owned) {}
-  Owned(const Owned&) = delete;
-  ~Owned() { Py_XDECREF(object); }
-};
+PyObject* conventions = nullptr;    // a tuple of strings, interned
+PyObject* differentiate = nullptr;  // (convention, eps, has_bias, dy, x, weight) -> (dx, dweight, dbias or None)
 
 int find_convention(PyObject* name) {
   const Py_ssize_t count = PyTuple_GET_SIZE(conventions);
@@ -90,98 +39,6 @@ bool is_unobserved(c10::DispatchKeySet keys) {
 }
 
 bool has_tangent(const Tensor& tensor) { return tensor._fw_grad(0).defined(); }
-
-DLDataType dlpack_dtype(at::ScalarType dtype) {
-  const auto code = static_cast<uint8_t>(dtype == at::kBFloat16 ? kDLBfloat : kDLFloat);
-  return {code, static_cast<uint8_t>(8 * c10::elementSize(dtype)), 1};
-}
-
-DLTensor view(const Tensor& tensor, const void* data, int dimensions, const int64_t* sizes, const int64_t* strides) {
-  DLTensor made{};
-  made.data = const_cast<void*>(data);
-  made.device = {tensor.is_cuda() ? kDLCUDA : kDLCPU, tensor.is_cuda() ? tensor.get_device() : 0};
-  made.ndim = dimensions;
-  made.dtype = dlpack_dtype(tensor.scalar_type());
-  made.shape = const_cast<int64_t*>(sizes);
-  made.strides = const_cast<int64_t*>(strides);
-  return made;
-}
-
-DLTensor view(const Tensor& tensor) {
-  return view(tensor, tensor.const_data_ptr(), static_cast<int>(tensor.dim()), tensor.sizes().data(),
-              tensor.strides().data());
-}
-
-// Tells tvm-ffi the stream on which torch launches, as long as it is in scope.
-class StreamScope {
- public:
-  explicit StreamScope(const Tensor& x) : device_(x.is_cuda() ? x.get_device() : -1) {
-    if (device_ < 0) return;
-    const Owned index(PyLong_FromLong(device_));
-    const Owned stream(PyObject_CallOneArg(current_stream, index.object));
-    if (stream.object == nullptr) throw python_error();
-    TVMFFIEnvSetStream(kDLCUDA, device_, PyLong_AsVoidPtr(stream.object), &before_);
-  }
-  StreamScope(const StreamScope&) = delete;
-  ~StreamScope() {
-    if (device_ >= 0) TVMFFIEnvSetStream(kDLCUDA, device_, before_, nullptr);
-  }
-
- private:
-  int device_;
-  TVMFFIStreamHandle before_ = nullptr;
-};
-
-bool run_native(void* function, const Tensor& x, const Tensor& weight, const Tensor* bias, double eps,
-                const Tensor& out) {
-  const int64_t hidden = x.size(-1);
-  const std::array<int64_t, 2> sizes{x.numel() / hidden, hidden}, strides{hidden, 1};
-  std::array<DLTensor, 4> tensors{view(x, x.const_data_ptr(), 2, sizes.data(), strides.data()), view(weight)};
-  int count = 2;
-  if (bias != nullptr) tensors[count++] = view(*bias);
-  std::array<TVMFFIAny, 5> arguments{};
-  for (int i = 0; i < count; ++i) {
-    arguments[i].type_index = kTVMFFIDLTensorPtr;
-    arguments[i].v_ptr = &tensors[i];
-  }
-  arguments[count].type_index = kTVMFFIFloat;
-  arguments[count].v_float64 = eps;
-  tensors[count] = view(out, out.mutable_data_ptr(), 2, sizes.data(), strides.data());
-  arguments[count + 1].type_index = kTVMFFIDLTensorPtr;
-  arguments[count + 1].v_ptr = &tensors[count];
-  TVMFFIAny nothing{};
-  const StreamScope scope(x);
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = TVMFFIFunctionCall(function, arguments.data(), count + 2, &nothing);
-  Py_END_ALLOW_THREADS;
-  if (status == 0) return true;
-  TVMFFIObjectHandle error = nullptr;
-  TVMFFIErrorMoveFromRaised(&error);
-  if (error != nullptr) TVMFFIObjectDecRef(error);
-  PyErr_Clear();
-  return false;
-}
-
-bool run_python(PyObject* entry, const Tensor& x, PyObject* weight, PyObject* bias, PyObject* eps, const Tensor& out) {
-  const int64_t hidden = x.size(-1);
-  const bool is_flat = x.dim() == 2;
-  const Owned rows(THPVariable_Wrap(is_flat ? x : x.view({-1, hidden})));
-  const Owned out_rows(THPVariable_Wrap(is_flat ? out : out.view({-1, hidden})));
-  std::array<PyObject*, 5> arguments{rows.object, weight};
-  size_t count = 2;
-  if (bias != Py_None) arguments[count++] = bias;
-  arguments[count++] = eps;
-  arguments[count++] = out_rows.object;
-  const Owned nothing(PyObject_Vectorcall(entry, arguments.data(), count, nullptr));
-  if (nothing.object != nullptr) return true;
-  for (PyObject* refusal : {PyExc_ValueError, PyExc_TypeError, PyExc_RuntimeError})
-    if (PyErr_ExceptionMatches(refusal)) {
-      PyErr_Clear();
-      return false;
-    }
-  throw python_error();
-}
 
 struct Done {
   Tensor out;
@@ -213,11 +70,7 @@ struct QuickNorm : torch::autograd::Function<QuickNorm> {
                                        x.object,
                                        weight.object};
     const Owned found(PyObject_Vectorcall(differentiate, arguments.data(), arguments.size(), nullptr));
-    if (found.object == nullptr) {
-      python_error error;
-      error.persist();
-      throw error;
-    }
+    if (found.object == nullptr) throw_persistent();
     variable_list made(4);
     for (Py_ssize_t i = 0; i < 3; ++i) {
       PyObject* gradient = PyTuple_GET_ITEM(found.object, i);
@@ -241,30 +94,16 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Tensor* bias = has_bias ? &THPVariable_Unpack(bias_given) : nullptr;
   auto keys = x.key_set() | weight.key_set();
   if (has_bias) keys = keys | bias->key_set();
-  if (!is_unobserved(keys) || x.dim() == 0 || !x.is_contiguous()) return leave_to_others();
-  const int64_t hidden = x.size(-1);
-  const int convention = find_convention(arguments[0]);
-  const auto found = kernels.find(Key{x.numel() / std::max<int64_t>(hidden, 1), hidden, convention,
-                                      x.is_cuda() ? x.get_device() : -1, x.scalar_type(), weight.scalar_type()});
-  if (found == kernels.end()) return leave_to_others();
+  if (!is_unobserved(keys)) return leave_to_others();
   if (has_tangent(x) || has_tangent(weight) || (has_bias && has_tangent(*bias))) return leave_to_others();
   const double eps = PyFloat_AsDouble(arguments[4]);
   if (eps == -1 && PyErr_Occurred()) {
     PyErr_Clear();
     return leave_to_others();
   }
-  const Kernel kernel = found->second;  // another thread may forget it
-  Py_INCREF(kernel.entry);
-  const Owned entry(kernel.entry);
-  Tensor out;
-  {
-    const at::AutoGradMode off(false);
-    out = at::empty(x.sizes(), x.options());
-    const bool is_done = kernel.native != nullptr
-                             ? run_native(kernel.native, x, weight, bias, eps, out)
-                             : run_python(kernel.entry, x, weight_given, bias_given, arguments[4], out);
-    if (!is_done) return leave_to_others();
-  }
+  const int convention = find_convention(arguments[0]);
+  Tensor out = run_known(convention, x, weight, bias, eps);
+  if (!out.defined()) return leave_to_others();
   if (at::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (has_bias && bias->requires_grad())))
     out = QuickNorm::apply(x, weight, has_bias ? std::make_optional(*bias) : std::nullopt, Done{out, convention, eps});
@@ -302,9 +141,14 @@ PyObject* forget(PyObject*, PyObject*) {
 }
 
 PyObject* connect(PyObject*, PyObject* arguments) {
-  if (!PyArg_ParseTuple(arguments, "O!OO", &PyTuple_Type, &conventions, &differentiate, &current_stream))
+  PyObject* names;
+  if (!PyArg_ParseTuple(arguments, "O!O!OOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &differentiate,
+                        &run_and_remember, &current_stream))
     return nullptr;
-  for (PyObject* each : {conventions, differentiate, current_stream}) Py_INCREF(each);
+  for (PyObject* each : {conventions, differentiate, run_and_remember, current_stream}) Py_INCREF(each);
+  forms.clear();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    forms.emplace_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i)));
   Py_RETURN_NONE;
 }
 

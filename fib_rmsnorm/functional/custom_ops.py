@@ -1,4 +1,7 @@
-"""The norms as operators of torch (`torch.ops.fib_rmsnorm`): for compilers, exporters, transforms and autograd."""
+"""The norms as operators of torch (`torch.ops.fib_rmsnorm`): for compilers, exporters, transforms and autograd.
+
+Where the C++ that calls kernels is compiled, `norm` and its autograd are in C++ too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from torch import Tensor
 
 from fib_rmsnorm.functional.formulas import compute_dtype
 from fib_rmsnorm.functional.gradient_calls import run_norm_backward
-from fib_rmsnorm.functional.kernel_calls import run_add_norm, run_norm
+from fib_rmsnorm.functional.kernel_calls import run_add_norm
+from fib_rmsnorm.functional.quick_calls import run_and_remember
 
 # torch.library has no types: it is Any here.
 _torch_library: Any = torch.library
@@ -31,10 +35,6 @@ TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
     "torch.nn.functional.rms_norm or layer_norm"
 )
-
-
-def _norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
-    return run_norm(form, x, weight, bias, eps)
 
 
 def _add_norm(
@@ -111,7 +111,7 @@ def _as_bias(gradient: Tensor, dtype: torch.dtype | None) -> Tensor | None:
 
 
 for _name, _run, _fake, _differentiate, _keep in (
-    ("norm", _norm, _fake_norm, _differentiate_norm, _keep_norm),
+    ("norm", run_and_remember, _fake_norm, _differentiate_norm, _keep_norm),
     ("add_norm", _add_norm, _fake_add_norm, _differentiate_add_norm, _keep_add_norm),
     ("norm_backward", _norm_backward, _fake_norm_backward, _refuse, None),
 ):

@@ -11,52 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
-from fib_rmsnorm.functional.custom_ops import norm_backward
 from fib_rmsnorm.functional.forms import CONVENTIONS
-from fib_rmsnorm.functional.gradient_calls import run_norm_backward
+from fib_rmsnorm.functional.gradient_calls import differentiate_eagerly
 from fib_rmsnorm.functional.kernel_calls import run_add_norm, run_norm
+from fib_rmsnorm.functional.observers import PLAIN, is_unobserved
 from fib_rmsnorm.functional.quick_calls import QUICK, remember
-
-_PLAIN = (Tensor, torch.nn.Parameter, type(None))
-_is_tracing = torch._C._get_tracing_state
-_has_function_mode = torch._C._is_torch_function_mode_enabled
-_count_dispatch_modes = torch._C._len_torch_dispatch_stack
-_is_autocast = torch._C._is_any_autocast_enabled
-_has_transform = torch._C._are_functorch_transforms_active
-
-
-def is_unobserved() -> bool:
-    """Whether a kernel can run at once: no mode, trace or transform, and no autocast. One call, for the host's time."""
-    return not (
-        _has_function_mode()
-        or _count_dispatch_modes()
-        or _has_transform()
-        or _is_autocast()
-        or _is_tracing()
-        or forward_ad._current_level >= 0
-    )
-
-
-def is_watched() -> bool:
-    """Whether torch must see every operator: in a mode, or while it traces."""
-    return bool(_has_function_mode() or _count_dispatch_modes() or _is_tracing())
-
-
-def is_transformed() -> bool:
-    """Whether every step of a formula must be seen: in a transform of torch.func, or with forward-mode gradients."""
-    return _has_transform() or forward_ad._current_level >= 0
-
-
-def are_plain(*tensors: Tensor | None) -> bool:
-    """Whether none is of a subclass, which may hold its values elsewhere."""
-    return all(type(each) in _PLAIN for each in tensors)
 
 
 def norm_eagerly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm, with its gradient if one is needed."""
-    remember(form, x, weight, bias, differentiate_quickly)
+    remember(form, x, weight, bias)
     if _needs_gradient(x, weight, bias):
         out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, None)  # type: ignore[no-untyped-call]
         return out
@@ -65,7 +30,7 @@ def norm_eagerly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | Non
 
 def run_quickly(convention: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor | None:
     """The norm by a kernel of a shape that was met before; None if there is none, or if it refuses."""
-    if type(x) is not Tensor or weight is None or type(weight) not in _PLAIN or type(bias) not in _PLAIN:
+    if type(x) is not Tensor or weight is None or type(weight) not in PLAIN or type(bias) not in PLAIN:
         return None
     entry = QUICK.get((convention, x.shape, x.dtype, x.get_device()))
     if entry is None or not x.is_contiguous() or not is_unobserved() or x.is_neg() or weight.is_neg():
@@ -80,14 +45,6 @@ def run_quickly(convention: str, x: Tensor, weight: Tensor | None, bias: Tensor 
     except (ValueError, TypeError, RuntimeError):
         return None  # the long way says what is wrong
     return out
-
-
-def differentiate_quickly(
-    convention: str, eps: float, has_bias: bool, dy: Tensor, x: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The gradients of a norm that C++ ran, of x, the weight and the bias, which has the weight's dtype."""
-    form = CONVENTIONS.get(convention, convention)
-    return _differentiate(form, eps, weight.dtype if has_bias else None, dy, None, x, weight)
 
 
 def add_norm_eagerly(
@@ -126,7 +83,7 @@ class _EagerNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         x, weight = ctx.saved_tensors
-        dx, dweight, dbias = _differentiate(ctx.form, ctx.eps, ctx.bias_dtype, gradients[0], None, x, weight)
+        dx, dweight, dbias = differentiate_eagerly(ctx.form, ctx.eps, ctx.bias_dtype, gradients[0], None, x, weight)
         return dx, dweight, dbias, None, None, None
 
 
@@ -144,23 +101,5 @@ class _EagerAddNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         total, weight = ctx.saved_tensors
         dy, dnew_residual = gradients
-        dx, dweight, dbias = _differentiate(ctx.form, ctx.eps, ctx.bias_dtype, dy, dnew_residual, total, weight)
+        dx, dweight, dbias = differentiate_eagerly(ctx.form, ctx.eps, ctx.bias_dtype, dy, dnew_residual, total, weight)
         return dx, dx, dweight, dbias, None, None
-
-
-def _differentiate(
-    form: str,
-    eps: float,
-    bias_dtype: torch.dtype | None,
-    dy: Tensor,
-    dnew_residual: Tensor | None,
-    x: Tensor,
-    weight: Tensor | None,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    has_bias = bias_dtype is not None
-    if torch.is_grad_enabled() or not are_plain(dy, dnew_residual) or is_watched():
-        # With create_graph, the operator's own gradient refuses.
-        dx, dweight, dbias = norm_backward(dy, dnew_residual, x, weight, has_bias, eps, form)
-    else:
-        dx, dweight, dbias = run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
-    return dx, None if weight is None else dweight, dbias.to(bias_dtype) if has_bias else None

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
-from fib_rmsnorm.functional.eager import are_plain, is_unobserved
 from fib_rmsnorm.functional.formulas import add_and_normalize, normalize
 from fib_rmsnorm.functional.kernel_calls import find_for, rows_of, run_kernel
 from fib_rmsnorm.functional.norms import rms_norm
+from fib_rmsnorm.functional.observers import are_plain, is_unobserved
 
 LEAST_SCALE = 1 / 512
 """The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""

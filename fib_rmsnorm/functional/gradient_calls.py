@@ -5,12 +5,40 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional.forms import name_gradient_operator
+from fib_rmsnorm.functional.forms import CONVENTIONS, name_gradient_operator
 from fib_rmsnorm.functional.formulas import Gradients, differentiate
 from fib_rmsnorm.functional.kernel_calls import ChosenKernel, find_for, rows_of, run_kernel
+from fib_rmsnorm.functional.observers import are_plain, is_watched
 
 _MOST_BY_NORM = 1 << 23
 """Elements: 4096 rows of 4096 take 24 us by torch's norm, and 17 by five kernels."""
+
+
+def differentiate_eagerly(
+    form: str,
+    eps: float,
+    bias_dtype: torch.dtype | None,
+    dy: Tensor,
+    dnew_residual: Tensor | None,
+    x: Tensor,
+    weight: Tensor | None,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The gradients of x, the weight and the bias, past torch's dispatcher if nothing but autograd watches."""
+    has_bias = bias_dtype is not None
+    if torch.is_grad_enabled() or not are_plain(dy, dnew_residual) or is_watched():
+        # With create_graph, the operator's own gradient refuses.
+        dx, dweight, dbias = torch.ops.fib_rmsnorm.norm_backward(dy, dnew_residual, x, weight, has_bias, eps, form)
+    else:
+        dx, dweight, dbias = run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+    return dx, None if weight is None else dweight, dbias.to(bias_dtype) if has_bias else None
+
+
+def differentiate_quickly(
+    convention: str, eps: float, has_bias: bool, dy: Tensor, x: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The gradients of a norm that C++ ran, of x, the weight and the bias, which has the weight's dtype."""
+    form = CONVENTIONS.get(convention, convention)
+    return differentiate_eagerly(form, eps, weight.dtype if has_bias else None, dy, None, x, weight)
 
 
 def run_norm_backward(

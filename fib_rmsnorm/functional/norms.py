@@ -10,14 +10,7 @@ from torch import Tensor
 from fib_rmsnorm.functional import quick_calls
 from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
 from fib_rmsnorm.functional.custom_ops import add_norm, norm
-from fib_rmsnorm.functional.eager import (
-    add_norm_eagerly,
-    are_plain,
-    is_transformed,
-    is_watched,
-    norm_eagerly,
-    run_quickly,
-)
+from fib_rmsnorm.functional.eager import add_norm_eagerly, norm_eagerly, run_quickly
 from fib_rmsnorm.functional.forms import find_form
 from fib_rmsnorm.functional.formulas import (
     add_and_normalize,
@@ -25,6 +18,7 @@ from fib_rmsnorm.functional.formulas import (
     normalize,
     normalize_fusibly,
 )
+from fib_rmsnorm.functional.observers import are_plain, is_transformed, is_watched
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_exporting = torch.compiler.is_exporting

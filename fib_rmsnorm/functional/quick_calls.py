@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fib_rmsnorm.deployment.native_calls import load_native_calls
 from fib_rmsnorm.functional.forms import CONVENTIONS
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_chosen
+from fib_rmsnorm.functional.gradient_calls import differentiate_quickly
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_chosen, run_norm
 
 Key = tuple[str, torch.Size, torch.dtype, int]
 QUICK: dict[Key, Callable[..., Any]] = {}
@@ -28,13 +29,14 @@ _CONVENTION_OF = {form: convention for convention, form in CONVENTIONS.items()} 
 _native: ModuleType | None = None
 
 
-def remember(
-    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, differentiate: Callable[..., Any]
-) -> None:
-    """Remember the kernel for calls like this one, where functions look for one.
+def run_and_remember(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
+    """The norm; for further calls like this one its kernel is remembered."""
+    remember(form, x, weight, bias)
+    return run_norm(form, x, weight, bias, eps)
 
-    C++ asks `differentiate` for gradients.
-    """
+
+def remember(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> None:
+    """Remember the kernel for calls like this one, where functions look for one."""
     if weight is None or (bias is None) == (form == "layernorm") or x.numel() == 0:
         return
     chosen = find_chosen(form, x, weight, bias, None)
@@ -43,7 +45,7 @@ def remember(
         return
     entry = chosen.entry if kernel.is_native else _checked(chosen.entry, weight.dtype)
     convention, hidden = _CONVENTION_OF[form], x.shape[-1]
-    native = _connect(differentiate)
+    native = _connect()
     if native is not None:
         handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
         call = convention, x.numel() // hidden, hidden, x.dtype, weight.dtype, x.get_device()
@@ -62,11 +64,12 @@ def forget_quick_calls() -> None:
         _native.forget()
 
 
-def _connect(differentiate: Callable[..., Any]) -> ModuleType | None:
+def _connect() -> ModuleType | None:
     global _native, native_run
     if _native is None and not isinstance(module := load_native_calls(), str):
         current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        module.connect(tuple(_CONVENTION_OF.values()), differentiate, current_stream)
+        names = tuple(_CONVENTION_OF.values()), tuple(_CONVENTION_OF)
+        module.connect(*names, differentiate_quickly, run_and_remember, current_stream)
         _native, native_run = module, module.run
     return _native
 
