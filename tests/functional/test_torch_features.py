@@ -199,6 +199,20 @@ def test_a_cuda_graph_replays_forward_and_backward(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_a_model_compiled_on_a_gpu_trains_as_it_does_eagerly(mode):
+    model = torch.nn.Sequential(nn.RMSNorm(4096, 1e-6), nn.LayerNorm(4096), nn.RMSNorm(4096, 1e-6)).cuda().half()
+    x = torch.randn(16, 4096, device="cuda").half().requires_grad_()
+    compiled = torch.compile(model, fullgraph=True, mode=mode)
+    leaves, dy = [x, *model.parameters()], torch.randn(16, 4096, device="cuda").half()
+    for _ in range(4):  # a graph is captured at the second call
+        expected = torch.autograd.grad(model(x), leaves, dy)
+        found = torch.autograd.grad(compiled(x), leaves, dy)
+        for each, right in zip(found, expected, strict=True):
+            torch.testing.assert_close(each, right, rtol=5e-3, atol=5e-3 * right.abs().max().item())
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("form", ["rms", "layer", "add"])
 @pytest.mark.parametrize("rows", [8, 4096])
 def test_gradients_on_a_gpu_are_torchs(form, rows):
