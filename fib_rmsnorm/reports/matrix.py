@@ -25,9 +25,7 @@ def results_grid(section: SectionResults) -> Grid:
         "*the reference*": [each.reference for each in workloads],
     }
     rows = [(name, *(map(_bound_cell, values))) for name, values in bounds.items()]
-    rows += [
-        (f"`{label}`", *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())
-    ]
+    rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
     return Grid(("us (% of copy)", *(f">{each.title}" for each in workloads)), rows)
 
 
