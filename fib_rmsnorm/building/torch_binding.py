@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import sysconfig
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
+from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.native import find_compilers
 from fib_rmsnorm.building.seal import is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
@@ -51,8 +51,7 @@ def build_module(
     try:
         # With torch's own lock, a second process waits and then loads a library that may not have compiled. With
         # ours it waits for its turn to build, and gets the compiler's message.
-        with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with held(folder):
             if is_intact(library):
                 with suppress(ImportError):  # it may be of a machine whose libraries differ
                     return _load(library)

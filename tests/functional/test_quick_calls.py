@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 
 import pytest
 import torch
@@ -13,18 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from fib_rmsnorm import nn
-from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import norm
 from fib_rmsnorm.functional.eager import run_quickly
-from fib_rmsnorm.functional.gradient_calls import differentiate_quickly
-
-HIDDEN = 64
-
-
-def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return made.to(dtype).requires_grad_(grad)
+from support.known_calls import HIDDEN, draw, known
 
 
 @pytest.fixture(params=["C++", "Python"])
@@ -46,11 +36,6 @@ def run(request, monkeypatch):
 
     assert torch.equal(call(x, weight), rms_norm(x, weight))
     return call
-
-
-def known(seed: int = 2, grad: bool = True) -> tuple[torch.Tensor, torch.nn.Parameter]:
-    """Tensors of the shape whose kernel is known."""
-    return draw(2, 3, HIDDEN, seed=seed, grad=grad), torch.nn.Parameter(draw(HIDDEN, seed=seed + 1))
 
 
 def exact(x: torch.Tensor, weight: torch.Tensor, dy: torch.Tensor) -> list[torch.Tensor]:
@@ -270,131 +255,3 @@ def test_another_registry_is_asked_again(run):
     assert run(x, weight) is not None
     use_registry(None)
     assert run(x, weight) is None
-
-
-@pytest.fixture
-def native():
-    rms_norm(draw(2, HIDDEN), draw(HIDDEN))
-    module = native_calls.load_native_calls()
-    yield module
-    use_registry(None)
-
-
-@pytest.mark.parametrize("shape", [(2, 8), (2, 1, 8)])
-def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
-    calls = []
-
-    def kernel(x, weight, eps, out):
-        calls.append((tuple(x.shape), tuple(out.shape), eps))
-        if eps == 2:
-            raise ValueError("no 2")
-        if eps == 3:
-            raise KeyError("a mistake")
-        out.copy_(x * weight)
-
-    x, weight = draw(*shape, grad=True), draw(8, grad=True)
-    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, kernel, 0)
-    assert torch.equal(native.run("torch", x, weight, None, 1.0), x * weight)
-    assert native.run("torch", x, weight, None, 2.0) is None
-    with pytest.raises(KeyError, match="a mistake"):
-        native.run("torch", x, weight, None, 3.0)
-    assert calls == [((2, 8), (2, 8), eps) for eps in (1.0, 2.0, 3.0)]
-
-
-@pytest.fixture
-def reconnect(native):
-    """Have C++ ask other functions, while the test runs."""
-
-    def connect(*, differentiate=differentiate_quickly, run=quick_calls.run_and_remember):
-        names = quick_calls._CONVENTION_OF
-        native.connect(tuple(names.values()), tuple(names), differentiate, run, None)
-
-    yield connect
-    connect()
-
-
-def fail(*_arguments):
-    raise KeyError("asked")
-
-
-def test_an_error_of_the_gradient_is_pythons_own(reconnect):
-    x, weight = known()
-    out = rms_norm(x, weight)
-    out = rms_norm(x, weight)
-    reconnect(differentiate=fail)
-    with pytest.raises(KeyError, match="asked"):
-        out.sum().backward(retain_graph=True)
-    reconnect()
-    out.sum().backward()
-
-
-def test_the_operator_asks_python_only_for_what_it_does_not_know(reconnect):
-    x, weight = known()
-    expected = rms_norm(x, weight)
-    reconnect(run=fail)
-    assert torch.equal(norm(x, weight, None, 1e-6, "rmsnorm"), expected)
-    for other in (x[:1], x.double(), x.transpose(0, 1)):
-        with pytest.raises(KeyError, match="asked"):
-            norm(other, weight, None, 1e-6, "rmsnorm")
-    with pytest.raises(KeyError, match="asked"):
-        norm(x, None, None, 1e-6, "rmsnorm")
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("given", ["all", "no bias", "no weight"])
-def test_the_operators_gradients_are_torchs(native, dtype, given):
-    x, weight, bias = (draw(*shape, HIDDEN, seed=len(shape), grad=True, dtype=dtype) for shape in ((4,), (), ()))
-    weight, bias = (None if given == "no weight" else weight), (bias if given == "all" else None)
-    tensors = [each for each in (x, weight, bias) if each is not None]
-    wide = [each.detach().double().requires_grad_() for each in tensors]
-    exactly = torch_functional.rms_norm(wide[0], (HIDDEN,), wide[1] if weight is not None else None, 1e-6)
-    exactly = exactly if bias is None else exactly + wide[2]
-    dy = draw(4, HIDDEN, seed=9, dtype=dtype)
-    out = norm(x, weight, bias, 1e-6, "rmsnorm")
-    expected = torch.autograd.grad(exactly, wide, dy.double())
-    for found, right in zip(torch.autograd.grad(out, tensors, dy, create_graph=True), expected, strict=True):
-        torch.testing.assert_close(found, right.to(dtype), rtol=1e-4, atol=1e-4)
-    with pytest.raises(RuntimeError, match="the gradient of a norm cannot be differentiated again"):
-        found.sum().backward()
-
-
-@pytest.mark.slow  # it imports torch's compiler
-def test_the_operator_in_cpp_passes_torchs_own_check_and_compiles(native):
-    x, weight = known()
-    rms_norm(x, weight)
-    torch.library.opcheck(torch.ops.fib_rmsnorm.norm.default, (x, weight, None, 1e-6, "rmsnorm"))
-
-    def block(x, weight):
-        return norm(x * 2, weight, None, 1e-6, "rmsnorm").square().sum()
-
-    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
-    tensors = (x, weight)
-    found, expected = (torch.autograd.grad(run(*tensors), tensors) for run in (compiled, block))
-    for gradient, right in zip(found, expected, strict=True):
-        torch.testing.assert_close(gradient, right)
-
-
-def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
-    def fail() -> None:
-        raise RuntimeError("no working compiler\nand more")
-
-    native_calls._try_build.cache_clear()
-    try:
-        monkeypatch.setattr(native_calls, "_build", fail)
-        monkeypatch.setattr(quick_calls, "_native", None)
-        monkeypatch.setattr(quick_calls, "native_run", None)
-        x, weight = known(grad=False)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            for rows in (x, x[0], x[:, 0].contiguous()):
-                for _ in range(2):
-                    torch.testing.assert_close(
-                        rms_norm(rows, weight), torch_functional.rms_norm(rows, (64,), weight, 1e-6)
-                    )
-        assert [str(each.message) for each in warned] == [
-            "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
-        ]
-        assert quick_calls.native_run is None
-    finally:
-        native_calls._try_build.cache_clear()
-        use_registry(None)

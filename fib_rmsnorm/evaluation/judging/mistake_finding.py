@@ -29,6 +29,8 @@ _STEP_8_BIT = 8.0
 _MAX_MEAN_16_BIT = 0.05
 """In 16 bits or 8, nearly all elements of the same formula are equal: float32's errors rarely change how they round."""
 _MAX_MEAN = 0.3
+_MAX_MEAN_IN_SLACK = 1.0
+"""Of a formula with slack, whose sums are in an order of their own, elements need not be equal, only within it."""
 _BETTER_THAN_RIGHT = 4.0
 """How much nearer than the right answer a mistake must be, in the mean over the wrong rows."""
 _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
@@ -127,7 +129,7 @@ def _mean_if_explained(
     distances = _distance(looked, mistake.compute(), allowed)
     mean = distances.mean().item()
     most = _MAX_MEAN_16_BIT if right.dtype.itemsize <= 2 else _MAX_MEAN
-    if not _fits(distances) or mean > (1.0 if mistake.slack else most):
+    if not _fits(distances) or mean > (_MAX_MEAN_IN_SLACK if mistake.slack else most):
         return None
     from_right = _distance(looked, right, allowed)[:wrong]
     if wrong and distances[:wrong].mean().item() * _BETTER_THAN_RIGHT > from_right.mean().item():

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
-from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
-from fib_rmsnorm.evaluation.timing import Timer, choose_timer
+from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
+from fib_rmsnorm.evaluation.worker.call_target import CallTarget
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
@@ -50,18 +47,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
-from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
-
-
-@dataclass(frozen=True)
-class _Target:
-    """The Definition and device for which the process calls its solution. They never change."""
-
-    definition: Definition
-    dataset: Path | None
-    device: str
-    timer: Timer
-    is_python: bool
+from fib_rmsnorm.schema import SupportedLanguages, check_in_place
 
 
 class Worker:
@@ -87,7 +73,7 @@ class Worker:
         self._channel = channel
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
-        self._target: _Target | None = None
+        self._target: CallTarget | None = None
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
@@ -114,7 +100,7 @@ class Worker:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
         is_python = request.solution.spec.language is SupportedLanguages.PYTHON
         timer = choose_timer(request.device)
-        self._target = _Target(request.definition, request.dataset, request.device, timer, is_python)
+        self._target = CallTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
             self._tamper_check.arm(self)
@@ -130,7 +116,7 @@ class Worker:
         request = Call.model_validate(message)
         target, caller = self._begin()
         with on_one_thread(target.device):
-            case = _make_case(target, request)
+            case = target.make_case(request)
             inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
             outputs = OutputBuffers(target.definition, case.workload, target.device)
         started = perf_counter()
@@ -285,7 +271,7 @@ class Worker:
 
         return handle_alone
 
-    def _begin(self) -> tuple[_Target, SolutionCaller]:
+    def _begin(self) -> tuple[CallTarget, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied
         if self._target is None or self._caller is None:
             raise RefusalError("RUNTIME_ERROR", "no solution is built")
@@ -295,15 +281,6 @@ class Worker:
         if self._timing is None:
             raise RefusalError("RUNTIME_ERROR", "timing was not prepared")
         return self._timing
-
-
-def _make_case(target: _Target, request: Call) -> Case:
-    if request.number is None:
-        return make_case(
-            target.definition, request.recognition, request.workload, request.case, target.device, target.dataset
-        )
-    fresh_inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset)
-    return Case("timed call", "timed", request.workload, fresh_inputs.set(request.number))
 
 
 def main(channel: Channel, outputs_fd: int) -> None:
