@@ -30,7 +30,7 @@ _MAX_MEAN_16_BIT = 0.05
 """In 16 bits or 8, nearly all elements of the same formula are equal: float32's errors rarely change how they round."""
 _MAX_MEAN = 0.3
 _MAX_MEAN_IN_SLACK = 1.0
-"""Of a formula with slack, whose sums are in an order of their own, elements need not be equal, only within it."""
+"""The limit for a formula with slack: its sums are in an order of their own, so elements are near but not equal."""
 _BETTER_THAN_RIGHT = 4.0
 """How much nearer than the right answer a mistake must be, in the mean over the wrong rows."""
 _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
