@@ -17,7 +17,6 @@ from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
-from fib_rmsnorm.evaluation.worker.call_target import CallTarget
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
@@ -45,6 +44,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     TimingEnded,
     TimingPrepared,
 )
+from fib_rmsnorm.evaluation.worker.worker_target import WorkerTarget
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
 from fib_rmsnorm.schema import SupportedLanguages, check_in_place
@@ -73,7 +73,7 @@ class Worker:
         self._channel = channel
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
-        self._target: CallTarget | None = None
+        self._target: WorkerTarget | None = None
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
@@ -100,7 +100,7 @@ class Worker:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
         is_python = request.solution.spec.language is SupportedLanguages.PYTHON
         timer = choose_timer(request.device)
-        self._target = CallTarget(request.definition, request.dataset, request.device, timer, is_python)
+        self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
             self._tamper_check.arm(self)
@@ -271,7 +271,7 @@ class Worker:
 
         return handle_alone
 
-    def _begin(self) -> tuple[CallTarget, SolutionCaller]:
+    def _begin(self) -> tuple[WorkerTarget, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied
         if self._target is None or self._caller is None:
             raise RefusalError("RUNTIME_ERROR", "no solution is built")

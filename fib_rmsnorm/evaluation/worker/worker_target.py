@@ -13,7 +13,7 @@ from fib_rmsnorm.schema import Definition
 
 
 @dataclass(frozen=True)
-class CallTarget:
+class WorkerTarget:
     """The Definition and device for which a process calls its solution. They never change."""
 
     definition: Definition
