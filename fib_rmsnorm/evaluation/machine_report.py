@@ -17,6 +17,7 @@ from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
 from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
+from fib_rmsnorm.sandbox.cgroups.run_cgroups import describe_cgroups
 from fib_rmsnorm.sandbox.confinement import find_gaps
 
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -32,7 +33,7 @@ def report_machine() -> MachineReport:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **libraries},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *find_gaps()],
+        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *find_gaps(), describe_cgroups()],
     )
 
 

@@ -23,7 +23,7 @@ from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError,
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessMemoryError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
 from fib_rmsnorm.sandbox.role import Role
 from fib_rmsnorm.schema import (
     Correctness,
@@ -150,7 +150,7 @@ class WorkerPool:
         processes = {worker.process.pid: worker.process for worker in held if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_busy(processes).items()}
         self._fork_server.kill_escaped()
-        escaped = self._fork_server.escaped_sessions & processes.keys()
+        escaped = self._fork_server.escaped_from & processes.keys()
         found |= {processes[pid]: "left a process running that is not its child" for pid in escaped}
         for process in found:
             process.kill()
@@ -245,7 +245,7 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
     except ProcessDiedError as error:
         raise WorkerDiedError(request, str(error)) from None
-    except (ProcessMemoryError, InvalidAnswerError) as error:
+    except (ProcessLimitError, InvalidAnswerError) as error:
         raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
     except RefusedError as refused:
         raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None

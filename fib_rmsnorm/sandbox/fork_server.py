@@ -19,6 +19,8 @@ from pathlib import Path
 import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
+from fib_rmsnorm.sandbox.cgroups.run_cgroups import default_task_limit, open_run_cgroups
 from fib_rmsnorm.sandbox.channel import Channel
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import is_marked
@@ -34,7 +36,7 @@ _START = """\
 import os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
 from fib_rmsnorm.sandbox.fork_server_process import main
-main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:]))
+main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:7]), sys.argv[7:])
 """
 
 
@@ -68,10 +70,13 @@ class _Template:
 class ForkServer:
     """Starts the processes of a run. Closing it ends them all."""
 
-    def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None, *, task_limit: int | None = None
+    ) -> None:
         """`defaults` are variables for all processes of the run; the user's environment overrides them.
 
-        Of that, the processes get what compilers, GPUs and libraries read, and no secrets.
+        Of that, the processes get what compilers, GPUs and libraries read, and no secrets. `task_limit` is how many
+        processes and threads a cgroup of the run may hold; None for some thousands.
         """
         self._adopting = contextlib.ExitStack()
         self._adopting.enter_context(adopt_orphans())
@@ -80,8 +85,14 @@ class ForkServer:
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self._temporary_folders: dict[int, str | None] = {}
-        self.escaped_sessions: set[int] = set()
-        """The sessions of killed processes that had escaped. A session's id is usually the pid of their worker."""
+        self._cgroups = open_run_cgroups(task_limit or default_task_limit())
+        self._pids: dict[Path, int] = {}
+        """The pids of the processes that were started in cgroups, by the folders of these."""
+        self.escaped_from: set[int] = set()
+        """The pids of the workers from which killed processes had escaped.
+
+        Without cgroups, these are the sessions of the killed processes. A session's id is usually a worker's pid.
+        """
         self._stopping = threading.Event()
         self._early, self._late = _Template(), _Template()
         """The processes that fork: one that imports next to nothing, and one that imports what most roles need."""
@@ -96,6 +107,7 @@ class ForkServer:
                 *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
                 *map(str, (*theirs, os.getpid())),
                 *modules,
+                *([str(self._cgroups.folder)] if self._cgroups else ()),
             ],
             pass_fds=theirs,
             env={**(defaults or {}), **keep_harmless(os.environ), _RUN_VARIABLE: self.run},
@@ -125,6 +137,7 @@ class ForkServer:
         """
         is_confined = is_confined or role.runs_untrusted_code
         temporary = make_private_folder() if is_confined else None
+        cgroup = self._cgroups.make() if is_confined and self._cgroups else None
         try:
             own = [temporary] if temporary else []
             variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
@@ -134,14 +147,18 @@ class ForkServer:
                 "environment": variables,
                 "readable": [*map(str, readable)],
                 "writable": [*own, *map(str, writable)],
+                "cgroup": str(cgroup.folder) if cgroup else None,
             }
-            return self._spawn(request, temporary)
+            return self._spawn(request, temporary, cgroup)
         except BaseException:
             if temporary:
                 remove_private_folder(temporary)
+            if cgroup:
+                cgroup.kill()
+                cgroup.end(self.kill_escaped)
             raise
 
-    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
+    def _spawn(self, request: Mapping[str, object], temporary: str | None, cgroup: Cgroup | None) -> Process:
         ours, theirs = socket.socketpair()
         log = Log()
         outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
@@ -161,11 +178,14 @@ class ForkServer:
                 Channel(ours.detach()),
                 log,
                 outputs_file,
+                cgroup=cgroup,
                 stopping=self._stopping,
                 forget=self._forget,
             )
             with self._lock:
-                self.escaped_sessions.discard(process.pid)  # it was the session of another process, which has ended
+                self.escaped_from.discard(process.pid)  # it was the pid of another process, which has ended
+                if cgroup:
+                    self._pids[cgroup.folder] = process.pid
                 self._alive[process.pid] = process
                 self._temporary_folders[process.pid] = temporary
         self.is_warm = self.is_warm or template is self._late
@@ -187,7 +207,11 @@ class ForkServer:
         with self._lock:
             self._alive.pop(process.pid, None)
             temporary = self._temporary_folders.pop(process.pid, None)
-        self.kill_escaped()
+        if process.cgroup:
+            process.cgroup.end(self.kill_escaped)
+            self._pids.pop(process.cgroup.folder, None)
+        else:
+            self.kill_escaped()
         if temporary:
             remove_private_folder(temporary)
 
@@ -196,34 +220,40 @@ class ForkServer:
 
         Their own children become ours in turn, so this repeats until none is left.
         """
-        while any(self._kill_if_escaped(child) for child in psutil.Process().children()):
+        while sum(map(self._kill_if_escaped, self._unknown_children())):
             pass
 
-    def _kill_if_escaped(self, child: psutil.Process) -> bool:
+    def _unknown_children(self) -> list[psutil.Process]:
+        children = psutil.Process().children()
         with self._early.lock, self._late.lock, self._lock:  # a child that was just started is not in the list yet
-            known = child.pid in self._alive or child.pid in (self._process.pid, self._late_pid)
-        if known:
-            return False
+            known = {*self._alive, self._process.pid, self._late_pid}
+        return [child for child in children if child.pid not in known]
+
+    def _kill_if_escaped(self, child: psutil.Process) -> bool:
         try:
-            session = os.getsid(child.pid)
-            if not self._is_of_a_worker(child, session):
+            worker = self._find_worker(child)
+            if worker is None:
                 return False
             child.kill()
             os.waitpid(child.pid, 0)
         except (psutil.Error, OSError):
             return False
-        self.escaped_sessions.add(session)
+        self.escaped_from.add(worker)
         return True
 
-    def _is_of_a_worker(self, child: psutil.Process, session: int) -> bool:
-        """Whether a child descends from a worker.
+    def _find_worker(self, child: psutil.Process) -> int | None:
+        """The worker from which a child descends, or what tells of one: its session; None for other children.
 
-        It has the run's id or, if it cleared its environment, a worker's mark and a session that is not ours.
+        It is in the worker's cgroup, which it cannot leave. Where there are no cgroups, it has the run's id or, if it
+        cleared its environment, a worker's mark and a session that is not ours.
         """
+        session = os.getsid(child.pid)
+        if self._cgroups and (folder := self._cgroups.find(child.pid)):
+            return self._pids.get(folder, session)
         with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
             if child.environ().get(_RUN_VARIABLE) == self.run:
-                return True
-        return session != os.getsid(0) and is_marked(child.pid)
+                return session
+        return session if session != os.getsid(0) and is_marked(child.pid) else None
 
     def stop(self) -> None:
         """Kill every process of this run, and let no other start."""
@@ -251,6 +281,8 @@ class ForkServer:
         self._early.close()
         self._late.close()
         self._errors.close()
+        if self._cgroups:
+            self._cgroups.close()
         self._adopting.close()
 
     def __enter__(self) -> ForkServer:

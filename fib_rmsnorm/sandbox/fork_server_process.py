@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.sandbox.cgroups.forking import fork_into
+from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
@@ -60,11 +62,19 @@ def _count_filters(pid: int) -> int:
     return 0
 
 
-def main(early: int, late: int, scheduler: int, early_modules: Sequence[str], late_modules: Sequence[str]) -> None:
+def main(
+    early: int,
+    late: int,
+    scheduler: int,
+    early_modules: Sequence[str],
+    late_modules: Sequence[str],
+    cgroups: Sequence[str],
+) -> None:
     """Serve spawn requests, for roles of `late_modules` in a process that imports these, which takes seconds.
 
     `early` and `late` are the descriptors of the sockets. The first message on `early` is the pid of that process. Both
-    serve until the process `scheduler` closes its ends.
+    serve until the process `scheduler` dies, which kills them when it ends by itself. If it was killed, all that is
+    left in the run's folder of `cgroups` is killed.
     """
     sockets = [socket.socket(fileno=descriptor) for descriptor in (early, late)]
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
@@ -88,6 +98,8 @@ def main(early: int, late: int, scheduler: int, early_modules: Sequence[str], la
     # Most runs compile nothing early, and what that imports would take time from the other's imports.
     if sockets[0].recv(1, socket.MSG_PEEK):
         _serve_forks(sockets[0], scheduler, early_modules)
+    for folder in cgroups:
+        end_run(Path(folder))
 
 
 def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) -> None:
@@ -109,15 +121,15 @@ def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) 
             server.close()
             _become(request, descriptors, readable)
 
-        pid = _fork_twice(become, scheduler)
+        pid = _fork_twice(become, scheduler, request["cgroup"])
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
 
 
-def _fork_twice(run: Callable[[], None], scheduler: int) -> int:
+def _fork_twice(run: Callable[[], None], scheduler: int, cgroup: str | None = None) -> int:
     reader, writer = os.pipe()
-    middle = os.fork()
+    middle = fork_into(cgroup) if cgroup else os.fork()
     if middle == 0:
         middle = os.getpid()
         pid = os.fork()

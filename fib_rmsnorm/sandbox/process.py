@@ -13,6 +13,7 @@ from multiprocessing.connection import wait
 
 import psutil
 
+from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
 from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.log import Log
 
@@ -28,8 +29,8 @@ class ProcessTimeoutError(Exception):
     """The process did not answer in time and was killed."""
 
 
-class ProcessMemoryError(Exception):
-    """The process exceeded its memory limit and was killed."""
+class ProcessLimitError(Exception):
+    """The process exceeded a limit, of memory or of processes and threads, and was killed. The message says which."""
 
 
 class StoppedError(Exception):
@@ -46,11 +47,16 @@ class Process:
         log: Log,
         outputs_file: FileIO,
         *,
+        cgroup: Cgroup | None,
         stopping: threading.Event,
         forget: Callable[[Process], None],
     ) -> None:
-        """`stopping` is set when the run is being stopped. `forget` is called once this process has ended."""
+        """`cgroup` is the one that the process started in, if it may have one.
+
+        `stopping` is set when the run is being stopped. `forget` is called once this process has ended.
+        """
         self.pid = pid
+        self.cgroup = cgroup
         self._stopping = stopping
         self._forget = forget
         self._channel = channel
@@ -70,7 +76,7 @@ class Process:
     ) -> Message:
         """Send a request, with open files, and wait until `deadline` (a time.monotonic value) for its answer.
 
-        Raises ProcessDiedError, ProcessTimeoutError or ProcessMemoryError, and then the process is gone;
+        Raises ProcessDiedError, ProcessTimeoutError or ProcessLimitError, and then the process is gone;
         StoppedError if the run is stopped meanwhile.
         """
         try:
@@ -92,10 +98,9 @@ class Process:
                 if left <= 0:
                     self.kill()
                     raise ProcessTimeoutError
-                if memory_limit is not None and (used := self._memory()) > memory_limit:
+                if excess := self._find_excess(memory_limit):
                     self.kill()
-                    used_gib, limit_gib = used / 2**30, memory_limit / 2**30
-                    raise ProcessMemoryError(f"took {used_gib:.1f} GiB of memory; the limit is {limit_gib:.1f} GiB")
+                    raise ProcessLimitError(excess)
         except (EOFError, OSError, ValueError) as error:
             if self._stopping.is_set():
                 raise StoppedError from None
@@ -104,18 +109,32 @@ class Process:
                 f"sent an invalid message: {error}" if isinstance(error, ValueError) else how
             ) from None
 
-    def _memory(self) -> int:
-        """Resident bytes of the process and its descendants."""
-        total = 0
+    def _find_excess(self, memory_limit: int | None) -> str | None:
+        """What the process and its descendants have too much of, in words; None if nothing."""
+        most = self.cgroup.task_limit if self.cgroup else None
+        if self.cgroup and (tasks := self.cgroup.count_tasks()) >= self.cgroup.task_limit:
+            return f"started {tasks} processes and threads; the limit is {most}"
+        if memory_limit is None:
+            return None
+        members = self._find_members()
+        if most and len(members) >= most:  # with zombies, which the cgroup may not count
+            return f"started {len(members)} processes; the limit is {most}"
+        used = 0
+        for member in members:
+            with contextlib.suppress(psutil.Error):
+                used += member.memory_info().rss
+        if used > memory_limit:
+            return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
+        return None
+
+    def _find_members(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.pid)
-            for member in (process, *process.children(recursive=True)):
-                with contextlib.suppress(psutil.Error):
-                    total += member.memory_info().rss
-        return total
+            return [process, *process.children(recursive=True)]
+        return []
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed."""
+        """Kill the process, its group and its cgroup. Return how it ended: by itself (within `grace_s`), or killed."""
         with self._lock:
             if self._ended is None:
                 by_itself = bool(wait([self._pidfd], grace_s))
@@ -127,7 +146,7 @@ class Process:
         return self._ended
 
     def signal_kill(self) -> None:
-        """Kill the process and its group, but do not wait for its end, as `kill` does."""
+        """Kill the process, its group and its cgroup, but do not wait for its end, as `kill` does."""
         with self._lock:
             if self._ended is None:
                 self._signal_kill()
@@ -136,6 +155,8 @@ class Process:
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
+        if self.cgroup is not None:
+            self.cgroup.kill()
 
     @property
     def outputs_file(self) -> int:

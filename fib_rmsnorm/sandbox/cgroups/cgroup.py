@@ -1,0 +1,92 @@
+"""The cgroup of one confined process and of all that it starts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from fib_rmsnorm.sandbox.cgroups.hierarchy import path_of
+
+_POLL_S = 0.001
+_DYING_LIMIT_S = 5.0  # what holds a GPU, or much memory, takes a while to die
+
+
+class Cgroup:
+    """A cgroup that this run has made."""
+
+    def __init__(self, folder: Path, path: PurePosixPath, task_limit: int) -> None:
+        """`path` is its place among the cgroups, as `/proc/<pid>/cgroup` has it."""
+        self.folder = folder
+        self.task_limit = task_limit
+        """How many processes and threads it may hold."""
+        self._path = path
+        self._killed: set[int] = set()
+
+    def kill(self) -> None:
+        """Kill all that is in it, but do not wait for its end."""
+        with suppress(OSError):
+            self._killed.update(map(int, (self.folder / "cgroup.procs").read_text().split()))
+        kill_all(self.folder)
+
+    def holds(self, pid: int) -> bool:
+        """Whether a process is in it, or was before it became a zombie."""
+        return path_of(pid) == self._path
+
+    def count_tasks(self) -> int:
+        """The number of its processes and threads; without zombies, unless the kernel bounds it."""
+        try:
+            return int((self.folder / "pids.current").read_text())
+        except OSError:
+            pass
+        try:
+            return (self.folder / "cgroup.threads").read_text().count("\n")
+        except OSError:
+            return 0
+
+    def end(self, reap: Callable[[], None]) -> None:
+        """Wait until all that was killed is gone, and remove the cgroup.
+
+        `reap` waits for those that have died: they are our children, or become our children when their parents die.
+        """
+        deadline = time.monotonic() + _DYING_LIMIT_S
+        wait_until_empty(self.folder)
+        reap()
+        # A process leaves its cgroup a moment before it is a zombie.
+        while any(map(self.holds, self._killed)) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            reap()
+        remove(self.folder)
+
+
+def kill_all(folder: Path) -> None:
+    """Kill all that is in a cgroup and in those beneath it, but do not wait for its end."""
+    with suppress(OSError):  # it is removed already
+        descriptor = os.open(folder / "cgroup.kill", os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1")
+        finally:
+            os.close(descriptor)
+
+
+def wait_until_empty(folder: Path) -> None:
+    """Wait until all that was killed in a cgroup has died, but no longer than a few seconds."""
+    deadline = time.monotonic() + _DYING_LIMIT_S
+    while _is_populated(folder) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def remove(folder: Path) -> None:
+    """Remove a cgroup and those beneath it, as far as they are empty: the kernel refuses the others."""
+    for each, _, _ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            os.rmdir(each)  # noqa: PTH106 - as os.walk names it
+
+
+def _is_populated(folder: Path) -> bool:
+    try:
+        return "populated 1" in (folder / "cgroup.events").read_text()
+    except OSError:
+        return False
