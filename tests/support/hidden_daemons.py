@@ -36,6 +36,7 @@ import platform
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,12 +76,13 @@ def start_many(message):
     \"\"\"Of each kind: those that live, and those that have ended and wait.\"\"\"
     lock = open(message["lock"], "w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    for _ in range(message["count"]):
-        if os.fork() == 0:
-            if message["live"]:
-                os.setsid()
-                time.sleep({LIFE_S})
-            os._exit(0)
+    with suppress(BlockingIOError):
+        for _ in range(message["count"]):
+            if os.fork() == 0:
+                if message["live"]:
+                    os.setsid()
+                    time.sleep({LIFE_S})
+                os._exit(0)
     time.sleep({LIFE_S})
     return SimpleNamespace()
 

@@ -1,9 +1,10 @@
 """Evaluate the wrong kernels, for the tests which say that each gets its status and harms no other.
 
 What must come of one is in its table: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`,
-where only a cgroup stops it `needs_cgroup`, and `on_cuda` with a status and words of its own where a GPU shows something
-else first. Its folder names the guard that finds it, which docs/cheats.md explains. `log_contains` names what a kernel
-attacks as targets.py does: `{CLOCK}`. `mistake` is what the verdict must name; it must name none of the others'.
+where only a cgroup stops it `needs_cgroup`, and `on_cuda` with a status and words of its own where a GPU shows
+something else first. Its folder names the guard that finds it, which docs/cheats.md explains. `log_contains` names what
+a kernel attacks as targets.py does: `{CLOCK}`. `mistake` is what the verdict must name; it must name none of the
+others'.
 """
 
 from __future__ import annotations
