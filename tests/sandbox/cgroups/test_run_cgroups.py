@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 from fib_rmsnorm.sandbox.cgroups import run_cgroups
 from fib_rmsnorm.sandbox.cgroups.hierarchy import NoCgroupError, find_own_folder
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups, end_run, open_run_cgroups
+from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups, open_run_cgroups
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import ProcessLimitError, ProcessTimeoutError
@@ -24,7 +23,6 @@ from support.hidden_daemons import LIFE_S, ROLE, WHY_NONE, is_freed, is_held, ow
 
 needs_cgroup = pytest.mark.skipif(bool(WHY_NONE), reason=WHY_NONE)
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 TASK_LIMIT = 300
 FEW_S = 10.0
 ENOUGH_MEMORY = 1 << 40
@@ -228,56 +226,6 @@ def test_without_cgroups_a_process_ends_with_what_it_left_too(monkeypatch, lock)
         assert ask(process, "leave_sibling")["ok"]
         process.kill()
         assert {child.pid for child in psutil.Process().children()} - before <= {fork_server._late_pid}
-
-
-# As `systemd-run --user --scope -p Delegate=yes` does for a user: a cgroup that is the user's.
-DELEGATED = """
-import json, os, sys, time
-from pathlib import Path
-from fib_rmsnorm.sandbox.cgroups.forking import fork_into
-from fib_rmsnorm.sandbox.cgroups.hierarchy import NoCgroupError, find_own_folder
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups
-import ctypes
-ctypes.CDLL(None), ctypes.PyDLL(None)
-own = find_own_folder() / f"delegated-{os.getpid()}"
-own.mkdir()
-(own / "cgroup.procs").write_text("0")
-if sys.argv[1] == "delegated":
-    for each in (own, own / "cgroup.procs", own / "cgroup.threads", own / "cgroup.subtree_control"):
-        os.chown(each, 65534, 65534)
-os.setresgid(65534, 65534, 65534)
-os.setresuid(65534, 65534, 65534)
-try:
-    cgroups = RunCgroups(1000)
-except NoCgroupError as reason:
-    print(json.dumps({"own": str(own), "reason": str(reason)}))
-    sys.exit()
-made = cgroups.make()
-middle = fork_into(str(made.folder))
-if middle == 0:
-    if os.fork() == 0:
-        time.sleep(30)
-    os._exit(0)
-os.waitpid(middle, 0)
-held = len((made.folder / "cgroup.procs").read_text().split())
-cgroups.close()
-print(json.dumps({"own": str(own), "held": held, "left": [path.name for path in own.iterdir() if path.is_dir()]}))
-"""
-
-
-@needs_cgroup
-@needs_root
-@pytest.mark.parametrize(
-    ("how", "found"),
-    [("delegated", {"held": 1, "left": []}), ("not", {"reason": "none can be made in {own}: Permission denied"})],
-)
-def test_a_user_with_a_cgroup_of_its_own_may_make_them(how, found):
-    program = [sys.executable, "-c", DELEGATED, how]
-    run = subprocess.run(program, env=cli_environment(), capture_output=True, text=True, timeout=60, check=False)
-    answer = json.loads(run.stdout or "{}")
-    own = Path(answer.pop("own"))
-    end_run(own)
-    assert answer == {name: value.format(own=own) if name == "reason" else value for name, value in found.items()}
 
 
 def test_the_kernel_bounds_each_where_it_can(monkeypatch, tmp_path):
