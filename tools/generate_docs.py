@@ -82,6 +82,12 @@ that did not yet request the weight before anything waits for x, with other laun
 what is found of those is the machine, the run and the way of measuring (today's moves the tensors through memory from
 trial to trial).
 """
+CHAIN_HEADER = """\
+## In a CUDA graph
+
+`fib-rmsnorm bench --context graph` on another H200: what a call costs [in a
+chain](../measuring.md#in-a-chain), beside what it takes alone and cold.
+"""
 SISTERS_HEADER = """\
 ## Other shapes and dtypes
 
@@ -165,6 +171,7 @@ def _make_more(path: str) -> list[str]:
     compare = ("compare", "docs/data/h200-earlier.jsonl", path, "--max-slowdown", "0.06", "--allow", "suspect")
     return [
         f"{COMPARE_HEADER}\n{_session(*compare)}",
+        f"{CHAIN_HEADER}\n{_session('report', 'docs/data/h200-in-a-graph.jsonl')}",
         f"{SISTERS_HEADER}\n{_session('report', 'docs/data/h200-sisters.jsonl')}",
         f"{H100_HEADER}\n{_session('report', 'docs/data/h100.jsonl')}",
     ]
