@@ -2,6 +2,8 @@
 
     python tools/measure_norm_calls.py [--device cuda] [--json]
 
+So are the norm of x + residual, LayerNorm, and a forward with its backward pass, each beside torch's.
+
 Each figure is the fastest of many rounds in which all ways take turns, so it holds on a busy machine too. On a GPU a
 round is timed until its calls return, with an idle GPU before, so that no call waits for a full queue. On a CPU a call
 computes too: what a way in adds is its time less the kernel's.
@@ -13,14 +15,16 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from timeit import timeit
 
 import torch
+from torch.nn import functional
 
 from fib_rmsnorm import nn
 from fib_rmsnorm.deployment.choice import model_of
-from fib_rmsnorm.functional import rms_norm, why
-from fib_rmsnorm.functional.custom_ops import norm
+from fib_rmsnorm.functional import layer_norm, rms_norm, why
+from fib_rmsnorm.functional.custom_ops import add_norm, norm
 
 EPS = 1e-6
 CALLS, ROUNDS = 200, 200
@@ -38,7 +42,6 @@ def list_ways(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable
     entry, given = kernel.entry, torch.empty_like(x)
     module = nn.RMSNorm(x.shape[1], EPS, device=x.device, dtype=x.dtype)
     torchs = torch.nn.RMSNorm(x.shape[1], EPS, device=x.device, dtype=x.dtype)
-    functional = torch.nn.functional.rms_norm
     shape = tuple(weight.shape)
     ways = {
         "kernel, out given": lambda: entry(x, weight, EPS, given),
@@ -46,16 +49,47 @@ def list_ways(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable
         "function": lambda: rms_norm(x, weight, EPS),
         "module": lambda: module(x),
         "operator (torch.ops)": lambda: norm(x, weight, None, EPS, "rmsnorm"),
-        "torch's function": lambda: functional(x, shape, weight, EPS),
+        "torch's function": lambda: functional.rms_norm(x, shape, weight, EPS),
         "torch's module": lambda: torchs(x),
     }
-    with_gradient = {
-        "function": lambda: rms_norm(x, weight, EPS),
-        "module": lambda: module(x),
-        "torch's function": lambda: functional(x, shape, weight, EPS),
-        "torch's module": lambda: torchs(x),
+    with_gradient = {name: ways[name] for name in ("function", "module", "torch's function", "torch's module")}
+    ways |= list_other_norms(x, weight)
+    return {**ways, **{f"{name}{_GRADIENT}": way for name, way in with_gradient.items()}, **list_both_passes(x, weight)}
+
+
+def list_other_norms(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable[[], object]]:
+    """The norm of x + residual and LayerNorm, each beside torch's."""
+    residual, bias, shape = torch.randn_like(x), torch.zeros_like(weight), tuple(weight.shape)
+    return {
+        "residual, function": lambda: rms_norm(x, weight, EPS, residual=residual),
+        "residual, operator": lambda: add_norm(x, residual, weight, None, EPS, "rmsnorm"),
+        "residual, torch's two": lambda: functional.rms_norm(x + residual, shape, weight, EPS),
+        "LayerNorm, function": lambda: layer_norm(x, weight, bias),
+        "LayerNorm, torch's": lambda: functional.layer_norm(x, shape, weight, bias),
     }
-    return {**ways, **{f"{name}{_GRADIENT}": way for name, way in with_gradient.items()}}
+
+
+def list_both_passes(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable[[], object]]:
+    """A forward and its backward pass by each way in."""
+    x = x.clone().requires_grad_()
+    residual, bias = torch.randn_like(x).requires_grad_(), torch.nn.Parameter(torch.zeros_like(weight))
+    dy, shape = torch.randn_like(x), tuple(weight.shape)
+    passes: dict[str, tuple[Callable[[], torch.Tensor], tuple[torch.Tensor, ...]]] = {
+        "norm": (lambda: rms_norm(x, weight, EPS), (x, weight)),
+        "norm, torch's": (lambda: functional.rms_norm(x, shape, weight, EPS), (x, weight)),
+        "residual": (lambda: rms_norm(x, weight, EPS, residual=residual)[0], (x, weight, residual)),
+        "residual, torch's": (lambda: functional.rms_norm(x + residual, shape, weight, EPS), (x, weight, residual)),
+        "LayerNorm": (lambda: layer_norm(x, weight, bias), (x, weight, bias)),
+        "LayerNorm, torch's": (lambda: functional.layer_norm(x, shape, weight, bias), (x, weight, bias)),
+    }
+    return {
+        f"{name}, both passes{_GRADIENT}": partial(_run_both, forward, leaves, dy)
+        for name, (forward, leaves) in passes.items()
+    }
+
+
+def _run_both(forward: Callable[[], torch.Tensor], leaves: tuple[torch.Tensor, ...], dy: torch.Tensor) -> object:
+    return torch.autograd.grad(forward(), leaves, dy)
 
 
 def measure(ways: dict[str, Callable[[], object]], device: torch.device, calls: int, rounds: int) -> dict[str, float]:
@@ -90,9 +124,9 @@ def main() -> None:
         return
     print(f"{model_of(device)}, torch {torch.__version__}, float16, us per call; load {load:.1f} per core")
     names = dict.fromkeys(name for us in found.values() for name in us)
-    print(f"{'':36}" + "".join(f"{shape:>14}" for shape in found))
+    print(f"{'':44}" + "".join(f"{shape:>14}" for shape in found))
     for name in names:
-        print(f"{name:36}" + "".join(f"{us[name]:14.2f}" for us in found.values()))
+        print(f"{name:44}" + "".join(f"{us[name]:14.2f}" for us in found.values()))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from threading import Lock
 from types import ModuleType
 
 SOURCE = "quick_norms.cpp"
-_HEADERS = ("known_kernels.h", "norm_operator.h")
+_HEADERS = ("known_kernels.h", "kernel_arguments.h", "known_norms.h", "norm_operators.h")
 _lock = Lock()
 
 

@@ -1,4 +1,4 @@
-// A norm whose kernel is known, without Python's time: the look-up, the output, the call and the node of autograd.
+// A norm whose kernel is known, without Python's time: the look-up, the outputs, the call and the node of autograd.
 //
 // A module of Python. `functional/quick_calls.py` connects it and remembers kernels in it; `run` is the norm, or None
 // for a call that it leaves to others: its kernel is not known or refuses, or more than autograd must see the call.
@@ -7,13 +7,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
 
-#include "known_kernels.h"
-#include "norm_operator.h"
+#include "norm_operators.h"
 
 namespace {
 
-PyObject* conventions = nullptr;    // a tuple of strings, interned
-PyObject* differentiate = nullptr;  // (convention, eps, has_bias, dy, x, weight) -> (dx, dweight, dbias or None)
+PyObject* conventions = nullptr;  // a tuple of strings, interned, in the order of `forms`
 
 int find_convention(PyObject* name) {
   const Py_ssize_t count = PyTuple_GET_SIZE(conventions);
@@ -38,97 +36,67 @@ bool is_unobserved(c10::DispatchKeySet keys) {
   return (seen.raw_repr() & ~plain) == 0 && !at::impl::torch_function_mode_enabled();
 }
 
-bool has_tangent(const Tensor& tensor) { return tensor._fw_grad(0).defined(); }
-
-struct Done {
-  Tensor out;
-  int convention;
-  double eps;
-};
-
-struct QuickNorm : torch::autograd::Function<QuickNorm> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& bias, const Done& done) {
-    context->save_for_backward({x, weight});
-    context->saved_data["convention"] = done.convention;
-    context->saved_data["eps"] = done.eps;
-    context->saved_data["has_bias"] = bias.has_value();
-    return done.out;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const int64_t convention = context->saved_data["convention"].toInt();
-    const bool has_bias = context->saved_data["has_bias"].toBool();
-    const pybind11::gil_scoped_acquire lock;
-    const Owned eps(PyFloat_FromDouble(context->saved_data["eps"].toDouble()));
-    const Owned dy(THPVariable_Wrap(gradients[0])), x(THPVariable_Wrap(saved[0])), weight(THPVariable_Wrap(saved[1]));
-    std::array<PyObject*, 6> arguments{PyTuple_GET_ITEM(conventions, convention),
-                                       eps.object,
-                                       has_bias ? Py_True : Py_False,
-                                       dy.object,
-                                       x.object,
-                                       weight.object};
-    const Owned found(PyObject_Vectorcall(differentiate, arguments.data(), arguments.size(), nullptr));
-    if (found.object == nullptr) throw_persistent();
-    variable_list made(4);
-    for (Py_ssize_t i = 0; i < 3; ++i) {
-      PyObject* gradient = PyTuple_GET_ITEM(found.object, i);
-      if (gradient != Py_None) made[i] = THPVariable_Unpack(gradient);
-    }
-    return made;
-  }
-};
-
 PyObject* leave_to_others() { Py_RETURN_NONE; }
 
+// (convention, x, residual, weight, bias, eps) -> out, or out and the new residual
 PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
-  TORCH_CHECK(count == 5, "expected 5 arguments");
-  PyObject *x_given = arguments[1], *weight_given = arguments[2], *bias_given = arguments[3];
-  const bool has_bias = bias_given != Py_None;
-  if (Py_TYPE(x_given) != reinterpret_cast<PyTypeObject*>(THPVariableClass) || !THPVariable_CheckExact(weight_given) ||
-      (has_bias && !THPVariable_CheckExact(bias_given)))
-    return leave_to_others();
-  const Tensor &x = THPVariable_Unpack(x_given), &weight = THPVariable_Unpack(weight_given);
-  const Tensor* bias = has_bias ? &THPVariable_Unpack(bias_given) : nullptr;
-  auto keys = x.key_set() | weight.key_set();
-  if (has_bias) keys = keys | bias->key_set();
+  TORCH_CHECK(count == 6, "expected 6 arguments");
+  if (Py_TYPE(arguments[1]) != reinterpret_cast<PyTypeObject*>(THPVariableClass)) return leave_to_others();
+  std::array<const Tensor*, 4> tensors{};
+  c10::DispatchKeySet keys;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyObject* given = arguments[i + 1];
+    if (given == Py_None) continue;
+    if (!THPVariable_CheckExact(given)) return leave_to_others();
+    tensors[i] = &THPVariable_Unpack(given);
+    keys = keys | tensors[i]->key_set();
+    if (tensors[i]->_fw_grad(0).defined()) return leave_to_others();
+  }
   if (!is_unobserved(keys)) return leave_to_others();
-  if (has_tangent(x) || has_tangent(weight) || (has_bias && has_tangent(*bias))) return leave_to_others();
-  const double eps = PyFloat_AsDouble(arguments[4]);
+  const auto [x, residual, weight, bias] = tensors;
+  const double eps = PyFloat_AsDouble(arguments[5]);
   if (eps == -1 && PyErr_Occurred()) {
     PyErr_Clear();
     return leave_to_others();
   }
   const int convention = find_convention(arguments[0]);
-  Tensor out = run_known(convention, x, weight, bias, eps);
-  if (!out.defined()) return leave_to_others();
-  if (at::GradMode::is_enabled() &&
-      (x.requires_grad() || weight.requires_grad() || (has_bias && bias->requires_grad())))
-    out = QuickNorm::apply(x, weight, has_bias ? std::make_optional(*bias) : std::nullopt, Done{out, convention, eps});
-  return THPVariable_Wrap(out);
+  NormOutputs made = run_known(convention, {*x, residual, weight, bias, eps});
+  if (!made.out.defined()) return leave_to_others();
+  if (is_asked({x, residual, weight, bias})) {
+    const auto given = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
+    const auto kept =
+        NormNode::apply(*x, given(residual), given(weight), given(bias), DoneNorm{made, eps, forms[convention]});
+    made = {kept[0], residual != nullptr ? kept[1] : Tensor()};
+  }
+  if (residual == nullptr) return THPVariable_Wrap(made.out);
+  const Owned out(THPVariable_Wrap(made.out)), new_residual(THPVariable_Wrap(made.new_residual));
+  return PyTuple_Pack(2, out.object, new_residual.object);
   END_HANDLE_TH_ERRORS
 }
 
+at::ScalarType scalar_type(PyObject* dtype) {
+  return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
+}
+
+// (convention, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before) -> how many kernels are
+// known
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dtype, *weight_dtype, *entry;
   long long rows, hidden;
   int device;
+  unsigned char extra;
   unsigned long long native;
-  if (!PyArg_ParseTuple(arguments, "OLLOOiOK", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &entry, &native))
+  int adds_before;
+  if (!PyArg_ParseTuple(arguments, "OLLOOibOKp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
+                        &native, &adds_before))
     return nullptr;
-  const Key key{rows,
-                hidden,
-                find_convention(name),
-                device,
-                reinterpret_cast<THPDtype*>(dtype)->scalar_type,
-                reinterpret_cast<THPDtype*>(weight_dtype)->scalar_type};
+  const Key key{rows, hidden, find_convention(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
-  kept = {entry, reinterpret_cast<void*>(native)};
+  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0};
   return PyLong_FromSize_t(kernels.size());
   END_HANDLE_TH_ERRORS
 }
@@ -140,15 +108,19 @@ PyObject* forget(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
+// (conventions, forms, the refusal of a gradient's gradient, norm, add_norm, norm_backward, current stream)
 PyObject* connect(PyObject*, PyObject* arguments) {
   PyObject* names;
-  if (!PyArg_ParseTuple(arguments, "O!O!OOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &differentiate,
-                        &run_and_remember, &current_stream))
+  const char* told;
+  if (!PyArg_ParseTuple(arguments, "O!O!sOOOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &told, &run_norm,
+                        &run_add_norm, &run_norm_backward, &current_stream))
     return nullptr;
-  for (PyObject* each : {conventions, differentiate, run_and_remember, current_stream}) Py_INCREF(each);
+  for (PyObject* each : {conventions, run_norm, run_add_norm, run_norm_backward, current_stream}) Py_INCREF(each);
+  refusal = told;
   forms.clear();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
     forms.emplace_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i)));
+  layer_norm = find_form("layernorm");
   Py_RETURN_NONE;
 }
 

@@ -1,6 +1,6 @@
 """The norms as operators of torch (`torch.ops.fib_rmsnorm`): for compilers, exporters, transforms and autograd.
 
-Where the C++ that calls kernels is compiled, `norm` and its autograd are in C++ too.
+Where the C++ that calls kernels is compiled, they and their autograd are in C++ too.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from fib_rmsnorm.functional.formulas import compute_dtype
-from fib_rmsnorm.functional.gradient_calls import run_norm_backward
-from fib_rmsnorm.functional.kernel_calls import run_add_norm
-from fib_rmsnorm.functional.quick_calls import run_and_remember
+from fib_rmsnorm.functional.gradient_calls import TWICE
+from fib_rmsnorm.functional.quick_calls import run_and_remember, run_and_remember_add, run_and_remember_backward
 
 # torch.library has no types: it is Any here.
 _torch_library: Any = torch.library
@@ -30,23 +29,6 @@ _library.define(
 norm = torch.ops.fib_rmsnorm.norm
 add_norm = torch.ops.fib_rmsnorm.add_norm
 norm_backward = torch.ops.fib_rmsnorm.norm_backward
-
-TWICE = (
-    "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
-    "torch.nn.functional.rms_norm or layer_norm"
-)
-
-
-def _add_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> tuple[Tensor, Tensor]:
-    return run_add_norm(form, x, residual, weight, bias, eps)
-
-
-def _norm_backward(
-    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    return run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
 
 
 def _fake_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
@@ -112,8 +94,8 @@ def _as_bias(gradient: Tensor, dtype: torch.dtype | None) -> Tensor | None:
 
 for _name, _run, _fake, _differentiate, _keep in (
     ("norm", run_and_remember, _fake_norm, _differentiate_norm, _keep_norm),
-    ("add_norm", _add_norm, _fake_add_norm, _differentiate_add_norm, _keep_add_norm),
-    ("norm_backward", _norm_backward, _fake_norm_backward, _refuse, None),
+    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate_add_norm, _keep_add_norm),
+    ("norm_backward", run_and_remember_backward, _fake_norm_backward, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
     _torch_library.register_fake(f"fib_rmsnorm::{_name}", _fake, lib=_library)

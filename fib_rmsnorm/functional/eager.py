@@ -21,15 +21,19 @@ from fib_rmsnorm.functional.quick_calls import QUICK, remember
 
 def norm_eagerly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm, with its gradient if one is needed."""
-    remember(form, x, weight, bias)
+    remember(form, x, None, weight, bias)
     if _needs_gradient(x, weight, bias):
         out: Tensor = _EagerNorm.apply(x, weight, bias, eps, form, None)  # type: ignore[no-untyped-call]
         return out
     return run_norm(form, x, weight, bias, eps)
 
 
-def run_quickly(convention: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor | None:
+def run_quickly(
+    convention: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor | None:
     """The norm by a kernel of a shape that was met before; None if there is none, or if it refuses."""
+    if residual is not None or (bias is not None) != (convention == "layernorm"):
+        return None
     if type(x) is not Tensor or weight is None or type(weight) not in PLAIN or type(bias) not in PLAIN:
         return None
     entry = QUICK.get((convention, x.shape, x.dtype, x.get_device()))
@@ -51,6 +55,7 @@ def add_norm_eagerly(
     form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """The norm of x + residual and the sum, with their gradients if one is needed."""
+    remember(form, x, residual, weight, bias)
     if _needs_gradient(x, residual, weight, bias):
         pair: tuple[Tensor, Tensor] = _EagerAddNorm.apply(x, residual, weight, bias, eps, form)  # type: ignore[no-untyped-call]
         return pair

@@ -43,7 +43,7 @@ def add_and_normalize(
 
 
 def normalize_fusibly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """The norm for a compiler that joins loops: torch's own, whose gradient it knows, where that rounds alike."""
+    """The norm by torch's own function where that rounds alike: few loops, and compilers know its gradient."""
     if all(each is None or each.dtype == x.dtype for each in (weight, bias)):
         if form == "rmsnorm" and bias is None:
             return torch_functional.rms_norm(x, x.shape[-1:], weight, eps)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional.forms import CONVENTIONS, name_gradient_operator
+from fib_rmsnorm.functional.forms import name_gradient_operator
 from fib_rmsnorm.functional.formulas import Gradients, differentiate
 from fib_rmsnorm.functional.kernel_calls import ChosenKernel, find_for, rows_of, run_kernel
 from fib_rmsnorm.functional.observers import are_plain, is_watched
 
+TWICE = (
+    "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
+    "torch.nn.functional.rms_norm or layer_norm"
+)
 _MOST_BY_NORM = 1 << 23
 """Elements: 4096 rows of 4096 take 24 us by torch's norm, and 17 by five kernels."""
 
@@ -33,14 +37,6 @@ def differentiate_eagerly(
     return dx, None if weight is None else dweight, dbias.to(bias_dtype) if has_bias else None
 
 
-def differentiate_quickly(
-    convention: str, eps: float, has_bias: bool, dy: Tensor, x: Tensor, weight: Tensor
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The gradients of a norm that C++ ran, of x, the weight and the bias, which has the weight's dtype."""
-    form = CONVENTIONS.get(convention, convention)
-    return differentiate_eagerly(form, eps, weight.dtype if has_bias else None, dy, None, x, weight)
-
-
 def run_norm_backward(
     form: str, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, *, has_bias: bool, eps: float
 ) -> Gradients:
@@ -48,12 +44,18 @@ def run_norm_backward(
 
     The kernels of the forward pass do not return a row's statistics, so they are computed here from x.
     """
-    chosen = _find_kernel(form, x, weight, has_residual=dnew_residual is not None) if x.numel() else None
+    chosen = find_gradient(form, x, weight, has_residual=dnew_residual is not None) if x.numel() else None
     if chosen is not None and chosen.entry is not None and weight is not None:
         found = _run_kernel(chosen, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
         if found is not None:
             return found if has_bias else found._replace(bias=x.new_empty(0))
     return differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+
+
+def find_gradient(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
+    """How to run the gradients; None if no operator of the registry computes them."""
+    operator = name_gradient_operator(form, residual=has_residual)
+    return None if operator is None or weight is None else find_for(operator, x, weight)
 
 
 def _run_kernel(
@@ -77,11 +79,6 @@ def _run_kernel(
         is_done = run_kernel(chosen, dy_rows, *above, rows, weight, _rstd(rows, eps), dx, dweight)
         dbias = dy_rows.sum(0, dtype=torch.float32).to(weight.dtype) if has_bias else weight
     return Gradients(dx.view(x.shape), dweight, dbias) if is_done else None
-
-
-def _find_kernel(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
-    operator = name_gradient_operator(form, residual=has_residual)
-    return None if operator is None or weight is None else find_for(operator, x, weight)
 
 
 def _rstd(rows: Tensor, eps: float) -> Tensor:

@@ -57,7 +57,7 @@ def run_norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, e
         out = torch.empty_like(rows)
         if run_kernel(chosen, rows, *_parameters(weight, bias), eps, out):
             return out.view(x.shape)
-    return formulas.normalize(form, x, weight, bias, eps)
+    return formulas.normalize_fusibly(form, x, weight, bias, eps)
 
 
 def run_add_norm(

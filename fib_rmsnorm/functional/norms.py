@@ -70,8 +70,8 @@ def rms_norm(
     if eps is None:
         eps = default_eps(x.dtype)
     # What comes first costs the least host time: the kernel of a shape that was met before.
-    if not _is_compiling() and bias is None and residual is None:
-        out = (quick_calls.native_run or run_quickly)(convention, x, weight, None, eps)
+    if not _is_compiling():
+        out = (quick_calls.native_run or run_quickly)(convention, x, residual, weight, bias, eps)
         if out is not None:
             return out
     form = find_form(convention)
@@ -90,13 +90,15 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     It computes in float32 and rounds once. `weight` and `bias` have the size of x's last dimension, and x's dtype or
     float32.
     """
-    if not _is_compiling() and bias is not None:
-        out = (quick_calls.native_run or run_quickly)("layernorm", x, weight, bias, eps)
+    if not _is_compiling() and weight is not None:
+        out = (quick_calls.native_run or run_quickly)("layernorm", x, None, weight, bias, eps)
         if out is not None:
             return out
     check_parameters(x, weight=weight, bias=bias)
     if _is_autocast() and _autocasts(x):
         x, weight, bias = x.float(), _float(weight), _float(bias)
+    if weight is None:  # no operator of the registry computes this
+        return normalize_fusibly("layernorm", x, None, bias, eps)
     return _norm("layernorm", x, weight, bias, eps)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
 from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional.forms import find_form
+from fib_rmsnorm.functional.formulas import rounds_sum
 from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
 from fib_rmsnorm.functional.quick_calls import forget_quick_calls
 
@@ -25,7 +27,13 @@ def why(
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
     form = convention if convention == "layernorm" else find_form(convention)
-    return find_chosen(form, x, weight, bias, residual).choice
+    choice = find_chosen(form, x, weight, bias, residual).choice
+    if choice.kernel is None and residual is not None and rounds_sum(form, x.dtype):
+        of_sum = find_chosen(form, x, weight, bias, None).choice
+        if of_sum.kernel is not None:
+            reasons = *choice.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
+            return replace(of_sum, passed_over=reasons)
+    return choice
 
 
 def use_registry(root: str | Path | None) -> None:

@@ -10,6 +10,8 @@ from torch import nn
 from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm
 from fib_rmsnorm.nn.norm_recognition import RecognisedNorm
 
+_is_autocast = torch._C._is_any_autocast_enabled
+
 
 class _DropIn:
     """What a replacement adds to our modules: the module whose place it took, for calls that round otherwise."""
@@ -37,8 +39,8 @@ class _DropIn:
         """Whether the original computes its formula for x."""
         weight = self._parameters["weight"]  # self.weight takes 0.5 us
         dtype = x.dtype
-        case = dtype, dtype if weight is None else weight.dtype, torch.is_autocast_enabled(x.device.type)
-        return case in self.norm.calls
+        is_autocast = _is_autocast() and torch.is_autocast_enabled(x.device.type)
+        return (dtype, dtype if weight is None else weight.dtype, is_autocast) in self.norm.calls
 
 
 class DropInRMSNorm(_DropIn, RMSNorm):

@@ -132,6 +132,8 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
     kind = (type(module), plain, forms)
     if kind not in known:
         known[kind] = recognise_norm(module)
+    if known[kind].formula.convention == "layer_norm" and not forms:
+        raise UnrecognisedNormError("no kernel computes a LayerNorm without a weight")
     return make_drop_in(module, known[kind])
 
 

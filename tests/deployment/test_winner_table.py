@@ -110,6 +110,16 @@ def test_why_names_the_kernel_or_says_why_torch_serves():
     assert "rmsnorm_llama_cpp_simd_v1: takes no weight in float32 beside float16" in half.passed_over
 
 
+@pytest.mark.slow
+def test_why_tells_the_kernel_of_a_sum_that_torch_adds():
+    x = torch.ones(4, 64)
+    answer = str(why(x, torch.ones(64), residual=x, convention="llama"))
+    assert answer.startswith("rmsnorm_llama_cpp_simd_v1 serves rmsnorm_llama")
+    assert (
+        "the registry has no fused_add_rmsnorm_llama that may serve on cpu\nso torch adds x and the residual" in answer
+    )
+
+
 def test_a_registry_without_a_table_is_refused(tmp_path):
     for folder in ("definitions", "solutions"):
         (tmp_path / folder).mkdir()

@@ -11,7 +11,7 @@ from torch.nn import functional as torch_functional
 from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import quick_calls, rms_norm, use_registry
 from fib_rmsnorm.functional.custom_ops import norm
-from fib_rmsnorm.functional.gradient_calls import differentiate_quickly
+from fib_rmsnorm.functional.gradient_calls import TWICE
 from support.known_calls import HIDDEN, draw, known
 
 
@@ -36,11 +36,11 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
         out.copy_(x * weight)
 
     x, weight = draw(*shape, grad=True), draw(8, grad=True)
-    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, kernel, 0)
-    assert torch.equal(native.run("torch", x, weight, None, 1.0), x * weight)
-    assert native.run("torch", x, weight, None, 2.0) is None
+    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False)
+    assert torch.equal(native.run("torch", x, None, weight, None, 1.0), x * weight)
+    assert native.run("torch", x, None, weight, None, 2.0) is None
     with pytest.raises(KeyError, match="a mistake"):
-        native.run("torch", x, weight, None, 3.0)
+        native.run("torch", x, None, weight, None, 3.0)
     assert calls == [((2, 8), (2, 8), eps) for eps in (1.0, 2.0, 3.0)]
 
 
@@ -48,9 +48,14 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
 def reconnect(native):
     """Have C++ ask other functions, while the test runs."""
 
-    def connect(*, differentiate=differentiate_quickly, run=quick_calls.run_and_remember):
+    def connect(
+        *,
+        run=quick_calls.run_and_remember,
+        add=quick_calls.run_and_remember_add,
+        differentiate=quick_calls.run_and_remember_backward,
+    ):
         names = quick_calls._CONVENTION_OF
-        native.connect(tuple(names.values()), tuple(names), differentiate, run, None)
+        native.connect(tuple(names.values()), tuple(names), TWICE, run, add, differentiate, None)
 
     yield connect
     connect()

@@ -32,7 +32,7 @@ def run(request, monkeypatch):
     assert (found is run_quickly) == (request.param == "Python")
 
     def call(x, weight, *, bias=None, convention="torch", eps=1e-6):
-        return found(convention, x, weight, bias, eps)
+        return found(convention, x, None, weight, bias, eps)
 
     assert torch.equal(call(x, weight), rms_norm(x, weight))
     return call

@@ -119,6 +119,15 @@ def test_the_dtype_under_autocast_is_the_originals(device, make_norm, dtype):
         torch.testing.assert_close(holder(x), expected, rtol=2**-7, atol=2**-7)
 
 
+def test_a_norm_that_no_kernel_computes_is_left_to_torch():
+    model = nn.Sequential(nn.LayerNorm(64, elementwise_affine=False), nn.LayerNorm(64, bias=False))
+    report = replace(model)
+    assert [(each.name, each.reason) for each in report.left] == [
+        ("0", "no kernel computes a LayerNorm without a weight")
+    ]
+    assert [each.name for each in report.replaced] == ["1"]
+
+
 def test_a_norm_in_two_places_stays_one():
     norm = published.RoundedFirst(64)
     model = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})

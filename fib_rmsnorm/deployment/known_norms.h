@@ -1,0 +1,140 @@
+// The norms and their gradients by kernels that are known. The caller has Python's lock.
+#pragma once
+
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+#include <torch/version.h>
+
+#include <optional>
+#include <tuple>
+
+#include "kernel_arguments.h"
+
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 9
+#include <ATen/ops/_fused_rms_norm.h>
+#define HAS_FUSED_RMS_NORM
+#endif
+
+namespace {
+
+constexpr int64_t MOST_BY_NORM = 1 << 23;  // elements, as in functional/gradient_calls.py
+
+struct NormInputs {
+  const Tensor& x;
+  const Tensor* residual;
+  const Tensor* weight;
+  const Tensor* bias;
+  double eps;
+};
+
+struct NormOutputs {
+  Tensor out;  // undefined: no kernel is known, or it refused
+  Tensor new_residual;
+};
+
+struct Gradients {
+  Tensor x;  // undefined: no kernel is known, or it refused
+  Tensor weight, bias;
+};
+
+bool is_like(const Tensor& tensor, const Tensor& x) {
+  return tensor.sizes() == x.sizes() && tensor.scalar_type() == x.scalar_type() && tensor.device() == x.device() &&
+         tensor.is_contiguous();
+}
+
+bool is_parameter(const Tensor& tensor, const Tensor& x) {
+  return tensor.dim() == 1 && tensor.size(0) == x.size(-1) && tensor.device() == x.device() && tensor.is_contiguous();
+}
+
+NormOutputs run_known(int form, const NormInputs& given) {
+  const auto& [x, residual, weight, bias, eps] = given;
+  if (x.dim() == 0 || !x.is_contiguous()) return {};
+  const Kernel kernel =
+      find_kernel(form, x, weight, (bias != nullptr ? BIAS : NONE) | (residual != nullptr ? RESIDUAL : NONE));
+  if (kernel.entry == nullptr || (weight != nullptr && !is_parameter(*weight, x)) ||
+      (bias != nullptr && (!is_parameter(*bias, x) || bias->scalar_type() != weight->scalar_type())) ||
+      (residual != nullptr && !is_like(*residual, x)))
+    return {};
+  const at::AutoGradMode off(false);
+  NormOutputs made{at::empty(x.sizes(), x.options()), {}};
+  if (kernel.adds_before) made.new_residual = at::add(x, *residual);
+  Arguments arguments(x);
+  arguments.add_rows(kernel.adds_before ? made.new_residual : x);
+  if (residual != nullptr && !kernel.adds_before) arguments.add_rows(*residual);
+  if (weight != nullptr) arguments.add(*weight);
+  if (bias != nullptr) arguments.add(*bias);
+  arguments.add(eps);
+  arguments.add_rows(made.out);
+  if (residual != nullptr && !kernel.adds_before) {
+    made.new_residual = at::empty(x.sizes(), x.options());
+    arguments.add_rows(made.new_residual);
+  }
+  return arguments.call(kernel) ? made : NormOutputs{};
+}
+
+// The reciprocal of each row's root mean square, as in functional/gradient_calls.py.
+Tensor find_rstd(const Tensor& rows, double eps) {
+#ifdef HAS_FUSED_RMS_NORM
+  if (rows.is_cuda() && rows.numel() <= MOST_BY_NORM)
+    return std::get<1>(at::_fused_rms_norm(rows, rows.sizes().slice(1), std::nullopt, eps)).view(-1);
+#endif
+  Tensor norm = at::linalg_vector_norm(rows, 2, at::IntArrayRef{1}, false, at::kFloat);
+  return norm.square_().div_(static_cast<double>(rows.size(1))).add_(eps).rsqrt_();
+}
+
+// The mean and the reciprocal of the standard deviation of each row, as there.
+std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
+  static Tensor last;  // of ones
+  std::optional<Tensor> ones;
+  if (!rows.is_cuda()) {
+    if (!last.defined() || last.size(0) != rows.size(1))
+      last = at::ones(rows.sizes().slice(1), rows.options().dtype(at::kFloat));
+    ones = last;
+  }
+  const auto [nothing, mean, rstd] = at::native_layer_norm(rows, rows.sizes().slice(1), ones, ones, eps);
+  return {mean.view(-1), rstd.view(-1)};
+}
+
+// The gradients of x, the weight and the bias; x is the new residual if a residual was added.
+Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dnew_residual_given, const Tensor& x_given,
+                             const Tensor* weight_given, bool has_bias, double eps) {
+  if (x_given.dim() == 0 || weight_given == nullptr) return {};
+  const Kernel kernel =
+      find_kernel(form, x_given, weight_given, IS_GRADIENT | (dnew_residual_given != nullptr ? RESIDUAL : NONE));
+  if (kernel.entry == nullptr) return {};
+  const at::AutoGradMode off(false);
+  const Tensor x = x_given.contiguous(), dy = dy_given.contiguous(), weight = weight_given->contiguous();
+  const Tensor above = dnew_residual_given != nullptr ? dnew_residual_given->contiguous() : Tensor();
+  if (!is_like(dy, x) || !is_parameter(weight, x) || (above.defined() && !is_like(above, x))) return {};
+  const Tensor rows = x.view({-1, x.size(-1)});
+  Gradients made{at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), weight.options()), {}};
+  Tensor mean, rstd;
+  Arguments arguments(x);
+  arguments.add_rows(dy);
+  if (above.defined()) arguments.add_rows(above);
+  arguments.add_rows(x);
+  arguments.add(weight);
+  if (form == layer_norm) {
+    std::tie(mean, rstd) = find_moments(rows, eps);
+    made.bias = at::empty(weight.sizes(), weight.options());
+    arguments.add(mean);
+  } else {
+    rstd = find_rstd(rows, eps);
+  }
+  arguments.add(rstd);
+  arguments.add_rows(made.x);
+  arguments.add(made.weight);
+  if (made.bias.defined()) arguments.add(made.bias);
+  if (!arguments.call(kernel)) return {};
+  if (!has_bias)
+    made.bias = at::empty({0}, x.options());
+  else if (form != layer_norm)
+    made.bias = dy.view(rows.sizes()).sum(at::IntArrayRef{0}, false, at::kFloat).to(weight.scalar_type());
+  return made;
+}
+
+}  // namespace

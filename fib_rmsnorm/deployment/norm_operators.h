@@ -1,0 +1,188 @@
+// The operators `norm`, `add_norm` and `norm_backward` on CPUs and GPUs, and their autograd: Python's costs a call 10
+// us. They take the place of what `functional/custom_ops.py` registers for all devices, and ask Python for what they do
+// not know.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <initializer_list>
+
+#include "known_norms.h"
+
+namespace {
+
+using c10::string_view;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using MaybeTensor = std::optional<Tensor>;
+
+// Of Python, with the operators' arguments: what they give, and remember for calls like theirs.
+PyObject *run_norm = nullptr, *run_add_norm = nullptr, *run_norm_backward = nullptr;
+std::string refusal;  // of a gradient of the gradient
+
+using NormSchema = Tensor(const Tensor&, const MaybeTensor&, const MaybeTensor&, double, string_view);
+using AddNormSchema = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const MaybeTensor&, const MaybeTensor&,
+                                                 double, string_view);
+using GradientSchema = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const MaybeTensor&, const Tensor&,
+                                                          const MaybeTensor&, bool, double, string_view);
+
+template <typename Schema>
+auto find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Schema>();
+}
+
+const Tensor* pointer(const MaybeTensor& tensor) { return tensor.has_value() ? &*tensor : nullptr; }
+MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(tensor) : std::nullopt; }
+
+PyObject* wrap(const MaybeTensor& tensor) {
+  if (tensor.has_value()) return THPVariable_Wrap(*tensor);
+  Py_RETURN_NONE;
+}
+
+// What a function of Python returns; it takes over the arguments.
+PyObject* ask(PyObject* function, std::initializer_list<PyObject*> arguments) {
+  PyObject* found = PyObject_Vectorcall(function, arguments.begin(), arguments.size(), nullptr);
+  for (PyObject* each : arguments) Py_DECREF(each);
+  if (found == nullptr) throw_persistent();
+  return found;
+}
+
+PyObject* text(string_view form) { return PyUnicode_FromStringAndSize(form.data(), form.size()); }
+const Tensor& item(const Owned& tuple, Py_ssize_t place) {
+  return THPVariable_Unpack(PyTuple_GET_ITEM(tuple.object, place));
+}
+
+Tensor norm(const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps, string_view form) {
+  const pybind11::gil_scoped_acquire lock;
+  const Tensor out = run_known(find_form(form), {x, nullptr, pointer(weight), pointer(bias), eps}).out;
+  if (out.defined()) return out;
+  const Owned found(ask(run_norm, {wrap(x), wrap(weight), wrap(bias), PyFloat_FromDouble(eps), text(form)}));
+  return THPVariable_Unpack(found.object);
+}
+
+std::tuple<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& residual, const MaybeTensor& weight,
+                                    const MaybeTensor& bias, double eps, string_view form) {
+  const pybind11::gil_scoped_acquire lock;
+  const NormOutputs made = run_known(find_form(form), {x, &residual, pointer(weight), pointer(bias), eps});
+  if (made.out.defined()) return {made.out, made.new_residual};
+  const Owned found(
+      ask(run_add_norm, {wrap(x), wrap(residual), wrap(weight), wrap(bias), PyFloat_FromDouble(eps), text(form)}));
+  return {item(found, 0), item(found, 1)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> norm_backward(const Tensor& dy, const MaybeTensor& dnew_residual, const Tensor& x,
+                                                 const MaybeTensor& weight, bool has_bias, double eps,
+                                                 string_view form) {
+  const pybind11::gil_scoped_acquire lock;
+  const Gradients made =
+      run_known_gradient(find_form(form), dy, pointer(dnew_residual), x, pointer(weight), has_bias, eps);
+  if (made.x.defined()) return {made.x, made.weight, made.bias};
+  const Owned found(ask(run_norm_backward, {wrap(dy), wrap(dnew_residual), wrap(x), wrap(weight),
+                                            PyBool_FromLong(has_bias), PyFloat_FromDouble(eps), text(form)}));
+  return {item(found, 0), item(found, 1), item(found, 2)};
+}
+
+struct DoneNorm {
+  NormOutputs outputs;
+  double eps;
+  string_view form;
+};
+
+// The node of a norm that is computed. Its backward pass is an operator, so that compilers and modes see it.
+struct NormNode : torch::autograd::Function<NormNode> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const MaybeTensor& /*residual*/,
+                               const MaybeTensor& weight, const MaybeTensor& bias, const DoneNorm& done) {
+    const auto& [out, new_residual] = done.outputs;
+    context->save_for_backward({new_residual.defined() ? new_residual : x, weight.value_or(Tensor())});
+    context->saved_data["eps"] = done.eps;
+    context->saved_data["form"] = std::string(done.form);
+    context->saved_data["bias_dtype"] = bias.has_value() ? static_cast<int64_t>(bias->scalar_type()) : int64_t{-1};
+    return new_residual.defined() ? variable_list{out, new_residual} : variable_list{out};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    static const auto gradient = find_operator<GradientSchema>("fib_rmsnorm::norm_backward");
+    const variable_list saved = context->get_saved_variables();
+    const bool is_added = gradients.size() == 2;
+    const int64_t bias_dtype = context->saved_data["bias_dtype"].toInt();
+    const auto [dx, dweight, dbias] = gradient.call(
+        gradients[0], is_added ? MaybeTensor(gradients[1]) : std::nullopt, saved[0], maybe(saved[1]), bias_dtype >= 0,
+        context->saved_data["eps"].toDouble(), context->saved_data["form"].toStringRef());
+    return {dx, is_added ? dx : Tensor(), saved[1].defined() ? dweight : Tensor(),
+            bias_dtype < 0 ? Tensor() : dbias.to(static_cast<at::ScalarType>(bias_dtype)), Tensor()};
+  }
+};
+
+// The node of a gradient, which has none.
+struct GradientNode : torch::autograd::Function<GradientNode> {
+  static variable_list forward(AutogradContext*, const Tensor& /*dy*/, const MaybeTensor& /*dnew_residual*/,
+                               const Tensor& /*x*/, const MaybeTensor& /*weight*/, const Gradients& done) {
+    return {done.x, done.weight, done.bias};
+  }
+
+  static variable_list backward(AutogradContext*, const variable_list&) { TORCH_CHECK(false, refusal); }
+};
+
+bool is_asked(std::initializer_list<const Tensor*> tensors) {
+  return at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(),
+                                                   [](auto each) { return each != nullptr && each->requires_grad(); });
+}
+
+Tensor norm_for_autograd(const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps,
+                         string_view form) {
+  static const auto norm = find_operator<NormSchema>("fib_rmsnorm::norm");
+  const auto run = [&] {
+    const at::AutoDispatchBelowAutograd below;
+    return norm.call(x, weight, bias, eps, form);
+  };
+  if (!is_asked({&x, pointer(weight), pointer(bias)})) return run();
+  return NormNode::apply(x, MaybeTensor(), weight, bias, DoneNorm{{run(), {}}, eps, form})[0];
+}
+
+std::tuple<Tensor, Tensor> add_norm_for_autograd(const Tensor& x, const Tensor& residual, const MaybeTensor& weight,
+                                                 const MaybeTensor& bias, double eps, string_view form) {
+  static const auto add_norm = find_operator<AddNormSchema>("fib_rmsnorm::add_norm");
+  const auto run = [&] {
+    const at::AutoDispatchBelowAutograd below;
+    return add_norm.call(x, residual, weight, bias, eps, form);
+  };
+  const auto [out, new_residual] = run();
+  if (!is_asked({&x, &residual, pointer(weight), pointer(bias)})) return {out, new_residual};
+  const auto made = NormNode::apply(x, MaybeTensor(residual), weight, bias, DoneNorm{{out, new_residual}, eps, form});
+  return {made[0], made[1]};
+}
+
+std::tuple<Tensor, Tensor, Tensor> norm_backward_for_autograd(const Tensor& dy, const MaybeTensor& dnew_residual,
+                                                              const Tensor& x, const MaybeTensor& weight, bool has_bias,
+                                                              double eps, string_view form) {
+  static const auto gradient = find_operator<GradientSchema>("fib_rmsnorm::norm_backward");
+  const auto run = [&] {
+    const at::AutoDispatchBelowAutograd below;
+    return gradient.call(dy, dnew_residual, x, weight, has_bias, eps, form);
+  };
+  const auto [dx, dweight, dbias] = run();
+  if (!is_asked({&dy, pointer(dnew_residual), &x, pointer(weight)})) return {dx, dweight, dbias};
+  const auto made = GradientNode::apply(dy, dnew_residual, x, weight, Gradients{dx, dweight, dbias});
+  return {made[0], made[1], made[2]};
+}
+
+void register_kernels(torch::Library& library) {
+  library.impl("norm", norm);
+  library.impl("add_norm", add_norm);
+  library.impl("norm_backward", norm_backward);
+}
+
+void register_autograd(torch::Library& library) {
+  library.impl("norm", norm_for_autograd);
+  library.impl("add_norm", add_norm_for_autograd);
+  library.impl("norm_backward", norm_backward_for_autograd);
+}
+
+TORCH_LIBRARY_IMPL(fib_rmsnorm, CPU, library) { register_kernels(library); }
+TORCH_LIBRARY_IMPL(fib_rmsnorm, CUDA, library) { register_kernels(library); }
+TORCH_LIBRARY_IMPL(fib_rmsnorm, AutogradCPU, library) { register_autograd(library); }
+TORCH_LIBRARY_IMPL(fib_rmsnorm, AutogradCUDA, library) { register_autograd(library); }
+
+}  // namespace
