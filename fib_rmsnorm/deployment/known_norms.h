@@ -21,7 +21,8 @@
 
 namespace {
 
-constexpr int64_t MOST_BY_NORM = 1 << 23;  // elements, as in functional/gradient_calls.py
+// Elements, as in functional/gradient_calls.py.
+constexpr int64_t MOST_BY_NORM = 1 << 23, MOST_MOMENTS = 1 << 20;
 
 struct NormInputs {
   const Tensor& x;
@@ -88,15 +89,26 @@ Tensor find_rstd(const Tensor& rows, double eps) {
 
 // The mean and the reciprocal of the standard deviation of each row, as there.
 std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
-  static Tensor last;  // of ones
-  std::optional<Tensor> ones;
-  if (!rows.is_cuda()) {
-    if (!last.defined() || last.size(0) != rows.size(1))
-      last = at::ones(rows.sizes().slice(1), rows.options().dtype(at::kFloat));
-    ones = last;
+  const auto hidden = rows.sizes().slice(1);
+  if (rows.is_cuda()) {
+    const auto [nothing, mean, rstd] = at::native_layer_norm(rows, hidden, {}, {}, eps);
+    return {mean.view(-1), rstd.view(-1)};
   }
-  const auto [nothing, mean, rstd] = at::native_layer_norm(rows, rows.sizes().slice(1), ones, ones, eps);
-  return {mean.view(-1), rstd.view(-1)};
+  static Tensor ones;
+  if (!ones.defined() || ones.size(0) != hidden[0]) ones = at::ones(hidden, at::kFloat);
+  const Tensor weight = ones;  // another thread may change it
+  const int64_t count = rows.size(0), at_once = std::max<int64_t>(MOST_MOMENTS / hidden[0], 1);
+  Tensor mean, rstd;
+  for (int64_t start = 0; start < count; start += at_once) {
+    const bool is_all = count <= at_once;
+    const auto [nothing, means, rstds] = at::native_layer_norm(
+        is_all ? rows : rows.narrow(0, start, std::min(at_once, count - start)), hidden, weight, weight, eps);
+    if (is_all) return {means.view(-1), rstds.view(-1)};
+    if (start == 0) mean = at::empty({count}, means.options()), rstd = at::empty({count}, means.options());
+    mean.narrow(0, start, means.numel()).copy_(means.view(-1));
+    rstd.narrow(0, start, means.numel()).copy_(rstds.view(-1));
+  }
+  return {mean, rstd};
 }
 
 // The gradients of x, the weight and the bias; x is the new residual if a residual was added.

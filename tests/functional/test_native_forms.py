@@ -137,6 +137,15 @@ def test_a_residual_that_is_not_like_x_is_refused_when_its_kernel_is_known(chang
         FORMS["residual"]({**t, "residual": change(t["residual"])})
 
 
+@pytest.mark.slow  # it builds kernels
+def test_the_moments_of_many_rows_come_in_parts():
+    x, weight, bias, dy = draw(300, 4096, grad=True), draw(4096, grad=True), draw(4096, grad=True), draw(300, 4096)
+    expected = torch.autograd.grad(torch_functional.layer_norm(x, (4096,), weight, bias), (x, weight, bias), dy)
+    for _ in range(3):
+        found = torch.autograd.grad(layer_norm(x, weight, bias), (x, weight, bias), dy)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_layer_norm_without_a_weight_is_torchs_own():
     x = draw(2, HIDDEN, grad=True)
     found = layer_norm(x)
