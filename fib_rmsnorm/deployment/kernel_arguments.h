@@ -43,10 +43,8 @@ class Arguments {
   void add(const Tensor& tensor) { given_[count_++] = {&tensor, false, 0}; }
   void add(double number) { given_[count_++] = {nullptr, false, number}; }
 
-  // Whether the kernel took them.
+  // Whether the kernel, which the caller keeps, took them.
   bool call(const Kernel& kernel) const {
-    Py_INCREF(kernel.entry);  // another thread may forget it
-    const Owned entry(kernel.entry);
     return kernel.native != nullptr ? call_native(kernel.native) : call_python(kernel.entry);
   }
 

@@ -1,4 +1,5 @@
-// The norms and their gradients by kernels that are known. The caller has Python's lock.
+// The norms and their gradients by kernels that are known. The caller has Python's lock, which is free while torch or a
+// kernel computes.
 #pragma once
 
 #include <ATen/ops/add.h>
@@ -60,9 +61,13 @@ NormOutputs run_known(int form, const NormInputs& given) {
       (bias != nullptr && (!is_parameter(*bias, x) || bias->scalar_type() != weight->scalar_type())) ||
       (residual != nullptr && !is_like(*residual, x)))
     return {};
+  const Owned entry(Py_NewRef(kernel.entry));  // another thread may forget it
   const at::AutoGradMode off(false);
   NormOutputs made{at::empty(x.sizes(), x.options()), {}};
-  if (kernel.adds_before) made.new_residual = at::add(x, *residual);
+  if (kernel.adds_before) {
+    const pybind11::gil_scoped_release unlocked;
+    made.new_residual = at::add(x, *residual);
+  }
   Arguments arguments(x);
   arguments.add_rows(kernel.adds_before ? made.new_residual : x);
   if (residual != nullptr && !kernel.adds_before) arguments.add_rows(*residual);
@@ -79,6 +84,7 @@ NormOutputs run_known(int form, const NormInputs& given) {
 
 // The reciprocal of each row's root mean square, as in functional/gradient_calls.py.
 Tensor find_rstd(const Tensor& rows, double eps) {
+  const pybind11::gil_scoped_release unlocked;
 #ifdef HAS_FUSED_RMS_NORM
   if (rows.is_cuda() && rows.numel() <= MOST_BY_NORM)
     return std::get<1>(at::_fused_rms_norm(rows, rows.sizes().slice(1), std::nullopt, eps)).view(-1);
@@ -97,6 +103,7 @@ std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   static Tensor ones;
   if (!ones.defined() || ones.size(0) != hidden[0]) ones = at::ones(hidden, at::kFloat);
   const Tensor weight = ones;  // another thread may change it
+  const pybind11::gil_scoped_release unlocked;
   const int64_t count = rows.size(0), at_once = std::max<int64_t>(MOST_MOMENTS / hidden[0], 1);
   Tensor mean, rstd;
   for (int64_t start = 0; start < count; start += at_once) {
@@ -118,6 +125,7 @@ Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dne
   const Kernel kernel =
       find_kernel(form, x_given, weight_given, IS_GRADIENT | (dnew_residual_given != nullptr ? RESIDUAL : NONE));
   if (kernel.entry == nullptr) return {};
+  const Owned entry(Py_NewRef(kernel.entry));
   const at::AutoGradMode off(false);
   const Tensor x = x_given.contiguous(), dy = dy_given.contiguous(), weight = weight_given->contiguous();
   const Tensor above = dnew_residual_given != nullptr ? dnew_residual_given->contiguous() : Tensor();
@@ -142,10 +150,12 @@ Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dne
   arguments.add(made.weight);
   if (made.bias.defined()) arguments.add(made.bias);
   if (!arguments.call(kernel)) return {};
-  if (!has_bias)
+  if (!has_bias) {
     made.bias = at::empty({0}, x.options());
-  else if (form != layer_norm)
+  } else if (form != layer_norm) {
+    const pybind11::gil_scoped_release unlocked;
     made.bias = dy.view(rows.sizes()).sum(at::IntArrayRef{0}, false, at::kFloat).to(weight.scalar_type());
+  }
   return made;
 }
 
