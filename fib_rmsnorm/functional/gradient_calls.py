@@ -107,6 +107,6 @@ def _moments(rows: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     # On a CPU the statistics have the weight's dtype. Their rows come in parts because the norm is written too: to
     # memory that the next part takes again, rather than to as much as x has, which took 25 ms instead of 7.
     ones = rows.new_ones(rows.shape[-1], dtype=torch.float32)
-    parts = rows.split(max(_MOST_MOMENTS // rows.shape[-1], 1))
+    parts = torch.split(rows, max(_MOST_MOMENTS // rows.shape[-1], 1))
     found = [torch.native_layer_norm(part, rows.shape[-1:], ones, ones, eps)[1:] for part in parts]
     return torch.cat([mean for mean, _ in found]).view(-1), torch.cat([rstd for _, rstd in found]).view(-1)

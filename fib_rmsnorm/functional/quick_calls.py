@@ -51,10 +51,10 @@ def run_and_remember_backward(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> Gradients:
     """The gradients; for further calls like this one their kernel is remembered."""
-    native = _connect()
-    if native is not None and weight is not None and x.numel():
+    if weight is not None and x.numel():
         chosen = find_gradient(form, x, weight, has_residual=dnew_residual is not None)
-        if chosen is not None:
+        native = None if chosen is None or chosen.entry is None else _connect()
+        if chosen is not None and native is not None:
             _remember_natively(native, form, x, weight, chosen, _IS_GRADIENT | _RESIDUAL * (dnew_residual is not None))
     return run_norm_backward(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
 
@@ -63,16 +63,16 @@ def remember(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | Non
     """Remember the kernel for calls like this one, where functions look for one."""
     if x.numel() == 0 or form not in FORMS:
         return
-    native = _connect()
+    chosen = find_chosen(form, x, weight, bias, residual)
+    adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
+    if adds_before:
+        chosen = find_chosen(form, x, weight, bias, None)
+    native = None if chosen.entry is None else _connect()
     if native is not None:
-        chosen = find_chosen(form, x, weight, bias, residual)
-        adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
-        if adds_before:
-            chosen = find_chosen(form, x, weight, bias, None)
         extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
         _remember_natively(native, form, x, weight, chosen, extra, adds_before=adds_before)
     elif residual is None and weight is not None and (bias is not None) == (form == "layernorm"):
-        _remember_in_python(form, x, weight, find_chosen(form, x, weight, bias, None))
+        _remember_in_python(form, x, weight, chosen)
 
 
 def forget_quick_calls() -> None:

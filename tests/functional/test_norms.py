@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional import layer_norm, rms_norm, use_registry
+from fib_rmsnorm.deployment import native_calls
+from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
 from fib_rmsnorm.functional.gradient_calls import run_norm_backward
 from fib_rmsnorm.functional.kernel_calls import find_for
 from fib_rmsnorm.operators.known_operators import find_operator
@@ -71,8 +72,12 @@ def no_compiler(monkeypatch, tmp_path):
     """The process has built nothing, and finds no compiler."""
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", str(tmp_path / "c++"))
+    monkeypatch.setattr(quick_calls, "_native", None)
+    monkeypatch.setattr(quick_calls, "native_run", None)
+    native_calls._try_build.cache_clear()
     use_registry(None)
     yield
+    native_calls._try_build.cache_clear()
     use_registry(None)
 
 
@@ -82,6 +87,8 @@ def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
             for convention in CONVENTIONS:
                 check_convention(convention)
             check_layer_norm()
+            x, weight = draw(7, HIDDEN, grad=True), draw(HIDDEN, grad=True)
+            rms_norm(x, weight, residual=x)[0].sum().backward()
     assert len(warned) == 1  # for all kernels, which lack the same
 
 
