@@ -128,6 +128,18 @@ def test_a_norm_that_no_kernel_computes_is_left_to_torch():
     assert [each.name for each in report.replaced] == ["1"]
 
 
+def test_a_replaced_norm_can_be_parametrized():
+    class Doubled(nn.Module):
+        def forward(self, weight):
+            return 2 * weight
+
+    model, x = nn.Sequential(nn.RMSNorm(64)), torch.randn(4, 64)
+    expected = 2 * model(x)
+    replace(model)
+    nn.utils.parametrize.register_parametrization(model[0], "weight", Doubled())
+    torch.testing.assert_close(model(x), expected)
+
+
 def test_a_norm_in_two_places_stays_one():
     norm = published.RoundedFirst(64)
     model = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})
