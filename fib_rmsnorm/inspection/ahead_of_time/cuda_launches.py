@@ -17,10 +17,15 @@ from pydantic import ValidationError
 from fib_rmsnorm.building.native import find_cuda_home, find_cxx
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 
+_PACKAGE = Path(__file__).parents[2] / "__init__.py"
 _FAKE = Path(__file__).with_name("fake_cudart.cpp")
+# A confined interpreter may be unable to list the folder that our package lies in, so it is told where that is.
 _START = """\
-import os, sys
+import importlib.util, os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
+spec = importlib.util.spec_from_file_location("fib_rmsnorm", sys.argv[2])
+sys.modules["fib_rmsnorm"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["fib_rmsnorm"])
 from fib_rmsnorm.inspection.ahead_of_time.cuda_recorder import main
 main()
 """
@@ -58,7 +63,7 @@ def _record(
     environment = {**os.environ, "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1"}  # or tvm_ffi imports torch
     try:
         run = subprocess.run(
-            [sys.executable, "-c", _START, os.pathsep.join(sys.path)],
+            [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(_PACKAGE)],
             input=json.dumps(request),
             capture_output=True,
             text=True,

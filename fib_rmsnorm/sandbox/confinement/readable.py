@@ -6,6 +6,7 @@ A user's files are not among it, even where the interpreter or the package lies 
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import os
 import site
 import sys
@@ -32,6 +33,7 @@ _PROC = (
 )
 _FOLDERS_OF_TOOLS = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 _FINDER_OF_EDITABLE = "__editable__"
+_NO_MODULE = "fib_rmsnorm_has_no_such_module"
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Readable:
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
-    """Folders whose files' names may be seen: Python imports only what it finds in a folder's list."""
+    """Folders of installed packages whose files' names may be seen: a new interpreter imports only what it lists."""
 
 
 def find_readable() -> Readable:
@@ -59,8 +61,12 @@ def find_readable() -> Readable:
             found.append(str(entry))
             continue
         found += [str(path) for path in _packages(entry)]
-        if not _is_too_wide(entry):
+        if _installed(entry) and not _is_too_wide(entry):
             listable.append(str(entry))
+        else:
+            # Such as a clone, which is a registry too: who may list a folder may also lock it, and nobody could record
+            # a Trace there. This interpreter has listed it, and so have its forks.
+            importlib.machinery.PathFinder.find_spec(_NO_MODULE, [str(entry)])
     found += [str(path) for path in _editable_packages()]
     return Readable(_outermost(found), tuple(listable))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -35,6 +37,22 @@ def test_of_a_home_only_packages_and_modules(home):
     assert not lies_beneath(home / "key", found.readable)
     assert not lies_beneath(home / "registry" / "traces", found.readable)
     assert not lies_beneath(home, found.listable)
+
+
+def test_a_registry_on_the_path_of_modules_is_not_listed_but_its_packages_are_found(tmp_path, monkeypatch):
+    """Who lists a folder can lock it, as commands lock a registry."""
+    for name in ("definitions", "registrys_package"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "registrys_package" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    found = find_readable()
+    assert not lies_beneath(tmp_path, (*found.listable, *found.readable))
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert importlib.util.find_spec("registrys_package")
+
+
+def refuse(path: str) -> list[str]:
+    raise PermissionError(path)
 
 
 def test_of_a_folder_that_pip_installed_to_what_it_installed(home):
