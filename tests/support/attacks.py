@@ -6,6 +6,7 @@ Arguments: the user's folder with a `key` and a `socket`, a folder of its own, w
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,7 @@ RULES = rules(connects=False)
 RLIMIT_NOFILE, SCHED_BATCH, SCHED_FIFO = 7, 3, 1
 PR_SET_DUMPABLE = 4
 NEW_USER = 0x10000000
+LEASED = sysconfig.get_path("stdlib") + "/this.py"
 
 
 def call(name: str, *arguments: object) -> int:
@@ -94,6 +97,11 @@ def attacks(victim: int, user: Path, port: int) -> dict[str, Callable[[], object
         "socket of another": lambda: connect(socket.AF_UNIX, str(user / "socket")),
         "datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close(),
         "read a key": (user / "key").read_text,
+        "watch a folder": lambda: call("inotify_add_watch", LIBC.inotify_init(), os.fsencode(user), 0xFFF),
+        "attribute of a file": lambda: os.setxattr(user / "key", "user.mine", b"1"),
+        "lease": lambda: fcntl.fcntl(os.open(LEASED, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK),
+        "program that runs as its user": lambda: make_file(0o4755),
+        "program made to run as its user": lambda: make_file(0o755).chmod(0o4755),
         "link to a key": lambda: Path(make_link(user / "key")).read_text(),
         "list a folder": lambda: list(user.iterdir()),
         "command line": lambda: Path(f"/proc/{victim}/cmdline").read_bytes(),
@@ -121,6 +129,12 @@ def make_link(target: Path) -> Path:
     return Path("link")
 
 
+def make_file(mode: int) -> Path:
+    made = Path(f"made-{mode:o}")
+    os.close(os.open(made, os.O_CREAT | os.O_WRONLY, mode))
+    return made
+
+
 def honest_acts() -> dict[str, Callable[[], object]]:
     """What OpenMP, torch and compilers do to themselves."""
     own = os.getpid()
@@ -134,6 +148,7 @@ def honest_acts() -> dict[str, Callable[[], object]]:
         "program": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True),
         "processors": lambda: Path("/proc/cpuinfo").read_text(),
         "memory map": lambda: Path("/proc/self/maps").read_text(),
+        "program of its own": lambda: make_file(0o755).chmod(0o700),
         "folder of its own": lambda: Path("file").write_text("mine") and Path("file").read_text(),
         "package": lambda: __import__("fib_rmsnorm.schema"),
     }

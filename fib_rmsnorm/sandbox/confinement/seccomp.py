@@ -96,6 +96,8 @@ def assemble(machine: _Machine, refused: Iterable[Rule]) -> list[Instruction]:
     ]
     for rule in refused:
         number = rule.x86_64 if machine.name == "x86_64" else rule.aarch64
+        if number is None:
+            continue
         block = [_fail(rule.error)]
         if rule.checks is not None:
             block = [each for check in rule.checks for each in _check(check, rule.error)]
@@ -106,11 +108,12 @@ def assemble(machine: _Machine, refused: Iterable[Rule]) -> list[Instruction]:
 
 def _check(check: ArgumentCheck, error: int) -> list[Instruction]:
     """Go on behind these instructions if the check holds, else fail. Both processors are little-endian."""
-    masked = [(_AND, 0, 0, check.bits)]
+    loaded = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * check.argument + 4 * check.upper), (_AND, 0, 0, check.bits)]
     count = len(check.values)
+    if check.suffices:
+        return [*loaded, (_JUMP_EQUAL, 0, 1, check.values[0]), (_RETURN, 0, 0, _RETURN_ALLOW)]
     return [
-        (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * check.argument + 4 * check.upper),
-        *masked,
+        *loaded,
         *((_JUMP_EQUAL, count - index, 0, value) for index, value in enumerate(check.values)),
         _fail(error),
     ]

@@ -19,6 +19,8 @@ class ArgumentCheck:
     bits: int = _ALL
     upper: bool = False
     """Whether the upper 32 bits are meant, as of an address that must be null."""
+    suffices: bool = False
+    """Whether the call is made if this holds, whatever the checks after it say. It has one value."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Rule:
     """A system call that is made only if all checks hold, else it fails. Without a check, it always fails."""
 
     x86_64: int
-    aarch64: int
+    aarch64: int | None
+    """None for a system call that this processor has not."""
     checks: tuple[ArgumentCheck, ...] | None = None
     error: int = errno.EPERM
 
@@ -39,6 +42,14 @@ _OF_PROCESS = 0
 _IO_OF_PROCESS = 1
 _COMMON_POLICIES = (0, 3, 5)  # SCHED_OTHER, SCHED_BATCH, SCHED_IDLE: none that takes cores from others
 _ASK_PERSONALITY = _ALL
+# Linux's own commands of fcntl but F_SETLEASE and F_NOTIFY: with a lease on a file, such as one of torch's, others wait
+# for 45 s to open it, and a notification tells what they do in a folder.
+_LINUX_FCNTL = 1024
+_COMMANDS_OF_FCNTL = (1025, *range(1027, 1041))
+_SET_ID_BITS = 0o6000
+"""The bits of a mode by which a program runs as its owner or group, whoever starts it."""
+_CREATES = 0o100 | 0o20000000
+"""Flags of open: O_CREAT, O_TMPFILE. Without them its mode is not read."""
 _LEAST_PRIORITY = 19
 
 
@@ -67,6 +78,10 @@ def rules(*, connects: bool) -> Mapping[str, Rule]:
         "move_pages": Rule(279, 239, (of_itself,)),
         "migrate_pages": Rule(256, 238, (of_itself,)),
         **_REACHES_OTHERS,
+        "fcntl": Rule(
+            72, 25, (ArgumentCheck(1, (0,), _LINUX_FCNTL, suffices=True), ArgumentCheck(1, _COMMANDS_OF_FCNTL))
+        ),
+        **_SETS_MODE,
         # Networks, and other programs' sockets.
         "socket": Rule(41, 198, (ArgumentCheck(0, (_UNIX,)), reliable), errno.EAFNOSUPPORT),
         "socketpair": Rule(53, 199, (ArgumentCheck(0, (_UNIX,)), reliable)),
@@ -82,6 +97,33 @@ def rules(*, connects: bool) -> Mapping[str, Rule]:
     }
 
 
+def _without_set_id(argument: int) -> ArgumentCheck:
+    return ArgumentCheck(argument, (0,), _SET_ID_BITS)
+
+
+# A program of its own that ran as its user would let others of this machine be its user.
+_SETS_MODE = {
+    "chmod": Rule(90, None, (_without_set_id(1),)),
+    "fchmod": Rule(91, 52, (_without_set_id(1),)),
+    "fchmodat": Rule(268, 53, (_without_set_id(2),)),
+    "fchmodat2": Rule(452, 452, (_without_set_id(2),)),
+    "creat": Rule(85, None, (_without_set_id(1),)),
+    "mknod": Rule(133, None, (_without_set_id(1),)),
+    "mknodat": Rule(259, 33, (_without_set_id(2),)),
+    "open": Rule(2, None, (ArgumentCheck(1, (0,), _CREATES, suffices=True), _without_set_id(2))),
+    "openat": Rule(257, 56, (ArgumentCheck(2, (0,), _CREATES, suffices=True), _without_set_id(3))),
+    "openat2": Rule(437, 437, error=errno.ENOSYS),  # its mode lies in memory; who calls it can do without
+    # Attributes of files, such as lists of who may open them, need no right that Landlock knows.
+    "setxattr": Rule(188, 5),
+    "lsetxattr": Rule(189, 6),
+    "fsetxattr": Rule(190, 7),
+    "removexattr": Rule(197, 14),
+    "lremovexattr": Rule(198, 15),
+    "fremovexattr": Rule(199, 16),
+    "setxattrat": Rule(463, 463),
+    "removexattrat": Rule(466, 466),
+    "file_setattr": Rule(469, 469),
+}
 _REACHES_OTHERS = {
     "ptrace": Rule(101, 117),
     "process_vm_readv": Rule(310, 270),
@@ -93,6 +135,7 @@ _REACHES_OTHERS = {
     "perf_event_open": Rule(298, 241),
     "bpf": Rule(321, 280),
     "fanotify_init": Rule(300, 262),  # opens what others open
+    "inotify_add_watch": Rule(254, 27),  # tells what others do in a folder, even in one that it cannot list
     "userfaultfd": Rule(323, 282),
     "io_uring_setup": Rule(425, 425),  # makes system calls that no filter sees
     "io_uring_enter": Rule(426, 426),
