@@ -1,9 +1,10 @@
-"""Whether the elements of an output are too large, or too small, on average: an error within the tolerance of each.
+"""Whether the elements of an output have a mean error: one that is within the tolerance of each.
 
 The tolerance of a 16-bit dtype is a unit in its last place, and a kernel whose numbers are all 0.04% too large stays
 within it. Its output and the right one, both rounded to the dtype, differ in few elements, by a unit. But they differ
 in one direction, and on average by the error before the rounding: rounding to nearest has no direction, and random
-values lie anywhere between its ties.
+values lie anywhere between its ties. An error has a direction if it is away from zero or toward it, as of a wrong
+factor, or if it is upward or downward whatever the sign, as of directed rounding.
 """
 
 from __future__ import annotations
@@ -22,26 +23,29 @@ _STANDARD_ERRORS = 6.0
 def measure_bias(
     actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None, atol: float, common_error: float
 ) -> tuple[float, float]:
-    """By how much the magnitudes of `actual` are too large in sum, relative to those of `expected`; and the most that
-    right outputs have.
+    """By how much the elements of `actual`, or their magnitudes, are too large in sum, relative to the magnitudes of
+    `expected`; and the most that right outputs have. Of both sums it is the one that is further from zero.
 
-    That is the relative error that their elements may share before they are rounded (`common_error`), what each may be
+    The most is the relative error that their elements may share before they are rounded (`common_error`), what each may be
     off by beyond it (`atol`, and its `bound`), and chance: the standard error of a sum of independent errors is the
     root of the sum of their squares.
     """
-    magnitude = signed = squared = 0.0
+    magnitude = outward = upward = squared = 0.0
     beyond = atol * expected.numel() + (0.0 if bound is None else bound.sum(dtype=torch.float64).item())
     pairs = zip(*(torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected)), strict=True)
     for some, right in pairs:
         magnitude += _sum_magnitudes(right)
         places = as_integers(some) != as_integers(right)  # few in what is right
         a, e = (as_integers(each)[places].view(each.dtype).double() for each in (some, right))
-        error = torch.where(a.isfinite() & e.isfinite(), (a - e) * e.sign(), 0.0)
-        signed += error.sum().item()
+        error = torch.where(a.isfinite() & e.isfinite(), a - e, 0.0)
+        outward += (error * e.sign()).sum().item()
+        upward += error.sum().item()
         squared += error.square().sum().item()
     if not magnitude:
         return 0.0, math.inf
-    return signed / magnitude, common_error + (beyond + _STANDARD_ERRORS * math.sqrt(squared)) / magnitude
+    return max(outward, upward, key=abs) / magnitude, common_error + (
+        beyond + _STANDARD_ERRORS * math.sqrt(squared)
+    ) / magnitude
 
 
 def _sum_magnitudes(values: torch.Tensor) -> float:

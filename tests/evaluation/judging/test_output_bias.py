@@ -32,6 +32,15 @@ def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("error", [4.5e-4, -4.5e-4])
+def test_finds_an_error_upward_or_downward_whatever_the_sign(dtype, error):
+    exact = make_rows()
+    right, wrong = round_once(exact, dtype), round_once(exact + error * exact.abs(), dtype)
+    bias, allowed = measure_bias(wrong, right, None, 0.0, COMMON_ERROR)
+    assert abs(bias) > allowed and bias == pytest.approx(error, rel=0.2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("error", [2.0**-22, -(2.0**-22), 0.9 * COMMON_ERROR])
 @pytest.mark.parametrize("seed", range(5))
 def test_allows_what_float32_shares(dtype, error, seed):
