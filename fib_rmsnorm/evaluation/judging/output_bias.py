@@ -26,9 +26,9 @@ def measure_bias(
     """By how much the elements of `actual`, or their magnitudes, are too large in sum, relative to the magnitudes of
     `expected`; and the most that right outputs have. Of both sums it is the one that is further from zero.
 
-    The most is the relative error that their elements may share before they are rounded (`common_error`), what each may be
-    off by beyond it (`atol`, and its `bound`), and chance: the standard error of a sum of independent errors is the
-    root of the sum of their squares.
+    The most is the relative error that their elements may share before they are rounded (`common_error`), what each
+    may be off by beyond it (`atol`, and its `bound`), and chance: the standard error of a sum of independent errors is
+    the root of the sum of their squares.
     """
     magnitude = outward = upward = squared = 0.0
     beyond = atol * expected.numel() + (0.0 if bound is None else bound.sum(dtype=torch.float64).item())
@@ -43,9 +43,8 @@ def measure_bias(
         squared += error.square().sum().item()
     if not magnitude:
         return 0.0, math.inf
-    return max(outward, upward, key=abs) / magnitude, common_error + (
-        beyond + _STANDARD_ERRORS * math.sqrt(squared)
-    ) / magnitude
+    further = max(outward, upward, key=abs)
+    return further / magnitude, common_error + (beyond + _STANDARD_ERRORS * math.sqrt(squared)) / magnitude
 
 
 def _sum_magnitudes(values: torch.Tensor) -> float:

@@ -41,12 +41,35 @@ def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return weight
 
 
+def spoil_weight(weight: torch.Tensor) -> torch.Tensor:
+    """A copy of a weight, [hidden], with a NaN where no row has an element of its own; unchanged if it is too short."""
+    hidden = weight.shape[0]
+    column = hidden * 2 // 5
+    weight = weight.clone()
+    if column not in (*limit_columns(hidden), *infinite_columns(hidden)):
+        weight[column] = math.nan
+    return weight
+
+
+def infinite_columns(hidden: int) -> list[int]:
+    """The columns of a row's infinity and of its minus infinity."""
+    return [hidden // 3, hidden * 2 // 3]
+
+
 def _make_nan(x: torch.Tensor) -> torch.Tensor:
     x[:, x.shape[1] // 3] = math.nan
     return x
 
 
-def _make_infinity(x: torch.Tensor) -> torch.Tensor:
+def _make_infinities(x: torch.Tensor) -> torch.Tensor:
+    """Both in each row: there may be only one."""
+    positive, negative = infinite_columns(x.shape[1])
+    x[:, positive], x[:, negative] = math.inf, -math.inf
+    return x
+
+
+def make_infinity(x: torch.Tensor) -> torch.Tensor:
+    """Put one infinity into each row, of either sign in turn: the sum of two would be a NaN."""
     x[0::2, x.shape[1] // 3] = math.inf
     x[1::2, x.shape[1] // 3] = -math.inf
     return x
@@ -58,6 +81,6 @@ def _make_limits(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-EXTREME_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinity, LIMITS: _make_limits}
-NON_FINITE_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinity}
+EXTREME_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinities, LIMITS: _make_limits}
+NON_FINITE_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinities}
 """Those of an operator without a weight."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import INFINITY, LIMITS, NAME, NAN, NON_FINITE_ROWS
+from fib_rmsnorm.operators.norms.extreme_rows import INFINITY, LIMITS, NAME, NAN, NON_FINITE_ROWS, make_infinity
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     count_rotations,
@@ -93,7 +93,7 @@ def _reach_limits(x: torch.Tensor, dy: torch.Tensor) -> _Pair:
 
 _EXTREME_KINDS: Mapping[str, Kind] = {
     NAN: lambda x, dy: (NON_FINITE_ROWS[NAN](x), dy),
-    INFINITY: lambda x, dy: (x, NON_FINITE_ROWS[INFINITY](dy)),
+    INFINITY: lambda x, dy: (x, make_infinity(dy)),
     LIMITS: _reach_limits,
 }
 
