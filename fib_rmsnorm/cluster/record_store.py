@@ -37,7 +37,6 @@ class RecordStore:
         root = self._root.resolve()
         workloads = Registry(root).workloads(definition.name)
         given = [value for workload in workloads for value in workload.inputs.values()]
-        names = dict.fromkeys(value.path for value in given if isinstance(value, SafetensorsInput))
-        paths = {name: (root / name).resolve() for name in names}
-        inside = {name: path for name, path in paths.items() if path.is_relative_to(root) and path.is_file()}
+        paths = {value.path: value.find(root) for value in given if isinstance(value, SafetensorsInput)}
+        inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
         return InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})

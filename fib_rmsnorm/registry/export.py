@@ -79,8 +79,8 @@ def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path
         for given in record.workload.inputs.values():
             if not isinstance(given, SafetensorsInput):
                 continue
-            path = (root / given.path).resolve()
-            if not path.is_relative_to(root):
+            path = given.find(root)
+            if path is None:
                 raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
             if not path.is_file():
                 raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")

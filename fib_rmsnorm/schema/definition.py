@@ -11,6 +11,13 @@ from pydantic import BaseModel, Field, model_validator
 
 from fib_rmsnorm.schema.field_types import NonEmptyString, NonNegativeInt
 
+_NOT_PARSED = (SyntaxError, RecursionError, MemoryError)
+"""What Python says to source that it cannot read: versions differ in the last two, for what is nested too deeply."""
+
+
+def _say(error: BaseException) -> str:
+    return str(error) if isinstance(error, SyntaxError) else "too deeply nested for Python"
+
 
 class AxisConst(BaseModel):
     """An axis whose size the Definition fixes."""
@@ -71,8 +78,8 @@ class Definition(BaseModel):
     def _check_reference(self) -> Definition:
         try:
             module = ast.parse(self.reference)
-        except SyntaxError as error:
-            raise ValueError(f"Reference must be valid Python code: {error}") from error
+        except _NOT_PARSED as error:
+            raise ValueError(f"Reference must be valid Python code: {_say(error)}") from error
         if not any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in module.body):
             raise ValueError("Reference must define a top-level function named 'run'")
         return self
@@ -88,8 +95,8 @@ class Definition(BaseModel):
         try:
             for constraint in self.constraints:
                 ast.parse(constraint, mode="eval")
-        except SyntaxError as error:
-            raise ValueError(f"Constraints must be valid Python expressions: {error}") from error
+        except _NOT_PARSED as error:
+            raise ValueError(f"Constraints must be valid Python expressions: {_say(error)}") from error
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
@@ -29,6 +30,14 @@ class SafetensorsInput(BaseModel):
     path: NonEmptyString
     """From the registry's root."""
     tensor_key: NonEmptyString
+
+    def find(self, root: Path) -> Path | None:
+        """Find the file, links followed, which may be missing; None if the path leads out of `root` or to no place."""
+        try:
+            found = (root / self.path).resolve()
+        except ValueError:  # it has a NUL
+            return None
+        return found if found.is_relative_to(root.resolve()) else None
 
 
 class Workload(BaseModel):

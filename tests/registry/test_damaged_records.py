@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,17 @@ import pytest
 from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS
 from support.full_disk import files_of_at_most
-from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, PYTHON_FILE, PYTHON_TRACES, WORKLOAD_FILE
+from support.full_registry import (
+    CUDA,
+    CUDA_TRACES,
+    DEFINITION,
+    DEFINITION_FILE,
+    PYTHON,
+    PYTHON_FILE,
+    PYTHON_FOLDER,
+    PYTHON_TRACES,
+    WORKLOAD_FILE,
+)
 from support.record_faults import edit
 from support.registries import add_kernel
 
@@ -23,6 +34,33 @@ def test_a_solution_that_is_not_json_keeps_no_report_back(fib, full_registry, co
     (full_registry.root / PYTHON_FILE).write_bytes(content)
     for command in READERS:
         assert fib(*command).code == 0, command
+
+
+@pytest.mark.parametrize("keys", [("reference",), ("constraints",)])
+def test_a_definition_that_python_cannot_parse_is_named(fib, full_registry, keys):
+    deep = f"run({'-' * 20000}1)"  # a MemoryError in some versions of Python, a RecursionError in others
+    edit(DEFINITION_FILE, *keys, deep if keys == ("reference",) else [deep])
+    for command in (("validate",), ("bench",), ("show", DEFINITION)):
+        outcome = fib(*command)
+        assert outcome.code in (1, 2)
+        assert "must be valid Python" in outcome.out + outcome.err and "too deeply nested" in outcome.out + outcome.err
+
+
+def test_a_manifest_with_an_endless_number_is_named(fib, full_registry):
+    manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
+    manifest.write_text(f"number = {'9' * 6000}\n{manifest.read_text()}")
+    outcome = fib("solve")
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"fib-rmsnorm: {manifest}: ") and "limit" in outcome.err
+
+
+def test_a_tensor_of_a_file_that_no_system_has_is_named(fib, full_registry):
+    nowhere = {"type": "safetensors", "path": "a\0b", "tensor_key": "x"}
+    edit(WORKLOAD_FILE, "workload", "inputs", "x", nowhere, line=1)
+    for command in (("validate",), ("bench", *QUICK_OPTIONS), ("export", "elsewhere")):
+        outcome = fib(*command)
+        assert outcome.code in (1, 2)
+        assert re.search("leads outside|is outside", outcome.out + outcome.err)
 
 
 @pytest.mark.parametrize("histogram", [{"0": "many"}, {"0": None}, {"0": [1]}, {"x": 1.5}, [1, 2], "none", {"0": {}}])

@@ -91,8 +91,8 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
 
     if dataset is None:
         raise InputError(f"{given.path}: cannot load a safetensors input without the dataset's folder")
-    path = (dataset / given.path).resolve()
-    if not path.is_relative_to(dataset.resolve()):
+    path = given.find(dataset)
+    if path is None:
         raise InputError(f"{given.path}: is outside the dataset {dataset}")
     if not path.is_file():
         raise InputError(f"no such file: {path}")

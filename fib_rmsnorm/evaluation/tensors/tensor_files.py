@@ -10,7 +10,6 @@ from fib_rmsnorm.schema import SafetensorsInput, Workload
 
 def tensor_files(workloads: Iterable[Workload], dataset: Path) -> list[Path]:
     """The files of tensors that Workloads name: no others of the dataset, whatever they name."""
-    root = dataset.resolve()
     given = [value for workload in workloads for value in workload.inputs.values()]
-    paths = [(root / value.path).resolve() for value in given if isinstance(value, SafetensorsInput)]
-    return [path for path in dict.fromkeys(paths) if path.is_relative_to(root) and path.suffix == ".safetensors"]
+    paths = [value.find(dataset) for value in given if isinstance(value, SafetensorsInput)]
+    return [path for path in dict.fromkeys(paths) if path is not None and path.suffix == ".safetensors"]

@@ -119,7 +119,9 @@ def read_manifest(path: Path) -> Manifest:
 
 def parse_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
+    text = read_text(path, path.parent)
     try:
-        return Manifest.model_validate(tomllib.loads(read_text(path, path.parent)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of integers with thousands of digits, it is not TOML's own
         raise InputError(f"{path}: {error}") from None
+    return Manifest.model_validate(found)

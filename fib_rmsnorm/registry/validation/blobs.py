@@ -26,8 +26,8 @@ def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str
     """Describe the fault of a tensor on disk, from its file's header alone; None if it has none."""
     from safetensors import SafetensorError, safe_open
 
-    path = (root / given.path).resolve()
-    if not path.is_relative_to(root.resolve()):
+    path = given.find(root)
+    if path is None:
         return f"{given.path!r} leads outside the dataset"
     if not path.is_file():
         return f"no such file: {given.path!r}"
