@@ -6,8 +6,13 @@ import re
 
 _COLOR = re.compile(r"\x1b\[[\d;]*m")
 # The controls of ASCII except tab and newline, those of ISO 8859, those that change the direction of text, and the line
-# separators of Unicode. JSON escapes the first kind itself, and may escape the others.
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# separators of Unicode. JSON escapes the first kind itself, and may escape the others. The second line is of characters
+# that nobody sees: with one, a name looks like another's.
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    r"\U000e0000-\U000e007f]"
+)
 _BREAK = re.compile(r"[\n\t]")
 
 
@@ -27,4 +32,5 @@ def one_line(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
+    halves = match[0].encode("utf-16-be")  # as JSON escapes what needs two
+    return "".join(f"\\u{int.from_bytes(halves[at : at + 2], 'big'):04x}" for at in range(0, len(halves), 2))

@@ -7,7 +7,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# The wide forms begin a formula in Japanese and Chinese spreadsheets.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -13,8 +13,9 @@ from fib_rmsnorm.reports.text.control_characters import harmless, one_line
 from support.full_registry import CUDA_TRACES, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FILE, PYTHON_TRACES
 from support.record_faults import edit
 
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u2028<img src=x onerror=alert(1)>|`=1+1\nforged line"
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]")
+OBEYED_AND_UNSEEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u200b\ufeff\U000e0041\u2028"
+EVIL = f"{OBEYED_AND_UNSEEN}<img src=x onerror=alert(1)>|`=1+1\nforged line"
 COMMANDS = [
     ("report",),
     *(("report", "--format", each) for each in ("markdown", "csv", "json", "html")),
@@ -96,7 +97,7 @@ def test_json_means_the_same(fib, evil_registry):
     assert json.loads(fib("show", PYTHON, "--json").out)["description"] == EVIL
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff20"])
 def test_no_cell_of_a_csv_begins_a_formula(fib, full_registry, start):
     formula = f'{start}HYPERLINK("http://example.com")'
     for path in (CUDA_TRACES, PYTHON_TRACES):
@@ -126,3 +127,9 @@ def test_what_is_harmless_stays():
         assert harmless(text) == text
     assert harmless("\x1b[31mred\x1b[0m\r\nline") == "red\nline"
     assert one_line("a\nb") == r"a\u000ab"
+
+
+def test_two_names_that_look_alike_do_not():
+    shown = [harmless(f"a{unseen}") for unseen in ("", "\u200b", "\xad", "\u2060", "\u3164", "\U000e0041")]
+    assert shown == ["a", r"a\u200b", r"a\u00ad", r"a\u2060", r"a\u3164", r"a\udb40\udc41"]
+    assert json.loads(f'"{shown[-1]}"') == "a\U000e0041"
