@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fib_rmsnorm.sandbox.cgroups.forking import enter
+from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.readable import find_readable
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.sandbox.cgroups.forking import fork_into
+from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl
@@ -121,15 +121,15 @@ def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) 
             server.close()
             _become(request, descriptors, readable)
 
-        pid = _fork_twice(become, scheduler, request["cgroup"])
+        pid = _fork_twice(become, scheduler)
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
 
 
-def _fork_twice(run: Callable[[], None], scheduler: int, cgroup: str | None = None) -> int:
+def _fork_twice(run: Callable[[], None], scheduler: int) -> int:
     reader, writer = os.pipe()
-    middle = fork_into(cgroup) if cgroup else os.fork()
+    middle = os.fork()
     if middle == 0:
         middle = os.getpid()
         pid = os.fork()
@@ -171,6 +171,8 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     channel_fd, log_fd, outputs_fd = fds
     _redirect(log_fd)
     _limit()
+    if request["cgroup"]:
+        enter(request["cgroup"])  # before it is confined, which makes that impossible
     if request["is_confined"]:
         become_subreaper()  # so that its orphaned descendants stay its children
         confine(readable, request["readable"], request["writable"])

@@ -82,7 +82,7 @@ import os
 import sys
 from pathlib import Path
 
-from fib_rmsnorm.sandbox.cgroups.forking import enter
+from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from support.hidden_daemons import LEAPING, wait_until_held
 
 enter(sys.argv[2])

@@ -61,6 +61,16 @@ class Cgroup:
         remove(self.folder)
 
 
+def enter(folder: str) -> None:
+    """Move this process into a cgroup, as far as the kernel allows. That waits for all processors, for 5 to 20 ms.
+
+    A process could start in it by clone3, but not by the C library's fork, which stops the threads of OpenBLAS and the
+    like: what is forked without that waits for ever for threads that it does not have.
+    """
+    with suppress(OSError):
+        Path(folder, "cgroup.procs").write_text("0")
+
+
 def kill_all(folder: Path) -> None:
     """Kill all that is in a cgroup and in those beneath it, but do not wait for its end."""
     with suppress(OSError):  # it is removed already

@@ -94,7 +94,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 # The owner of a run's cgroups, with a process in one of them that outlives it: nobody guards these.
 OWNS = f"""
 import os, subprocess, sys, time
-from fib_rmsnorm.sandbox.cgroups.forking import enter
+from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups
 cgroups = RunCgroups(1000)
 made = cgroups.make()
@@ -197,9 +197,9 @@ def is_sibling(child: psutil.Process, known: set[int]) -> bool:
 @needs_sandbox
 def test_a_confined_process_cannot_leave_its_cgroup(fork_server, lock):
     process = spawn(fork_server, lock)
-    assert process.pid in map(int, (process.cgroup.folder / "cgroup.procs").read_text().split())
     answer = ask(process, "leave_cgroup", folder=str(find_own_folder()))
     assert answer["ok"] is False and "PermissionError" in answer["message"]
+    assert process.pid in map(int, (process.cgroup.folder / "cgroup.procs").read_text().split())
 
 
 @needs_cgroup
