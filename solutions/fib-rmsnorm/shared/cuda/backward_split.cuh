@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backward_row.cuh"
+#include "backward_rows.cuh"
 
 namespace {
 
