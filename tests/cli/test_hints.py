@@ -22,8 +22,8 @@ OPTIONS = {
 }
 PROGRAM = re.compile(r"fib-rmsnorm ([a-z]+)((?: (?:--?)?[A-Za-z0-9{}_,.|/-]+)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall"}
-"""Of docker and pip."""
+OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall", "--scope", "--user"}
+"""Of docker, pip and systemd-run."""
 NOT_RAISED = {
     ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
     ("serve", "--entry"): "a request has the field `entry`",
