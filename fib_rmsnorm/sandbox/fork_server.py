@@ -87,7 +87,7 @@ class ForkServer:
         self._temporary_folders: dict[int, str | None] = {}
         self._cgroups = open_run_cgroups(task_limit or default_task_limit())
         self._pids: dict[Path, int] = {}
-        """The pids of the processes that were started in cgroups, by the folders of these."""
+        """The pids of the processes that were put into cgroups, by the folders of these."""
         self.escaped_from: set[int] = set()
         """The pids of the workers from which killed processes had escaped.
 
@@ -147,7 +147,6 @@ class ForkServer:
                 "environment": variables,
                 "readable": [*map(str, readable)],
                 "writable": [*own, *map(str, writable)],
-                "cgroup": str(cgroup.folder) if cgroup else None,
             }
             return self._spawn(request, temporary, cgroup)
         except BaseException:
@@ -185,6 +184,7 @@ class ForkServer:
             with self._lock:
                 self.escaped_from.discard(process.pid)  # it was the pid of another process, which has ended
                 if cgroup:
+                    cgroup.take(process.pid)
                     self._pids[cgroup.folder] = process.pid
                 self._alive[process.pid] = process
                 self._temporary_folders[process.pid] = temporary

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl
@@ -171,8 +170,6 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     channel_fd, log_fd, outputs_fd = fds
     _redirect(log_fd)
     _limit()
-    if request["cgroup"]:
-        enter(request["cgroup"])  # before it is confined, which makes that impossible
     if request["is_confined"]:
         become_subreaper()  # so that its orphaned descendants stay its children
         confine(readable, request["readable"], request["writable"])

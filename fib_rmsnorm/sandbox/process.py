@@ -51,7 +51,7 @@ class Process:
         stopping: threading.Event,
         forget: Callable[[Process], None],
     ) -> None:
-        """`cgroup` is the one that the process started in, if it may have one.
+        """`cgroup` is the one that takes the process, if it may have one: before it is sent anything.
 
         `stopping` is set when the run is being stopped. `forget` is called once this process has ended.
         """
@@ -83,6 +83,8 @@ class Process:
             if self._channel.has_unread():
                 self._channel.receive_part()  # EOFError if it has died meanwhile
                 raise ValueError("it came before any request")
+            if self.cgroup:
+                self.cgroup.wait_until_taken()
             self._channel.send(message, files)
             while True:
                 left = deadline - time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,9 +25,25 @@ class Cgroup:
         """How many processes and threads it may hold."""
         self._path = path
         self._killed: set[int] = set()
+        self._taking: threading.Thread | None = None
+
+    def take(self, pid: int) -> None:
+        """Begin to move a process into it. It must run nothing of others, and not be waited for, until that is done.
+
+        A process could start in it by clone3, but not by the C library's fork, which ends the threads of OpenBLAS and
+        the like before: what is forked without that waits for ever for threads that it does not have.
+        """
+        self._taking = threading.Thread(target=enter, args=(str(self.folder), pid))
+        self._taking.start()
+
+    def wait_until_taken(self) -> None:
+        """Wait until the process that it takes is in it."""
+        if self._taking is not None:
+            self._taking.join()
 
     def kill(self) -> None:
         """Kill all that is in it, but do not wait for its end."""
+        self.wait_until_taken()
         with suppress(OSError):
             self._killed.update(map(int, (self.folder / "cgroup.procs").read_text().split()))
         kill_all(self.folder)
@@ -61,14 +78,13 @@ class Cgroup:
         remove(self.folder)
 
 
-def enter(folder: str) -> None:
-    """Move this process into a cgroup, as far as the kernel allows. That waits for all processors, for 5 to 20 ms.
+def enter(folder: str, pid: int = 0) -> None:
+    """Move a process, this one if it is 0, into a cgroup, as far as the kernel allows.
 
-    A process could start in it by clone3, but not by the C library's fork, which stops the threads of OpenBLAS and the
-    like: what is forked without that waits for ever for threads that it does not have.
+    That waits for all processors, for 5 to 20 ms.
     """
     with suppress(OSError):
-        Path(folder, "cgroup.procs").write_text("0")
+        Path(folder, "cgroup.procs").write_text(str(pid))
 
 
 def kill_all(folder: Path) -> None:

@@ -64,7 +64,7 @@ class RunCgroups:
         return True
 
     def make(self) -> Cgroup | None:
-        """Make a cgroup for a process that starts in it; None if that fails, as where there are too many."""
+        """Make a cgroup for a process; None if that fails, as where there are too many."""
         folder = self.folder / str(next(self._numbers))
         try:
             folder.mkdir()

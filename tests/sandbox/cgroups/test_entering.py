@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.sandbox.cgroups import cgroup
+from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.role import Role
@@ -32,14 +34,39 @@ def main(channel, outputs_fd):
 """
 
 
-def test_a_confined_process_starts_where_a_library_has_threads(tmp_path, monkeypatch):
-    """Those of OpenBLAS end before each fork; what is forked past the C library waits for them for ever."""
+@pytest.fixture
+def role(tmp_path, monkeypatch):
     (tmp_path / "role_with_threads.py").write_text(THREADS)
     monkeypatch.syspath_prepend(tmp_path)
-    role = Role("role_with_threads", runs_untrusted_code=True)
+    return Role("role_with_threads", runs_untrusted_code=True)
+
+
+def test_a_confined_process_starts_where_a_library_has_threads(role):
+    """Those of OpenBLAS end before each fork; what is forked past the C library waits for them for ever."""
     with ForkServer([role]) as fork_server:
         answer = fork_server.spawn(role).request({"do": "count"}, time.monotonic() + 60)
     assert answer["imported"] > 1
+
+
+@needs_cgroup
+def test_nothing_is_asked_of_a_process_before_it_is_in_its_cgroup(role, monkeypatch):
+    def enter_late(*arguments):
+        time.sleep(0.5)
+        enter(*arguments)
+
+    monkeypatch.setattr(cgroup, "enter", enter_late)
+    with ForkServer([role]) as fork_server:
+        process = fork_server.spawn(role)
+        process.request({"do": "count"}, time.monotonic() + 60)
+        assert str(process.pid) in (process.cgroup.folder / "cgroup.procs").read_text().split()
+
+
+@needs_cgroup
+def test_a_process_that_is_killed_at_once_leaves_no_cgroup(role):
+    with ForkServer([role]) as fork_server:
+        process = fork_server.spawn(role)
+        process.kill()
+        assert not process.cgroup.folder.exists()
 
 
 # As `systemd-run --user --scope -p Delegate=yes` does for a user: a cgroup that is the user's.
