@@ -15,7 +15,7 @@ _NOT_PARSED = (SyntaxError, RecursionError, MemoryError)
 """What Python says to source that it cannot read: versions differ in the last two, for what is nested too deeply."""
 
 
-def _say(error: BaseException) -> str:
+def _describe_fault(error: BaseException) -> str:
     return str(error) if isinstance(error, SyntaxError) else "too deeply nested for Python"
 
 
@@ -79,7 +79,7 @@ class Definition(BaseModel):
         try:
             module = ast.parse(self.reference)
         except _NOT_PARSED as error:
-            raise ValueError(f"Reference must be valid Python code: {_say(error)}") from error
+            raise ValueError(f"Reference must be valid Python code: {_describe_fault(error)}") from error
         if not any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in module.body):
             raise ValueError("Reference must define a top-level function named 'run'")
         return self
@@ -96,7 +96,7 @@ class Definition(BaseModel):
             for constraint in self.constraints:
                 ast.parse(constraint, mode="eval")
         except _NOT_PARSED as error:
-            raise ValueError(f"Constraints must be valid Python expressions: {_say(error)}") from error
+            raise ValueError(f"Constraints must be valid Python expressions: {_describe_fault(error)}") from error
         return self
 
     @model_validator(mode="after")

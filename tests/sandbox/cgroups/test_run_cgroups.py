@@ -99,7 +99,7 @@ from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups
 cgroups = RunCgroups(1000)
 made = cgroups.make()
 sleeper = subprocess.Popen(["sleep", "{LIFE_S}"])
-(made.folder / "cgroup.procs").write_text(str(sleeper.pid))
+enter(str(made.folder), sleeper.pid)
 print(cgroups.folder, sleeper.pid, flush=True)
 time.sleep({LIFE_S})
 """
