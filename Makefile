@@ -6,6 +6,9 @@ DEFINITIONS ?= rmsnorm_d4096
 BATCH_SIZES ?= 1,8,32,128,512
 CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
+# Where it is set, as in images of containers, each of the hundreds of processes of the tests would compile Python again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: bench test slow check fix setup clean
 
 bench: $(READY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -43,9 +44,15 @@ def run_and_list_modules(*arguments: str, cwd: Path | None = None) -> tuple[subp
     return found, {name.partition(".")[0] for name in json.loads(modules)}
 
 
+@cache
+def read_help(*arguments: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    """What asks for help prints and imports, run once for all tests."""
+    return run_and_list_modules(*arguments)
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
 def test_help_works_and_imports_nothing_heavy(arguments):
-    found, modules = run_and_list_modules(*arguments)
+    found, modules = read_help(*arguments)
     assert found.returncode == 0
     assert found.stderr == ""
     assert found.stdout
@@ -53,7 +60,7 @@ def test_help_works_and_imports_nothing_heavy(arguments):
 
 
 def test_without_a_command_the_help_is_shown():
-    alone, asked = run_and_list_modules()[0], run_and_list_modules("--help")[0]
+    alone, asked = run_and_list_modules()[0], read_help("--help")[0]
     assert alone.stdout == asked.stdout and alone.stderr == ""
     assert alone.returncode == 2
 
@@ -70,7 +77,7 @@ def test_the_version_is_that_installed():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_has_help(name):
-    text = run_cli(name, "--help").stdout
+    text = read_help(name, "--help")[0].stdout
     assert len(text.split("Options:")[0].split()) > 6
     options = text.split("Options:")[1]
     assert "--" in options
