@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -118,6 +119,31 @@ def test_no_bar_where_results_would_run_into_it(registry, run, options):
     assert printed.splitlines()[-1] == "2 passed, 0 failed"
 
 
+ENDLESS_IMPORT = """\
+import sys, time
+
+
+class Endless:
+    def find_spec(self, name, *_):
+        if name == "fib_rmsnorm.evaluation.bench":
+            time.sleep(200)
+
+
+sys.meta_path.insert(0, Endless())
+"""
+
+
+@pytest.fixture
+def endless_import(tmp_path, monkeypatch):
+    """Have what the command imports beside its bar take longer than the bar needs to move, on any machine."""
+    folder = tmp_path / "customized"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(ENDLESS_IMPORT)
+    path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+
+
+@pytest.mark.usefixtures("endless_import")
 @pytest.mark.parametrize(
     ("stop_by", "code", "left"),
     [(signal.SIGINT, 130, ["fib-rmsnorm: interrupted"]), (signal.SIGTERM, -signal.SIGTERM, [])],
