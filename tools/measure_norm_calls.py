@@ -1,6 +1,6 @@
 """What a call of a norm costs the host, in us, by each way in: the kernel itself, the function, the module, torch.
 
-    python tools/measure_norm_calls.py [--device cuda] [--json]
+    python tools/measure_norm_calls.py [--device cuda] [--rounds 200] [--json]
 
 So are the norm of x + residual, LayerNorm, and a forward with its backward pass, each beside torch's.
 
@@ -108,6 +108,7 @@ def main() -> None:
     """Measure, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of calls, each way in turn; default: 200")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -116,7 +117,7 @@ def main() -> None:
         x = torch.randn(rows, hidden, device=device).half()
         weight = torch.nn.Parameter(torch.ones(hidden, device=device, dtype=torch.float16))
         is_large = device.type == "cpu" and rows > 1
-        calls, rounds = (LARGE_CALLS, LARGE_ROUNDS) if is_large else (CALLS, ROUNDS)
+        calls, rounds = (LARGE_CALLS, LARGE_ROUNDS) if is_large else (CALLS, options.rounds)
         found[f"{rows} x {hidden}"] = measure(list_ways(x, weight), device, calls, rounds)
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     if options.json:
