@@ -23,6 +23,8 @@ from support.paths import REPOSITORY
 
 MANY = 4099
 """Rows for which blocks stay, so that their sums are added by a second kernel."""
+FAR_AHEAD = 48
+"""Rows for each multiprocessor from which LayerNorm's are requested far ahead."""
 
 
 def find_solution(operator):
@@ -51,6 +53,18 @@ def test_any_shape(entry, operator, dtype, rows):
     for hidden in (8, 128, 136, 3072, 4095, 4096, 4100, 8192, 16384, 32768):
         inputs = make_inputs(operator, rows, hidden, dtype)
         assert_right_gradients(operator, inputs, call_backward(entry, operator, inputs))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("more", [-1, 0, 1, 77])
+def test_rows_requested_far_ahead(entry, operator, dtype, more):
+    rows = FAR_AHEAD * torch.cuda.get_device_properties("cuda").multi_processor_count + more
+    for hidden in (1028, 2048, 2056, 4088, 4096):
+        inputs = make_inputs(operator, rows, hidden, dtype)
+        first, second = (call_backward(entry, operator, inputs) for _ in range(2))
+        assert_right_gradients(operator, inputs, first)
+        assert all(map(torch.equal, first, second))
 
 
 @pytest.mark.gpu
@@ -128,6 +142,30 @@ def test_few_rows_take_one_launch_and_many_two(fib, operator):
     ]
     kernels = [record["kernels"][launch["kernel_number"]] for launch in record["launches"]]
     assert [kernel["spill_bytes"] for kernel in kernels] == [0, 0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+def test_rows_are_requested_far_ahead_where_that_pays(fib):
+    def find_rows_kernels(operator, *options):
+        arguments = ("explain", find_solution(operator).name, "--root", REPOSITORY, *options, "--json")
+        launches = json.loads(fib(*arguments).out)["launches"]
+        return {
+            launch["axes"]["batch"]: launch["kernel"].partition("<")[2].partition("<")[0]
+            for launch in launches
+            if launch["kernel"].startswith("differentiate_rows")
+        }
+
+    below, enough = FAR_AHEAD * 132 - 1, FAR_AHEAD * 132
+    layer_norms = find_rows_kernels("layernorm_backward", "--arch", "sm_90", "--batch-sizes", f"{below},{enough}")
+    assert layer_norms == {below: "RowsInRegisters", enough: "RowsInSharedMemory"}
+    assert find_rows_kernels("rmsnorm_backward", "--arch", "sm_90", "--batch-sizes", "16384") == {
+        16384: "RowsInRegisters"
+    }
+    # A block of an L40S has too little shared memory.
+    assert find_rows_kernels("layernorm_backward", "--arch", "sm_89", "--batch-sizes", "16384") == {
+        16384: "RowsInRegisters"
+    }
 
 
 @pytest.mark.slow

@@ -24,13 +24,16 @@ constexpr int SUMS = IS_CENTERED ? 2 : 1;  // over rows: dweight, dbias
 constexpr int MAX_VECS_PER_ROW = 2048;
 // Rows of up to 512 vectors that a block has at once: as many as registers allow.
 constexpr int ROWS_AT_ONCE = IS_CENTERED || HAS_RESIDUAL ? 2 : 3;
+constexpr int ROWS_AHEAD = 2;
 
 // How the work is spread over a device. `rows` is 0 if blocks of rows and blocks of columns each read all that they
 // need. Else `blocks` blocks stay for all rows, with this number of rows at once, and keep sums, which a second kernel
-// adds; the sums take `workspace` bytes. Rows that 16-byte vectors cannot address have no vectors for a thread.
+// adds; the sums take `workspace` bytes. If `is_far_ahead`, rows are requested ROWS_AHEAD ahead, to shared memory. Rows
+// that 16-byte vectors cannot address have no vectors for a thread.
 struct Plan {
   int rows, threads_per_row, vecs_per_thread;
   int blocks;
+  bool is_far_ahead;
   int64_t workspace;
 };
 

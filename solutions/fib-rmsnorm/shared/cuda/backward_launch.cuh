@@ -25,22 +25,46 @@ template <typename Pair>
 using EnqueueRows = cudaError_t (*)(const Queue&, dim3, dim3, Tensors<Vec<Pair>>, float*, int, int, float,
                                     unsigned int);
 
+// Launches the kernel for rows that take more shared memory than a launch gives without being asked.
+template <class Rows>
+struct EnqueueWithMemory {
+  static cudaError_t run(const Queue& queue, dim3 grid, dim3 block, Tensors<typename Rows::Element> tensors,
+                         float* partials, int batch, int cols, float inverse_hidden, unsigned int none) {
+    thread_local int allowed_on = -1;
+    if (allowed_on != queue.device) {
+      const cudaError_t error =
+          cudaFuncSetAttribute(differentiate_rows<Rows>, cudaFuncAttributeMaxDynamicSharedMemorySize, Rows::BYTES);
+      if (error != cudaSuccess) return error;
+      allowed_on = queue.device;
+    }
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = Rows::BYTES;
+    config.stream = queue.stream;
+    return cudaLaunchKernelEx(&config, differentiate_rows<Rows>, tensors, partials, batch, cols, inverse_hidden, none);
+  }
+};
+
 // The kernel of a plan that has rows.
 template <typename Pair>
 EnqueueRows<Pair> find_rows_kernel(const Plan& plan) {
   constexpr int ROWS = ROWS_AT_ONCE;
   const int vecs = plan.vecs_per_thread;
+  if constexpr (IS_CENTERED) {
+    if (plan.is_far_ahead) return EnqueueWithMemory<RowsInSharedMemory<Pair, 2, 256, ROWS, ROWS_AHEAD>>::run;
+  }
   if (plan.threads_per_row == 256) {
     if constexpr (!HAS_RESIDUAL) {
-      if (vecs == 2) return Enqueue<differentiate_rows<Pair, 2, 256, ROWS>>::run;
+      if (vecs == 2) return Enqueue<differentiate_rows<RowsInRegisters<Pair, 2, 256, ROWS>>>::run;
     }
-    return Enqueue<differentiate_rows<Pair, 1, 256, ROWS>>::run;
+    return Enqueue<differentiate_rows<RowsInRegisters<Pair, 1, 256, ROWS>>>::run;
   }
   if constexpr (HAS_RESIDUAL) {  // the others' rows of 512 vectors are shared by 256 threads
-    if (vecs == 1) return Enqueue<differentiate_rows<Pair, 1, 512, ROWS>>::run;
+    if (vecs == 1) return Enqueue<differentiate_rows<RowsInRegisters<Pair, 1, 512, ROWS>>>::run;
   }
-  if (vecs == 2) return Enqueue<differentiate_rows<Pair, 2, 512, 1>>::run;
-  return Enqueue<differentiate_rows<Pair, 4, 512, 1>>::run;
+  if (vecs == 2) return Enqueue<differentiate_rows<RowsInRegisters<Pair, 2, 512, 1>>>::run;
+  return Enqueue<differentiate_rows<RowsInRegisters<Pair, 4, 512, 1>>>::run;
 }
 
 // Launches the sum of the partial sums so that it may be on its way while the blocks before it end: on GPUs that can.

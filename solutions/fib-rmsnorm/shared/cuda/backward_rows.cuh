@@ -1,77 +1,17 @@
 #pragma once
 
-// Many rows: blocks stay for all rows, read each row once and hold it in registers, and keep the sums over their rows
-// in registers too. A second kernel adds the blocks' sums, always in the same order.
+// Many rows: blocks stay for all rows, read each row once, and keep the sums over their rows in registers. A second
+// kernel adds the blocks' sums, always in the same order.
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "backward_ahead.cuh"
 #include "backward_math.cuh"
-#include "row_sum.cuh"
+#include "backward_row.cuh"
 
 namespace {
-
-template <typename Element>
-struct Tensors {
-  const Element *dy, *dnew_residual, *x, *weight;
-  const float *mean, *rstd;
-  Element* dx;
-};
-
-// Sums over the ROW_THREADS that share one of the block's rows, for each of them. Rows go their own ways: the barrier
-// is theirs alone. `turn` alternates, so that nobody overwrites what others still read.
-template <int ROW_THREADS, int ROWS>
-__device__ RowSums sum_row(RowSums sums, int turn) {
-  constexpr int WARPS = ROW_THREADS / WARP;
-  alignas(16) __shared__ float partials[2][SUMS][ROWS][WARPS];
-  const float of_products = warp_sum(sums.of_products), of_scaled = IS_CENTERED ? warp_sum(sums.of_scaled) : 0.f;
-  if (threadIdx.x % WARP == 0) {
-    partials[turn][0][threadIdx.y][threadIdx.x / WARP] = of_products;
-    if (IS_CENTERED) partials[turn][SUMS - 1][threadIdx.y][threadIdx.x / WARP] = of_scaled;
-  }
-  if constexpr (ROWS == 1) {
-    __syncthreads();
-  } else {
-    asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "n"(ROW_THREADS) : "memory");
-  }
-  RowSums total = {0.f, 0.f};
-#pragma unroll
-  for (int i = 0; i < WARPS; i += 4) {
-    const float4 four = *reinterpret_cast<const float4*>(&partials[turn][0][threadIdx.y][i]);
-    total.of_products += (four.x + four.y) + (four.z + four.w);
-    if (IS_CENTERED) {
-      const float4 more = *reinterpret_cast<const float4*>(&partials[turn][SUMS - 1][threadIdx.y][i]);
-      total.of_scaled += (more.x + more.y) + (more.z + more.w);
-    }
-  }
-  return total;
-}
-
-// A row in the registers of its threads.
-template <typename Pair, int VECS, int ROW_THREADS>
-struct Row {
-  Vec<Pair> x[VECS], dy[VECS], added[HAS_RESIDUAL ? VECS : 1];
-  Statistics of;
-
-  __device__ void request(const Tensors<Vec<Pair>>& tensors, int64_t row, int cols) {
-    const int64_t first = row * cols;
-#pragma unroll
-    for (int i = 0; i < VECS; ++i) {
-      const int col = threadIdx.x + i * ROW_THREADS;
-      x[i] = {}, dy[i] = {};
-      if (col >= cols) continue;
-      x[i] = load_now(tensors.x + first + col);
-      dy[i] = load_now(tensors.dy + first + col);
-    }
-    of = load_statistics(tensors.mean, tensors.rstd, row);
-#pragma unroll
-    for (int i = 0; i < VECS; ++i) {
-      const int col = threadIdx.x + i * ROW_THREADS;
-      if (HAS_RESIDUAL && col < cols) added[i] = load_now(tensors.dnew_residual + first + col);
-    }
-  }
-};
 
 // Adds the sums of a block's rows, one row of threads after the other, to those of its first. `passed` is shared memory
 // for the sums of a row.
@@ -117,37 +57,32 @@ __device__ void write_partials(ColumnSums<ELEMENTS> (&sums)[VECS], float* partia
   }
 }
 
-// blockDim = (ROW_THREADS, ROWS); `partials` is [SUMS, gridDim.x, hidden].
-template <typename Pair, int VECS, int ROW_THREADS, int ROWS>
-__global__ void __launch_bounds__(ROW_THREADS* ROWS, 1)
-    differentiate_rows(Tensors<Vec<Pair>> tensors, float* partials, int batch, int cols, float inverse_hidden,
-                       unsigned int none) {
-  constexpr int ELEMENTS = Elements<Vec<Pair>>::COUNT;
+// blockDim = (Rows::THREADS, Rows::AT_ONCE); `partials` is [SUMS, gridDim.x, hidden].
+template <class Rows>
+__global__ void __launch_bounds__(Rows::THREADS* Rows::AT_ONCE, 1)
+    differentiate_rows(Tensors<typename Rows::Element> tensors, float* partials, int batch, int cols,
+                       float inverse_hidden, unsigned int none) {
+  constexpr int VECS = Rows::VECS, ELEMENTS = Elements<typename Rows::Element>::COUNT;
+  constexpr int ROW_THREADS = Rows::THREADS, ROWS = Rows::AT_ONCE;
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");  // they wait for all of this grid, but need not be launched then
 #endif
-  Row<Pair, VECS, ROW_THREADS> next;
-  Vec<Pair> weight[VECS];
   ColumnSums<ELEMENTS> sums[VECS];
+  const int64_t stride = static_cast<int64_t>(ROWS) * gridDim.x;
   int64_t row = blockIdx.x + static_cast<int64_t>(threadIdx.y) * gridDim.x;
-  if (row < batch) next.request(tensors, row, cols);
+  Rows rows;
+  rows.start(tensors, row, stride, batch, cols);
 #pragma unroll
-  for (int i = 0; i < VECS; ++i) {
-    const int col = threadIdx.x + i * ROW_THREADS;
-    weight[i] = {};
-    if (col < cols) weight[i] = load_now(tensors.weight + col);
-    sums[i].clear();
-  }
+  for (int i = 0; i < VECS; ++i) sums[i].clear();
 
   for (int turn = 0; row < batch; turn ^= 1) {
-    Row<Pair, VECS, ROW_THREADS> here = next;
-    const int64_t following = row + static_cast<int64_t>(ROWS) * gridDim.x;
-    if (following < batch) next.request(tensors, following, cols);
+    const Statistics of = rows.advance(tensors, row, stride, batch, cols);
     RowSums products = {0.f, 0.f};
 #pragma unroll
     for (int i = 0; i < VECS; ++i) {
-      add_products(here.x[i], here.dy[i], weight[i], here.of, products);
-      add_terms(here.x[i], here.dy[i], here.of, sums[i]);
+      const Terms<typename Rows::Element> terms = rows.read(i);
+      add_products(terms.x, terms.dy, terms.weight, of, products);
+      add_terms(terms.x, terms.dy, of, sums[i]);
     }
     const RowSums total = sum_row<ROW_THREADS, ROWS>(products, turn);
     const RowSums means = {total.of_products * inverse_hidden, total.of_scaled * inverse_hidden};
@@ -155,14 +90,11 @@ __global__ void __launch_bounds__(ROW_THREADS* ROWS, 1)
 #pragma unroll
     for (int i = 0; i < VECS; ++i) {
       const int col = threadIdx.x + i * ROW_THREADS;
-      keep_packed_until(here.x[i], zero);
-      keep_packed_until(here.dy[i], zero);
-      keep_packed_until(weight[i], zero);
+      const Terms<typename Rows::Element> terms = rows.read_again(i, zero);
       if (col < cols)
-        tensors.dx[row * cols + col] =
-            differentiate(here.x[i], here.dy[i], weight[i], here.added[HAS_RESIDUAL ? i : 0], here.of, means);
+        tensors.dx[row * cols + col] = differentiate(terms.x, terms.dy, terms.weight, rows.added(i), of, means);
     }
-    row = following;
+    row += stride;
   }
 
   __shared__ float4 passed[ROWS > 1 ? VECS * ELEMENTS / 4 * ROW_THREADS : 1];

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "backward_rows.cuh"
+#include "backward_row.cuh"
 
 namespace {
 
