@@ -21,7 +21,6 @@ from fib_rmsnorm.functional.formulas import (
 from fib_rmsnorm.functional.observers import are_plain, is_transformed, is_watched
 
 _is_compiling = torch.compiler.is_dynamo_compiling
-_is_exporting = torch.compiler.is_exporting
 _is_autocast = torch._C._is_any_autocast_enabled
 
 IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
@@ -134,7 +133,9 @@ def _is_fused(x: Tensor) -> bool:
     That gains more than a kernel does, whose call it cannot look into. A program that is exported keeps the operator,
     as does float64 on a GPU, where the Inductor of torch 2.11 fails.
     """
-    return not _is_exporting() and not (x.is_cuda and x.dtype == torch.float64)
+    # Up to torch 2.11, whoever compiles sees torch.compiler.is_exporting() as true, so this reads what it returns.
+    is_exporting = torch.compiler._is_exporting_flag
+    return not is_exporting and not (x.is_cuda and x.dtype == torch.float64)
 
 
 def _autocasts(x: Tensor) -> bool:
