@@ -23,7 +23,7 @@
 namespace {
 
 // Elements, as in functional/gradient_calls.py.
-constexpr int64_t MOST_BY_NORM = 1 << 23, MOST_MOMENTS = 1 << 20;
+constexpr int64_t MOST_BY_NORM = 1 << 24, MOST_MOMENTS = 1 << 20;
 
 struct NormInputs {
   const Tensor& x;
