@@ -11,6 +11,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
+from fib_rmsnorm.evaluation.tensors.bits import as_integers
 from fib_rmsnorm.operators import Mistake, Recognition
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
@@ -102,7 +103,8 @@ def find_mistakes(
     rows, wrong = _choose_rows(expected, wrong_rows)
     columns = torch.arange(expected.shape[1], device=rows.device)
     glance = rows[:1], _spread(columns)
-    glanced, looked, right = actual[rows[0], glance[1]].unsqueeze(0), actual[rows], expected[rows]
+    looked, right = _take(actual, rows), _take(expected, rows)
+    glanced = _take(looked[0], glance[1]).unsqueeze(0)
     bounds = torch.zeros_like(looked, dtype=torch.float64) if bound is None else _spread_in_rows(bound[rows])
     fitting: list[tuple[float, PossibleMistake]] = []
     pairs = zip(compute(*glance), compute(rows, columns), strict=True)
@@ -141,6 +143,11 @@ def _fits(distances: torch.Tensor) -> bool:
     """Whether all elements are near, except the few that may round to another value inside the formula."""
     far = int((distances > _NEAR).sum().item())
     return far <= max(1, _MAX_SHARE_FAR * distances.numel())
+
+
+def _take(tensor: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Elements of the first dimension by their numbers, as integers: torch 2.8 gathers no float8."""
+    return as_integers(tensor)[numbers].view(tensor.dtype)
 
 
 def _spread(columns: torch.Tensor) -> torch.Tensor:
