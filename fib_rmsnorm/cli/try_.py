@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +26,11 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.errors import InputError
 
+if TYPE_CHECKING:
+    from fib_rmsnorm.sessions.kernel_file import KernelFile
+
+_TIMEOUT_S = 60.0
+
 
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
@@ -37,13 +42,21 @@ def command(
     device: DeviceName = "auto",
     rtol: Rtol = None,
     atol: Atol = None,
-    timeout: TimeLimit = 60.0,
+    timeout: TimeLimit = _TIMEOUT_S,
     check: Annotated[
         bool, typer.Option("--check", help="Judge only: no timing, no copy, no rivals. Finds no fault of timed calls.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
+    served: Annotated[
+        bool,
+        typer.Option("--served", help="Have a running `serve` do it, with everything warm and the server's options."),
+    ] = False,
+    socket: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="The socket of that `serve`, if not the default one."),
+    ] = None,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -70,6 +83,14 @@ def command(
 
     sizes = split_batch_sizes(batch_sizes)
     is_destination = is_destination_passing(style)
+    if served or socket:
+        from fib_rmsnorm.cli.served import refuse_given, try_served
+
+        given = {"--definition": definition, "--batch-sizes": sizes, "--rtol": rtol is not None, "--root": root}
+        given |= {"--atol": atol is not None, "--device": device != "auto", "--timeout": timeout != _TIMEOUT_S}
+        refuse_given({**given, "--watch": watch, "--sanitize": sanitize})
+        file = _describe_file(kernel, entry, is_destination, flags)
+        return try_served(file, socket, timed=not check, as_json=json)
     if sanitize:
         from fib_rmsnorm.cli.sanitizing import sanitize_kernel
 
@@ -115,13 +136,10 @@ def command(
         settings = make_settings(rtol=rtol, atol=atol)
         if watch:
             from fib_rmsnorm.cli.watching import watch_kernel
-            from fib_rmsnorm.sessions.kernel_file import KernelFile
             from fib_rmsnorm.sessions.session import Session
 
             bar.stop()
-            file = KernelFile(
-                file=kernel, entry=entry, destination_passing_style=is_destination, flags=tuple(flags.split())
-            )
+            file = _describe_file(kernel, entry, is_destination, flags)
             session = Session(
                 registry,
                 definition,
@@ -141,3 +159,9 @@ def command(
             for event in events:
                 printer.show(event)
         return printer.finish()
+
+
+def _describe_file(kernel: Path, entry: str | None, is_destination: bool | None, flags: str) -> KernelFile:
+    from fib_rmsnorm.sessions.kernel_file import KernelFile
+
+    return KernelFile(file=kernel, entry=entry, destination_passing_style=is_destination, flags=tuple(flags.split()))

@@ -18,7 +18,7 @@ from fib_rmsnorm.sessions.session_messages import (
     parse_answer,
     to_line,
 )
-from fib_rmsnorm.sessions.session_socket import default_socket
+from fib_rmsnorm.sessions.session_socket import default_socket, read_peer
 from fib_rmsnorm.sessions.version import Version
 
 
@@ -30,14 +30,22 @@ class Client:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Connect to the server at `path`, else at its default path. Raises InputError if none listens there."""
+        """Connect to the server at `path`, else at its default path.
+
+        Raises InputError if none listens there, or if it is another user's, whose verdicts are worth nothing.
+        """
         path = Path(path) if path else default_socket()
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.connect(os.fspath(path))
         except OSError as error:
             self._socket.close()
-            raise InputError(f"no server at {path} ({error}); start one: fib-rmsnorm serve --socket {path}") from None
+            raise InputError(
+                f"no server at {path} ({error.strerror}); start one: fib-rmsnorm serve --socket {path}"
+            ) from None
+        if read_peer(self._socket).uid != os.getuid():
+            self._socket.close()
+            raise InputError(f"the server at {path} is another user's; start one: fib-rmsnorm serve --socket PATH")
         self._stream = self._socket.makefile("rwb")
 
     def __enter__(self) -> Client:

@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
@@ -32,33 +33,13 @@ from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.sessions.contender import Contender, CurrentVersion
 from fib_rmsnorm.sessions.draft_builds import DraftBuilds
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.version_results import add_timing, describe_verdict
 
 _MAX_HISTORY = 1000
-
-
-@dataclass
-class _Racer:
-    """A version, or the baseline, and where it has been admitted to be timed."""
-
-    solution: Solution
-    admitted: dict[str, Admitted] = field(default_factory=dict)
-    """By the uuid of the Workload."""
-
-
-@dataclass
-class _Current(_Racer):
-    """The version that is being evaluated, or the last one that was."""
-
-    version: Version | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is right."""
-        return self.version is not None and self.version.passed
 
 
 class Session:
@@ -94,9 +75,9 @@ class Session:
         self._timeout_s = timeout_s
         self._abandoned = threading.Event()
         self._count = 0
-        self._latest: _Current | None = None
-        self._before: _Current | None = None
-        self._baseline: _Racer | None = None
+        self._latest: CurrentVersion | None = None
+        self._before: CurrentVersion | None = None
+        self._baseline: Contender | None = None
         self._is_warm = False
         self._stack = ExitStack()
         self._builds = DraftBuilds()
@@ -146,8 +127,7 @@ class Session:
             plan = plan_try(self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False)
         except InputError as error:
             self._count += 1
-            refused = Version(number=self._count, kernel=kernel.file.name, started_at=begun, refused=str(error))
-            yield self._record(None, refused, done=True)
+            yield self._record(None, self._describe(kernel.file.name, begun, refused=str(error)), done=True)
             return
         current = self._take_up(draft)
         version = current.version
@@ -157,6 +137,8 @@ class Session:
             yield version
         if timed and self._can_be_timed(current, version):
             yield from self._time(current, version, plan, started)
+        elif not judged:
+            yield version
 
     def read(self, source: str | Path | KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them."""
@@ -182,7 +164,7 @@ class Session:
             return False
         return is_same and all(admitted.worker.process.alive for admitted in latest.admitted.values())
 
-    def _take_up(self, draft: Solution) -> _Current:
+    def _take_up(self, draft: Solution) -> CurrentVersion:
         """Make a draft the current version, and end the workers and builds of those that it replaces."""
         key = digest(draft)
         latest = self._latest
@@ -190,19 +172,19 @@ class Session:
             if latest is not None and latest.passed:
                 self._before = latest
             self._count += 1
-            latest = _Current(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}))
+            latest = CurrentVersion(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}))
         self._latest = latest
         if not self._is_warm:
             rivals = choose_rivals(self._registry, self.definition, self.device)
-            self._baseline = _Racer(rivals[0]) if rivals else None
+            self._baseline = Contender(rivals[0]) if rivals else None
         versions = [self._before, latest] if self._before else [latest]
-        kept = [racer.solution for racer in (*versions, self._baseline) if racer]
+        kept = [contender.solution for contender in (*versions, self._baseline) if contender]
         # The current one's worker is kept only if it is right: what failed to build may build now.
         self._runner.end_others(self.definition, [each for each in kept if latest.passed or each != latest.solution])
         self._builds.keep_only(version.solution for version in versions)
         return latest
 
-    def _judge(self, current: _Current, plan: TryPlan, begun: str, started: float) -> Version:
+    def _judge(self, current: CurrentVersion, plan: TryPlan, begun: str, started: float) -> Version:
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
@@ -211,10 +193,9 @@ class Session:
                 warming.result()
                 self._is_warm = True
         build_s = next((admitted.worker.build_s for admitted in current.admitted.values()), None)
-        return Version(
-            number=self._count,
-            kernel=plan.draft.name,
-            started_at=begun,
+        return self._describe(
+            plan.draft.name,
+            begun,
             sha256=digest(plan.draft),
             planned=[workload.axes for workload in plan.workloads],
             verdicts=verdicts,
@@ -224,7 +205,14 @@ class Session:
             verdict_s=round(time.monotonic() - started, 3),
         )
 
-    def _check_all(self, current: _Current, plan: TryPlan) -> Iterator[Check]:
+    def _describe(self, kernel: str, begun: str, **known: Any) -> Version:
+        """What is known of the current version, of these fields."""
+        definition, hardware = self.definition.name, self.device.hardware
+        return Version(
+            number=self._count, kernel=kernel, definition=definition, hardware=hardware, started_at=begun, **known
+        )
+
+    def _check_all(self, current: CurrentVersion, plan: TryPlan) -> Iterator[Check]:
         """Judge a version on each Workload, until it has timed out once or is abandoned."""
         current.admitted.clear()
         for workload in plan.workloads:
@@ -239,16 +227,16 @@ class Session:
             if check.status is EvaluationStatus.TIMEOUT:
                 return
 
-    def _is_interpreted(self, current: _Current) -> bool:
+    def _is_interpreted(self, current: CurrentVersion) -> bool:
         return capability(current.solution.spec.language.value, self.device).ability == "interpret"
 
-    def _can_be_timed(self, current: _Current, version: Version) -> bool:
+    def _can_be_timed(self, current: CurrentVersion, version: Version) -> bool:
         return version.passed and not self._is_interpreted(current)
 
-    def _time(self, current: _Current, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
+    def _time(self, current: CurrentVersion, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
         version = version.model_copy(update={"timings": []})
         for workload in plan.workloads:
-            traces = {} if self._abandoned.is_set() else self._race(current, workload)
+            traces = {} if self._abandoned.is_set() else self._time_in_turn(current, workload)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
                 return
@@ -261,29 +249,31 @@ class Session:
 
     def _before_and_baseline(self) -> tuple[str | None, str | None]:
         """The names of the rivals."""
-        before, baseline = (racer.solution.name if racer else None for racer in (self._before, self._baseline))
+        before, baseline = (
+            contender.solution.name if contender else None for contender in (self._before, self._baseline)
+        )
         return before, baseline
 
-    def _race(self, current: _Current, workload: Workload) -> dict[str, Trace]:
+    def _time_in_turn(self, current: CurrentVersion, workload: Workload) -> dict[str, Trace]:
         """Time a version and its rivals in turn: their Traces by name."""
         room = self._runner.max_at_once(self.definition, workload) - 1
-        rivals = [racer for racer in (self._before, self._baseline) if racer][: max(0, room)]
-        admitted = [self._admit(racer, workload) for racer in (*rivals, current)]
+        rivals = [contender for contender in (self._before, self._baseline) if contender][: max(0, room)]
+        admitted = [self._admit(contender, workload) for contender in (*rivals, current)]
         found = self._runner.time(self.definition, workload, list(filter(None, admitted)))
         return {trace.solution or "": trace for trace in found}
 
-    def _admit(self, racer: _Racer, workload: Workload) -> Admitted | None:
-        """A racer with its worker; None if it is wrong. It is judged here if it was not yet, or if its worker died."""
-        known = racer.admitted.get(workload.uuid)
+    def _admit(self, contender: Contender, workload: Workload) -> Admitted | None:
+        """A contender with its worker; None if it is wrong. Judged here if it was not, or if its worker died."""
+        known = contender.admitted.get(workload.uuid)
         if known is not None and known.worker.process.alive:
             return replace(known, budget=TimeBudget(self._timeout_s))
-        _, verdict = self._runner.check(self.definition, workload, racer.solution)
+        _, verdict = self._runner.check(self.definition, workload, contender.solution)
         if not isinstance(verdict, Admitted):
             return None
-        racer.admitted[workload.uuid] = verdict
+        contender.admitted[workload.uuid] = verdict
         return verdict
 
-    def _record(self, current: _Current | None, version: Version, *, done: bool) -> Version:
+    def _record(self, current: CurrentVersion | None, version: Version, *, done: bool) -> Version:
         """Put a version into the history, in place of what was known of it."""
         version = version.model_copy(update={"done": done})
         if current is not None:

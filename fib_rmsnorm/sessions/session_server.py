@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
@@ -25,8 +24,7 @@ from fib_rmsnorm.sessions.session_messages import (
     parse_request,
     to_line,
 )
-
-_PEER = struct.Struct("3i")  # pid, uid, gid: struct ucred of the kernel's socket.h
+from fib_rmsnorm.sessions.session_socket import read_peer
 
 
 class SessionServer(ThreadingUnixStreamServer):
@@ -86,9 +84,9 @@ class _ClientConnection(StreamRequestHandler):
 
 def _is_welcome(connection: socket.socket) -> bool:
     """Whether a client is of the same user, and not a kernel that is being evaluated here."""
-    pid, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    peer = read_peer(connection)
     try:
-        ancestors = {parent.pid for parent in psutil.Process(pid).parents()}
+        ancestors = {parent.pid for parent in psutil.Process(peer.pid).parents()}
     except psutil.Error:
         return False
-    return uid == os.getuid() and os.getpid() not in ancestors
+    return peer.uid == os.getuid() and os.getpid() not in ancestors

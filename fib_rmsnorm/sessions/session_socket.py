@@ -5,13 +5,29 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import struct
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from fib_rmsnorm.errors import InputError
 
 _NAME = "fib-rmsnorm.sock"
 _MAX_BYTES = 107  # of the path of a socket on Linux
+_PEER = struct.Struct("3i")  # struct ucred of the kernel's socket.h
+
+
+class Peer(NamedTuple):
+    """The process at the other end of a local socket."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+def read_peer(connection: socket.socket) -> Peer:
+    """Who connected, or who listens, as the kernel says."""
+    return Peer(*_PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)))
 
 
 def default_socket() -> Path:

@@ -66,6 +66,9 @@ class Version(BaseModel):
     """1 for the first version of the session."""
     kernel: str
     """The name of its file or folder."""
+    definition: str
+    hardware: str
+    """The device that it is evaluated on."""
     started_at: str
     """When its evaluation began: UTC, ISO 8601."""
     sha256: str | None = None

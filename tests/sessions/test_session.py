@@ -6,6 +6,8 @@ import gc
 import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -17,6 +19,7 @@ from fib_rmsnorm import Client, FibRmsnormError, Registry, Session
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
+from support.paths import REPOSITORY
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
@@ -166,6 +169,70 @@ def test_a_server_answers_the_same_and_refuses_bad_requests_in_a_line(session, k
         thread.join(20)
         assert not thread.is_alive()
     assert not path.exists()
+
+
+@pytest.fixture
+def served(session, fib):
+    """Try a kernel by a running server."""
+    with tempfile.TemporaryDirectory() as private, SessionServer(session, Path(private, "s")) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield lambda *arguments: fib("try", "--socket", Path(private, "s"), *arguments)
+        server.shutdown()
+        thread.join(20)
+
+
+def test_try_has_a_server_judge_and_time_a_kernel(served, session, kernel):
+    right = served(save(kernel, RIGHT + "# tried\n"))
+    assert right.code == 0
+    assert right.err.startswith(f"rmsnorm_d128 on {session.device.hardware}\nright after ")
+    assert "PASSED" in right.out and "batch=2 " in right.out and "of copy" in right.out
+    checked = served(kernel, "--check", "--json")
+    version = json.loads(checked.out)
+    assert (checked.code, version["status"], version["timings"]) == (0, "PASSED", [])
+    wrong = served(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")), "--check")
+    assert wrong.code == 1 and "the output equals RMSNorm without eps" in wrong.out
+    unreadable = served(save(kernel, "def run(x, weight, eps:\n"))
+    assert (unreadable.code, unreadable.out, unreadable.err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    "options", [("--batch-sizes", "2"), ("--device", "cpu"), ("--rtol", "0"), ("--timeout", "9"), ("--watch",)]
+)
+def test_a_served_try_refuses_what_the_server_was_started_with(fib, kernel, options):
+    refused = fib("try", save(kernel, RIGHT), "--served", *options)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.endswith(f"started with; leave out {options[0]}\n") and refused.err.count("\n") == 1
+
+
+@pytest.mark.slow  # Triton's interpreter
+def test_a_kernel_that_is_not_timed_here_is_checked_then_measured(session, kernel):
+    source = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
+    checked = session.check(save(kernel, source))
+    assert checked.passed and "interpreted" in checked.note
+    assert session.measure(kernel) == checked
+
+
+LISTENS = """\
+import os, socket, sys
+os.setuid(65534)
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print("listening", flush=True)
+server.accept()[0].recv(1)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+def test_the_server_of_another_user_is_refused():
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o777)
+        path = Path(shared, "s")
+        with subprocess.Popen([sys.executable, "-c", LISTENS, path], stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout.readline() == "listening\n"
+            with pytest.raises(FibRmsnormError, match=r"the server at .* is another user's"):
+                Client(path)
 
 
 def test_a_client_without_a_server_is_told_how_to_start_one(tmp_path):

@@ -53,6 +53,15 @@ def versions_table(versions: Sequence[Version]) -> WordTable:
 def describe_version(version: Version) -> Text:
     """What the table has no room for: why a version fails, or why its times are not trusted."""
     lines = [Text(_reason(version), style="red")] if _reason(version) else []
+    lines += version_details(version)
+    if version.note:
+        lines.append(Text(version.note))
+    return Text("\n").join(lines)
+
+
+def version_details(version: Version) -> list[Text]:
+    """What one line has no room for."""
+    lines = []
     for verdict in version.failures[:1]:
         lines += [Text(line) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
     lines += [
@@ -60,9 +69,7 @@ def describe_version(version: Version) -> Text:
         for timing in version.timings
         if timing.suspect
     ]
-    if version.note:
-        lines.append(Text(version.note))
-    return Text("\n").join(lines)
+    return lines
 
 
 def _reason(version: Version) -> str:
