@@ -17,7 +17,7 @@ _MAX_BYTES = 107  # of the path of a socket on Linux
 _PEER = struct.Struct("3i")  # struct ucred of the kernel's socket.h
 
 
-class Peer(NamedTuple):
+class SocketPeer(NamedTuple):
     """The process at the other end of a local socket."""
 
     pid: int
@@ -25,9 +25,9 @@ class Peer(NamedTuple):
     gid: int
 
 
-def read_peer(connection: socket.socket) -> Peer:
+def read_peer(connection: socket.socket) -> SocketPeer:
     """Who connected, or who listens, as the kernel says."""
-    return Peer(*_PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)))
+    return SocketPeer(*_PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)))
 
 
 def default_socket() -> Path:
