@@ -15,7 +15,9 @@ def same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a tensor in order, as a flat view if it is contiguous."""
-    return _detach(tensor).contiguous().view(-1).view(torch.uint8)
+    whole = _detach(tensor).contiguous()
+    # A single element may have any stride and is contiguous: `view` would keep the stride.
+    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8)
 
 
 def as_integers(tensor: torch.Tensor) -> torch.Tensor:
