@@ -56,15 +56,20 @@ def infinite_columns(hidden: int) -> list[int]:
     return [hidden // 3, hidden * 2 // 3]
 
 
-def _make_nan(x: torch.Tensor) -> torch.Tensor:
-    x[:, x.shape[1] // 3] = math.nan
+def make_nan(x: torch.Tensor) -> torch.Tensor:
+    """Put one NaN into each row, in other columns."""
+    import torch
+
+    rows = torch.arange(x.shape[0], device=x.device)
+    x[rows, (x.shape[1] // 3 + 977 * rows) % x.shape[1]] = math.nan
     return x
 
 
 def _make_infinities(x: torch.Tensor) -> torch.Tensor:
-    """Both in each row: there may be only one."""
+    """Both in the first row, for there may be only one; then one of them, the other, and both again."""
     positive, negative = infinite_columns(x.shape[1])
     x[:, positive], x[:, negative] = math.inf, -math.inf
+    x[1::3, negative], x[2::3, positive] = 1, 1
     return x
 
 
@@ -75,12 +80,34 @@ def make_infinity(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def make_positive_infinity(x: torch.Tensor) -> torch.Tensor:
+    """Put one positive infinity into each row."""
+    x[:, x.shape[1] // 3] = math.inf
+    return x
+
+
 def _make_limits(x: torch.Tensor) -> torch.Tensor:
     x = x * 0
     x[:, limit_columns(x.shape[1])] = math.sqrt(x.shape[1] / 3) / 4
     return x
 
 
-EXTREME_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinities, LIMITS: _make_limits}
-NON_FINITE_ROWS: Kinds = {NAN: _make_nan, INFINITY: _make_infinities}
+def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
+    """A copy of a bias, [hidden], with a NaN and an infinity where no row and no weight has an element of its own."""
+    hidden = bias.shape[0]
+    taken = (*limit_columns(hidden), *infinite_columns(hidden), hidden * 2 // 5)
+    bias = bias.clone()
+    for column, value in ((hidden * 3 // 5, math.nan), (hidden * 4 // 5, math.inf)):
+        if column not in taken:
+            bias[column] = value
+    return bias
+
+
+def name_non_finite(part: str) -> tuple[str, str]:
+    """The kinds of rows with a NaN and with an infinity in another input than x."""
+    return f"{NAN} in the {part}", f"{INFINITY} in the {part}"
+
+
+EXTREME_ROWS: Kinds = {NAN: make_nan, INFINITY: _make_infinities, LIMITS: _make_limits}
+NON_FINITE_ROWS: Kinds = {NAN: make_nan, INFINITY: _make_infinities}
 """Those of an operator without a weight."""

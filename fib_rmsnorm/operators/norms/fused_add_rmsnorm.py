@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAN
-from fib_rmsnorm.operators.norms.hard_rows import Kinds
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_infinity, make_nan, name_non_finite
+from fib_rmsnorm.operators.norms.hard_rows import Kinds, scale_to_reach
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.norm_tensors import (
@@ -63,8 +63,8 @@ def _huge_sum_somewhere(x: torch.Tensor, residual: torch.Tensor, value: float) -
     return x, residual
 
 
-def _huge_last_column(x: torch.Tensor, residual: torch.Tensor) -> _Pair:
-    x[:, -1] = 60000.0
+def _huge_column(x: torch.Tensor, residual: torch.Tensor, column: int) -> _Pair:
+    x[:, column] = 60000.0
     return x, residual
 
 
@@ -74,9 +74,14 @@ _ROW_KINDS: dict[str, _Transform] = {
     "x and residual scaled by 1e-4 (eps dominates)": lambda x, residual: (x * 1e-4, residual * 1e-4),
     "residual = -x (the sum is zero)": lambda x, residual: (x, -x),
     "residual near -x (the sum cancels)": _nearly_cancel,
-    "huge last column": _huge_last_column,
+    "huge first column": lambda x, residual: _huge_column(x, residual, 0),
+    "huge last column": lambda x, residual: _huge_column(x, residual, -1),
     "constant row": lambda x, residual: (x * 0 + 3.0, residual * 0 + 1.0),
     "x and residual scaled by 1e-6 (nearly zero)": lambda x, residual: (x * 1e-6, residual * 1e-6),
+    "x and residual as large as their dtype allows (above 65504, but in float16)": lambda x, residual: (
+        scale_to_reach(x),
+        scale_to_reach(residual),
+    ),
 }
 _SUMMED = ("x", "residual")
 _UNROUNDED_KINDS = {
@@ -114,8 +119,11 @@ def run(x, residual, weight, eps):
     return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)
 '''
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": {kind: make for kind, make in EXTREME_ROWS.items() if kind != NAN},
-        "residual": {NAN: EXTREME_ROWS[NAN], LIMITS: lambda residual: residual * 0},
+        "x": EXTREME_ROWS,
+        "residual": {
+            **dict(zip(name_non_finite("residual"), (make_nan, make_infinity), strict=True)),
+            LIMITS: lambda residual: residual * 0,
+        },
     }
     steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")
 

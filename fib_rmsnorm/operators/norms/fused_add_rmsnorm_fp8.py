@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import TENSORS, FusedAddRmsNorm
 from fib_rmsnorm.operators.norms.norm_tensors import NormTensor
-from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow, cut_columns
+from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow, cut_columns, draw_scale_factor
 from fib_rmsnorm.operators.operator import HardCase, Scalar
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(x, residual, weight, out_scale, eps):
     ) -> HardCase:
         """Make hard rows, with another scale than the Workload's."""
         made = super().make_hard_case(inputs, constants, index, seed)
-        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * 3})
+        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * draw_scale_factor(index, seed)})
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor

@@ -44,15 +44,24 @@ def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
     return _set_column(x, (rows * 977 + 13) % x.shape[1], 60000.0)
 
 
+def scale_to_reach(x: torch.Tensor) -> torch.Tensor:
+    """Scale random rows so that most elements are far above 65504, or a tenth of it where the dtype ends there."""
+    import torch
+
+    return x * (1e9 if torch.finfo(x.dtype).max > 65504 else 6000.0)
+
+
 # 60000 is near float16's maximum of 65504.
 HARD_ROWS: Kinds = {
     "x scaled by 300 (squares above 65504)": lambda x: x * 300,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
     "zero row": lambda x: x * 0,
     "one huge element": _huge_somewhere,
+    "huge first column": lambda x: _set_column(x, 0, 60000.0),
     "huge last column": lambda x: _set_column(x, -1, 60000.0),
     "constant row": lambda x: x * 0 + 3.0,
     "x scaled by 1e-6 (nearly zero)": lambda x: x * 1e-6,
+    "x as large as its dtype allows (above 65504, but in float16)": scale_to_reach,
 }
 
 
@@ -88,9 +97,9 @@ def fill_rows(values: torch.Tensor, order: Sequence[str], kinds: Kinds) -> torch
 
 
 def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of a random weight, [hidden], with zero, negative and large elements."""
+    """A copy of a random weight, [hidden], with zero, negative and large elements; the first and the last are not 0."""
     weight = weight.clone()
-    weight[0::5] = 0
+    weight[3:-1:5] = 0
     weight[1::5] = -weight[1::5].abs()
     weight[2::5] *= 16
     return weight

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight, spoil_weight
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight, spoil_bias, spoil_weight
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
@@ -208,6 +208,8 @@ def _make_extreme_case(inputs: Mapping[str, Any], index: int) -> HardCase:
     x, weight = inputs["x"], inputs["weight"]
     order = rotate_kinds(EXTREME_ROWS, x.shape[0], index)
     made = {"x": fill_rows(x, order, EXTREME_ROWS), "weight": spoil_weight(limit_weight(weight, x.dtype))}
+    if "bias" in inputs:
+        made["bias"] = spoil_bias(inputs["bias"])
     return HardCase(NAME, made, order, explains=False)
 
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAME, NAN, limit_weight, spoil_weight
+from fib_rmsnorm.operators.norms.extreme_rows import (
+    EXTREME_ROWS,
+    LIMITS,
+    NAME,
+    NAN,
+    limit_weight,
+    spoil_bias,
+    spoil_weight,
+)
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
@@ -163,6 +171,8 @@ class NormOperator(RowOperator):
             made["weight"] = limit_weight(inputs["weight"], inputs["x"].dtype)
         if LIMITS in order and NAN in order:
             made["weight"] = spoil_weight(made["weight"])
+        if "bias" in inputs:
+            made["bias"] = spoil_bias(inputs["bias"])
         return HardCase(NAME, made, order, explains=False)
 
     def make_hard_rows(self, inputs: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, NAN, NON_FINITE_ROWS
+from fib_rmsnorm.operators.norms.extreme_rows import (
+    EXTREME_ROWS,
+    LIMITS,
+    NON_FINITE_ROWS,
+    make_nan,
+    make_positive_infinity,
+    name_non_finite,
+)
 from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
@@ -16,6 +23,9 @@ if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+
+
+_LARGE_GATE = "gate scaled by 3000, x by 1e-6"
 
 
 class RmsNormNoWeight(RmsNorm):
@@ -158,16 +168,21 @@ def run(x, gate, weight, eps):
     return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)
 '''
     row_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": HARD_ROWS,
+        "x": {**HARD_ROWS, _LARGE_GATE: lambda x: x * 1e-6},
         "gate": {
+            _LARGE_GATE: lambda gate: gate * 3000,
             "gate scaled by 20 (silu is 0, or the gate)": lambda gate: gate * 20,
             "gate of 0": lambda gate: gate * 0,
             "gate of -100 (its exp overflows float32)": lambda gate: gate * 0 - 100,
         },
     }
+    # SiLU of minus infinity is 0, and a NaN by most formulas: so infinities of the gate are positive.
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": {kind: make for kind, make in EXTREME_ROWS.items() if kind != NAN},
-        "gate": {NAN: EXTREME_ROWS[NAN], LIMITS: lambda gate: gate * 0 + 1},
+        "x": EXTREME_ROWS,
+        "gate": {
+            **dict(zip(name_non_finite("gate"), (make_nan, make_positive_infinity), strict=True)),
+            LIMITS: lambda gate: gate * 0 + 1,
+        },
     }
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
 

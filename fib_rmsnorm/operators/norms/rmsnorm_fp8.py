@@ -6,6 +6,7 @@ nearest, ties to even. Nothing is rounded before that.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,6 +35,12 @@ _NORM = """\
     scaled = x_fp32 * rstd * weight.to(torch.float32)
 """
 _OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
+
+
+def draw_scale_factor(index: int, seed: str) -> float:
+    """By what hard cases multiply a Workload's scale: in turn by more, and by so little that outputs saturate."""
+    least, most = (40.0, 400.0) if index % 2 == 0 else (1 / 2000, 1 / 20)
+    return float(least * (most / least) ** random.Random(f"{seed} scale {index}").random())
 
 
 def _write_reference(form: str) -> str:
@@ -101,7 +108,7 @@ class RmsNormFp8(RmsNorm):
     ) -> HardCase:
         """Make hard rows, with another scale than the Workload's."""
         made = super().make_hard_case(inputs, constants, index, seed)
-        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * 3})
+        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * draw_scale_factor(index, seed)})
 
     def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
         """Divide by the scale, and limit."""

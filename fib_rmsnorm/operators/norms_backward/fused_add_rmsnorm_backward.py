@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.norms.norm_tensors import PER_ELEMENT, NormTensor
-from fib_rmsnorm.operators.norms_backward.norm_backward import KINDS, TENSORS, Kind, RmsNormBackward
+from fib_rmsnorm.operators.norms_backward.norm_backward import KINDS, TENSORS, ZERO_DY, Kind, RmsNormBackward
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
 from fib_rmsnorm.operators.operator import HardCase
 
 if TYPE_CHECKING:
     import torch
 
+_LARGE = 5000
 _CANCELS = "dnew_residual near minus the norm's part (dx cancels)"
 
 
@@ -53,11 +54,12 @@ def run(dy, dnew_residual, x, weight, rstd):
     def make_hard_case(
         self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
     ) -> HardCase:
-        """Make rows of every hard kind in turn; where dx shall cancel, dnew_residual depends on the other inputs."""
+        """Make rows of every hard kind in turn; dnew_residual cancels the norm's part, or is large where that is 0."""
         made = super().make_hard_case(inputs, constants, index, seed)
         if _CANCELS not in made.row_kinds:
             return made
         residual: torch.Tensor = inputs["dnew_residual"].clone()
+        residual[made.row_kinds.index(ZERO_DY) :: len(made.row_kinds)] *= _LARGE
         rows = slice(made.row_kinds.index(_CANCELS), None, len(made.row_kinds))
         chosen = {part: made.inputs[part][rows] for part in ("dy", "x", "rstd")}
         of_norm = compute_gradients({**chosen, "weight": made.inputs["weight"]}, {"dx": residual.dtype})["dx"]

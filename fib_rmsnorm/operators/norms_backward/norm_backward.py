@@ -6,15 +6,25 @@ too, the gradients of the weight and the bias are sums over all rows in float32,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import INFINITY, LIMITS, NAME, NAN, NON_FINITE_ROWS, make_infinity
+from fib_rmsnorm.operators.norms.extreme_rows import (
+    INFINITY,
+    LIMITS,
+    NAME,
+    NAN,
+    NON_FINITE_ROWS,
+    make_infinity,
+    make_nan,
+)
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
+    choose_other_eps,
     count_rotations,
     make_hard_weight,
     rotate_kinds,
@@ -73,28 +83,40 @@ def _with_small_dy(make: Callable[[torch.Tensor], torch.Tensor]) -> Kind:
     return lambda x, dy: (make(x), dy * 1e-2)
 
 
+ZERO_DY = "zero row of dy"
+
 KINDS: Mapping[str, Kind] = {
     **{name: _with_small_dy(make) for name, make in HARD_ROWS.items()},
     "dy scaled by 100 (the sum of dy * weight * x above 65504)": lambda x, dy: (x, dy * 100),
-    "zero row of dy": lambda x, dy: (x, dy * 0),
+    ZERO_DY: lambda x, dy: (x, dy * 0),
 }
 
 
-def _reach_limits(x: torch.Tensor, dy: torch.Tensor) -> _Pair:
-    """Rows of one magnitude, whose rstd is 1, and a dy of which two elements are as large as dx may be."""
+def _reach_limits(x: torch.Tensor, dy: torch.Tensor, magnitude: float = 1.0) -> _Pair:
+    """Rows of one magnitude, whose reciprocal rstd is, and a dy of which two elements are as large as dx may be."""
     import torch
 
-    x, dy = x * 0 + 1, dy * 0
-    x[:, 1::2] = -1
+    x, dy = x * 0 + magnitude, dy * 0
+    x[:, 1::2] = -magnitude
     most = 0.999 * torch.finfo(dy.dtype).max
     dy[:, 0], dy[:, 2 % dy.shape[1]] = most, -most
     return x, dy
 
 
+def _exceed_float16(x: torch.Tensor, dy: torch.Tensor) -> _Pair:
+    """As `_reach_limits`, with an rstd of 2 in float16. In other dtypes float32 would overflow on the way."""
+    import torch
+
+    return _reach_limits(x, dy, 0.5 if dy.dtype == torch.float16 else 1.0)
+
+
 _EXTREME_KINDS: Mapping[str, Kind] = {
-    NAN: lambda x, dy: (NON_FINITE_ROWS[NAN](x), dy),
-    INFINITY: lambda x, dy: (x, make_infinity(dy)),
+    f"{NAN} in x": lambda x, dy: (NON_FINITE_ROWS[NAN](x), dy),
+    f"{INFINITY} in x": lambda x, dy: (NON_FINITE_ROWS[INFINITY](x), dy),
+    f"{NAN} in dy": lambda x, dy: (x, make_nan(dy)),
+    f"{INFINITY} in dy": lambda x, dy: (x, make_infinity(dy)),
     LIMITS: _reach_limits,
+    "dx beyond the maximum of float16": _exceed_float16,
 }
 
 
@@ -163,6 +185,9 @@ def run(dy, x, weight, rstd):
 
     def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
         """Compute the statistics of x that the forward pass keeps, with its usual eps: in float64, rounded once."""
+        return self._derive(inputs, _EPS)
+
+    def _derive(self, inputs: Mapping[str, Any], eps: float) -> Mapping[str, torch.Tensor]:
         import torch
 
         x = inputs["x"]
@@ -173,7 +198,7 @@ def run(dy, x, weight, rstd):
                 mean = wide.mean(dim=-1, keepdim=True)
                 made["mean"][block.rows] = mean[:, 0].float()
                 wide = wide - mean
-            made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + _EPS).float()
+            made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
 
     def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
@@ -189,20 +214,22 @@ def run(dy, x, weight, rstd):
     def make_hard_case(
         self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
     ) -> HardCase:
-        """Make rows of every hard kind in turn, with their statistics, and zero, negative and large weights."""
+        """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
         rotations = count_rotations(len(self.kinds), inputs["x"].shape[0])
         if index >= rotations:
             return self._make_extreme_case(inputs, index - rotations)
         order, changed = _fill_rows(inputs, self.kinds, index)
-        changed |= {"weight": make_hard_weight(inputs["weight"]), **self.derive_inputs(changed)}
-        return HardCase("hard rows", changed, order)
+        eps = choose_other_eps(_EPS, seed)
+        changed |= {"weight": make_hard_weight(inputs["weight"]), **self._derive(changed, eps)}
+        return HardCase(f"hard rows, statistics by eps={eps:g}", changed, order)
 
     def _make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
         order, changed = _fill_rows(inputs, _EXTREME_KINDS, index)
         changed |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(changed)}
         if "dnew_residual" in inputs:
-            changed["dnew_residual"] = inputs["dnew_residual"] * 0
+            changed["dnew_residual"] = residual = inputs["dnew_residual"] * 0
+            residual[order.index(LIMITS) :: len(order), 1] = math.nan  # where dx is 0
         return HardCase(NAME, changed, order, explains=False)
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:

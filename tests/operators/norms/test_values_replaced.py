@@ -1,0 +1,114 @@
+"""Kernels that compute the formula of inputs in which they replaced something are wrong, whichever input it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fib_rmsnorm.operators.known_operators import find_operator
+from fib_rmsnorm.registry import generate_workloads
+from support.mistakes import judge_in_process
+
+
+def without_nan(tensor):
+    return torch.where(tensor.isnan(), torch.zeros_like(tensor), tensor)
+
+
+def without_infinity(tensor):
+    return torch.where(tensor.isinf(), tensor.sign() * torch.finfo(tensor.dtype).max, tensor)
+
+
+def within_float16(tensor):
+    return torch.where(tensor.isfinite(), tensor.clamp(-65504, 65504), tensor)
+
+
+def within_1024(tensor):
+    return torch.where(tensor.isfinite(), tensor.clamp(-1024, 1024), tensor)
+
+
+def at_most_one(scale):
+    return min(scale, 1.0)
+
+
+def rstd_by_usual_eps(inputs):
+    mean_square = inputs["x"].float().square().mean(-1)
+    return {**inputs, "rstd": torch.rsqrt(mean_square + 1e-6)}
+
+
+REPLACED = [
+    ("rmsnorm", {}, "x", without_nan),
+    ("rmsnorm", {"dtype": "bf16"}, "x", within_float16),
+    ("rmsnorm", {"dtype": "fp32"}, "x", within_float16),
+    ("rmsnorm_bias", {}, "bias", without_nan),
+    ("rmsnorm_bias", {}, "bias", without_infinity),
+    ("rmsnorm_silu_gate", {}, "x", without_nan),
+    ("rmsnorm_silu_gate", {}, "gate", without_nan),
+    ("rmsnorm_silu_gate", {}, "gate", without_infinity),
+    ("fused_add_rmsnorm", {}, "x", without_nan),
+    ("fused_add_rmsnorm", {}, "residual", without_nan),
+    ("fused_add_rmsnorm", {}, "residual", without_infinity),
+    ("fused_add_rmsnorm", {"dtype": "bf16"}, "residual", within_float16),
+    ("layernorm", {"bias": True}, "bias", without_nan),
+    ("layernorm", {"bias": True}, "bias", without_infinity),
+    ("layernorm", {"dtype": "bf16"}, "x", within_float16),
+    ("rmsnorm_fp8", {}, "out_scale", at_most_one),
+    ("rmsnorm_backward", {}, "dy", without_nan),
+    ("rmsnorm_backward", {}, "x", without_infinity),
+    ("layernorm_backward", {}, "dy", without_nan),
+    ("fused_add_rmsnorm_backward", {}, "dnew_residual", without_nan),
+    ("fused_add_rmsnorm_backward", {}, "dnew_residual", within_1024),
+]
+
+
+def judge(operator, options, change, rows, folder, change_output=lambda output: output):
+    definition = find_operator(operator).define(256, **options)
+    namespace = {}
+    exec(definition.reference, namespace)
+    (workload,) = generate_workloads(definition, [rows])
+
+    def run(**inputs):
+        outputs = namespace["run"](**change(inputs))
+        return [change_output(each) for each in ([outputs] if isinstance(outputs, torch.Tensor) else outputs)]
+
+    return judge_in_process(run, definition, workload, folder)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize(("operator", "options", "part", "replace"), REPLACED)
+def test_it_is_wrong(tmp_path, operator, options, part, replace, rows):
+    assert judge(operator, options, lambda inputs: {**inputs, part: replace(inputs[part])}, rows, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_so_is_a_gradient_that_saturates(tmp_path, rows):
+    assert judge("rmsnorm_backward", {}, lambda inputs: inputs, rows, tmp_path, without_infinity)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_so_is_an_rstd_that_is_computed_again_by_another_eps(tmp_path, rows):
+    assert judge("rmsnorm_backward", {}, rstd_by_usual_eps, rows, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize(("operator", "options"), dict.fromkeys((each[0], tuple(each[1].items())) for each in REPLACED))
+def test_the_inputs_as_they_are_give_what_is_right(tmp_path, operator, options, rows):
+    assert not judge(operator, dict(options), lambda inputs: inputs, rows, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("operator", ["rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8_per_row"])
+def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
+    for column in (0, -1):
+        definition = find_operator(operator).define(256)
+        source = definition.reference.replace("scaled.abs().amax", f"kept(scaled, {column}).abs().amax")
+        assert "kept(" in source
+        namespace = {"kept": leave_out}
+        exec(source, namespace)
+        (workload,) = generate_workloads(definition, [rows])
+        assert "out_scale" in judge_in_process(namespace["run"], definition, workload, tmp_path)
+
+
+def leave_out(scaled, column):
+    kept = scaled.clone()
+    kept[:, column] = 0
+    return kept
