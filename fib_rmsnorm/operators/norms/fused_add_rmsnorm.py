@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_infinity, make_nan, name_non_finite
-from fib_rmsnorm.operators.norms.hard_rows import Kinds, scale_to_reach
+from fib_rmsnorm.operators.norms.hard_rows import NEAR_EPS, Kinds, scale_to_reach
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.norm_tensors import (
@@ -71,6 +71,7 @@ def _huge_column(x: torch.Tensor, residual: torch.Tensor, column: int) -> _Pair:
 # The name of a kind of row says what it breaks, in words that hold for every dtype. 65504 is the maximum of float16.
 _ROW_KINDS: dict[str, _Transform] = {
     "residual scaled by 300 (squares of the sum above 65504)": lambda x, residual: (x, residual * 300),
+    NEAR_EPS: lambda x, residual: (x, residual),
     "x and residual scaled by 1e-4 (eps dominates)": lambda x, residual: (x * 1e-4, residual * 1e-4),
     "residual = -x (the sum is zero)": lambda x, residual: (x, -x),
     "residual near -x (the sum cancels)": _nearly_cancel,
@@ -125,6 +126,7 @@ def run(x, residual, weight, eps):
             LIMITS: lambda residual: residual * 0,
         },
     }
+    near_eps = _SUMMED
     steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")
 
     def list_parts(self, definition: Definition) -> list[Parts]:

@@ -51,9 +51,23 @@ def scale_to_reach(x: torch.Tensor) -> torch.Tensor:
     return x * (1e9 if torch.finfo(x.dtype).max > 65504 else 6000.0)
 
 
+NEAR_EPS = "rows whose mean square is about eps"
+
+
+def scale_near_eps(
+    made: Mapping[str, torch.Tensor], parts: Iterable[str], order: Sequence[str], eps: float
+) -> Mapping[str, torch.Tensor]:
+    """Scale the random rows of the kind NEAR_EPS, in place, in inputs that are copies."""
+    rows = slice(order.index(NEAR_EPS), None, len(order))
+    for part in parts:
+        made[part][rows] *= eps**0.5
+    return made
+
+
 # 60000 is near float16's maximum of 65504.
 HARD_ROWS: Kinds = {
     "x scaled by 300 (squares above 65504)": lambda x: x * 300,
+    NEAR_EPS: lambda x: x,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
     "zero row": lambda x: x * 0,
     "one huge element": _huge_somewhere,

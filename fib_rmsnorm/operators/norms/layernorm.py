@@ -17,6 +17,7 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     fill_rows,
     make_hard_weight,
     rotate_kinds,
+    scale_near_eps,
 )
 from fib_rmsnorm.operators.norms.norm_options import BIAS, DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
 from fib_rmsnorm.operators.norms.norm_tensors import (
@@ -152,6 +153,7 @@ class LayerNormOperator(RowOperator):
         kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
         order = rotate_kinds(kinds, rows, index % rotations)
         changed = {"x": fill_rows(inputs["x"], order, kinds), "weight": make_hard_weight(inputs["weight"]), "eps": eps}
+        scale_near_eps(changed, ("x",), order, eps)
         if "bias" in inputs:
             changed["bias"] = make_hard_weight(inputs["bias"])
             place = order.index(_CANCELLED)

@@ -25,6 +25,7 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     list_kinds,
     make_hard_weight,
     rotate_kinds,
+    scale_near_eps,
 )
 from fib_rmsnorm.operators.norms.norm_options import (
     DTYPE,
@@ -65,6 +66,8 @@ class NormOperator(RowOperator):
     """The kinds of hard rows of each input that has rows; a row's kind may concern several inputs."""
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {"x": EXTREME_ROWS}
     """The kinds of extreme rows of each input that has rows; none if right kernels differ in them."""
+    near_eps: ClassVar[tuple[str, ...]] = ("x",)
+    """The inputs that are scaled where a row's mean square shall be about eps."""
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
     kernels: ClassVar[str] = ""
@@ -160,7 +163,8 @@ class NormOperator(RowOperator):
         if index >= rotations:
             eps = choose_other_eps(eps, seed)
         order = rotate_kinds(self._kinds, rows, index % rotations)
-        made = {**self.make_hard_rows(inputs, order), **self.make_hard_columns(inputs), "eps": eps}
+        rows_made = scale_near_eps(self.make_hard_rows(inputs, order), self.near_eps, order, eps)
+        made = {**rows_made, **self.make_hard_columns(inputs), "eps": eps}
         return HardCase(name=f"hard rows, eps={eps:g}", inputs=made, row_kinds=order)
 
     def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:

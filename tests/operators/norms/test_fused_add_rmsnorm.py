@@ -107,7 +107,7 @@ def test_the_hard_rows_cancel_and_overflow(dtype):
     operator = find_operator("fused_add_rmsnorm")
     definition = operator.define(128, dtype)
     dtype = getattr(torch, dtype)
-    x, residual = torch.randn(2, 10, 128).to(dtype)
+    x, residual = torch.randn(2, 11, 128).to(dtype)
     inputs = {"x": x, "residual": residual, "weight": torch.ones(128, dtype=dtype), "eps": 1e-6}
     recognition = recognise_source(definition)
     case = recognition.make_hard_case(inputs, 0, "seed")

@@ -96,6 +96,18 @@ def test_the_inputs_as_they_are_give_what_is_right(tmp_path, operator, options, 
 
 
 @pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("operator", ["rmsnorm", "fused_add_rmsnorm", "rmsnorm_silu_gate"])
+def test_so_is_an_eps_that_is_a_lower_limit_in_bfloat16(tmp_path, operator, rows):
+    definition = find_operator(operator).define(256, "bf16")
+    source = definition.reference.replace("mean_square + eps", "mean_square.clamp(min=eps)")
+    assert "clamp" in source
+    namespace = {}
+    exec(source, namespace)
+    (workload,) = generate_workloads(definition, [rows])
+    assert "out" in judge_in_process(namespace["run"], definition, workload, tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
 @pytest.mark.parametrize("operator", ["rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8_per_row"])
 def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
     for column in (0, -1):
