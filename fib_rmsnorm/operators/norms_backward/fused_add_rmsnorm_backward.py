@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.norms.norm_tensors import PER_ELEMENT, NormTensor
-from fib_rmsnorm.operators.norms_backward.norm_backward import KINDS, TENSORS, ZERO_DY, Kind, RmsNormBackward
+from fib_rmsnorm.operators.norms_backward.hard_pairs import KINDS, ZERO_DY, Kind
+from fib_rmsnorm.operators.norms_backward.norm_backward import TENSORS, RmsNormBackward
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
 from fib_rmsnorm.operators.operator import HardCase
 

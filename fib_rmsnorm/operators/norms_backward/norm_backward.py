@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import (
-    INFINITY,
-    LIMITS,
-    NAME,
-    NAN,
-    NON_FINITE_ROWS,
-    make_infinity,
-    make_nan,
-)
+from fib_rmsnorm.operators.norms.extreme_rows import LIMITS, NAME
 from fib_rmsnorm.operators.norms.hard_rows import (
-    HARD_ROWS,
-    NEAR_EPS,
     choose_other_eps,
     count_rotations,
     make_hard_weight,
-    rotate_kinds,
 )
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
 from fib_rmsnorm.operators.norms.norm_tensors import (
@@ -41,6 +30,7 @@ from fib_rmsnorm.operators.norms.norm_tensors import (
 )
 from fib_rmsnorm.operators.norms.row_blocks import split_rows
 from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.norms_backward.hard_pairs import EXTREME_KINDS, KINDS, Kind, fill_pairs
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
 from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts
 
@@ -73,52 +63,6 @@ _CALLED = {
     "dbias": r"bias|beta|^d?b$",
 }
 """What a tensor may be called, of those that others of their shape may be taken for."""
-
-_Pair = tuple["torch.Tensor", "torch.Tensor"]
-Kind = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
-"""Makes hard rows of x and dy of random ones."""
-
-
-def _with_small_dy(make: Callable[[torch.Tensor], torch.Tensor]) -> Kind:
-    """Rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
-    return lambda x, dy: (make(x), dy * 1e-2)
-
-
-ZERO_DY = "zero row of dy"
-
-KINDS: Mapping[str, Kind] = {
-    **{name: _with_small_dy(make) for name, make in HARD_ROWS.items() if name != NEAR_EPS},
-    "dy scaled by 100 (the sum of dy * weight * x above 65504)": lambda x, dy: (x, dy * 100),
-    ZERO_DY: lambda x, dy: (x, dy * 0),
-}
-
-
-def _reach_limits(x: torch.Tensor, dy: torch.Tensor, magnitude: float = 1.0) -> _Pair:
-    """Rows of one magnitude, whose reciprocal rstd is, and a dy of which two elements are as large as dx may be."""
-    import torch
-
-    x, dy = x * 0 + magnitude, dy * 0
-    x[:, 1::2] = -magnitude
-    most = 0.999 * torch.finfo(dy.dtype).max
-    dy[:, 0], dy[:, 2 % dy.shape[1]] = most, -most
-    return x, dy
-
-
-def _exceed_float16(x: torch.Tensor, dy: torch.Tensor) -> _Pair:
-    """As `_reach_limits`, with an rstd of 2 in float16. In other dtypes float32 would overflow on the way."""
-    import torch
-
-    return _reach_limits(x, dy, 0.5 if dy.dtype == torch.float16 else 1.0)
-
-
-_EXTREME_KINDS: Mapping[str, Kind] = {
-    f"{NAN} in x": lambda x, dy: (NON_FINITE_ROWS[NAN](x), dy),
-    f"{INFINITY} in x": lambda x, dy: (NON_FINITE_ROWS[INFINITY](x), dy),
-    f"{NAN} in dy": lambda x, dy: (x, make_nan(dy)),
-    f"{INFINITY} in dy": lambda x, dy: (x, make_infinity(dy)),
-    LIMITS: _reach_limits,
-    "dx beyond the maximum of float16": _exceed_float16,
-}
 
 
 class RmsNormBackward(RowOperator):
@@ -210,7 +154,7 @@ def run(dy, x, weight, rstd):
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row appears, the extreme ones in cases of their own."""
-        return sum(count_rotations(len(kinds), sizes["rows"]) for kinds in (self.kinds, _EXTREME_KINDS))
+        return sum(count_rotations(len(kinds), sizes["rows"]) for kinds in (self.kinds, EXTREME_KINDS))
 
     def make_hard_case(
         self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
@@ -219,14 +163,14 @@ def run(dy, x, weight, rstd):
         rotations = count_rotations(len(self.kinds), inputs["x"].shape[0])
         if index >= rotations:
             return self._make_extreme_case(inputs, index - rotations)
-        order, changed = _fill_rows(inputs, self.kinds, index)
+        order, changed = fill_pairs(inputs, self.kinds, index)
         eps = choose_other_eps(_EPS, seed)
         changed |= {"weight": make_hard_weight(inputs["weight"]), **self._derive(changed, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", changed, order)
 
     def _make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
-        order, changed = _fill_rows(inputs, _EXTREME_KINDS, index)
+        order, changed = fill_pairs(inputs, EXTREME_KINDS, index)
         changed |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(changed)}
         if "dnew_residual" in inputs:
             changed["dnew_residual"] = residual = inputs["dnew_residual"] * 0
@@ -284,18 +228,6 @@ def run(dy, x, weight, mean, rstd):
     dbias = dy.to(torch.float32).sum(dim=0)
     return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)
 '''
-
-
-def _fill_rows(
-    inputs: Mapping[str, Any], kinds: Mapping[str, Kind], rotation: int
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Copies of x and dy with rows of all kinds in turn, and the order of these."""
-    x, dy = inputs["x"].clone(), inputs["dy"].clone()
-    order = rotate_kinds(kinds, x.shape[0], rotation)
-    for offset, kind in enumerate(order[: x.shape[0]]):
-        rows = slice(offset, None, len(order))
-        x[rows], dy[rows] = kinds[kind](x[rows].clone(), dy[rows].clone())
-    return order, {"dy": dy, "x": x}
 
 
 def _takes(dtypes: Mapping[str, str]) -> bool:
