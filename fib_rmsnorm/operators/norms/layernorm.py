@@ -153,7 +153,7 @@ class LayerNormOperator(RowOperator):
         kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
         order = rotate_kinds(kinds, rows, index % rotations)
         changed = {"x": fill_rows(inputs["x"], order, kinds), "weight": make_hard_weight(inputs["weight"]), "eps": eps}
-        scale_near_eps(changed, ("x",), order, eps)
+        scale_near_eps(changed, ("x",), order, eps, constants)
         if "bias" in inputs:
             changed["bias"] = make_hard_weight(inputs["bias"])
             place = order.index(_CANCELLED)

@@ -163,7 +163,7 @@ class NormOperator(RowOperator):
         if index >= rotations:
             eps = choose_other_eps(eps, seed)
         order = rotate_kinds(self._kinds, rows, index % rotations)
-        rows_made = scale_near_eps(self.make_hard_rows(inputs, order), self.near_eps, order, eps)
+        rows_made = scale_near_eps(self.make_hard_rows(inputs, order), self.near_eps, order, eps, constants)
         made = {**rows_made, **self.make_hard_columns(inputs), "eps": eps}
         return HardCase(name=f"hard rows, eps={eps:g}", inputs=made, row_kinds=order)
 

@@ -9,6 +9,7 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
@@ -224,6 +225,17 @@ FOREIGN = (
 def test_weight_and_bias_are_matched_in_both_orders():
     found = [each[0].tensors for each in list_candidates(FOREIGN[1]) if each[0].operator == "layernorm"]
     assert [(each["x"], each["weight"], each["bias"]) for each in found] == [("tokens", "p", "q"), ("tokens", "q", "p")]
+
+
+def test_references_are_probed_by_the_same_inputs_whichever_eps_they_may_hold():
+    inputs = {"hidden_states": torch.randn(20, 256).bfloat16(), "weight": torch.randn(256).bfloat16()}
+    compared = 0
+    for candidates in list_candidates(FOREIGN[0]):
+        for index in range(3):
+            made = [each.make_hard_case(inputs, index, "seed").inputs for each in candidates]
+            compared += len(made) - 1
+            assert all(same_bits(made[0][name], other[name]) for other in made for name in inputs)
+    assert compared > 30
 
 
 def test_shapes_of_other_norms_are_not_its_own():
