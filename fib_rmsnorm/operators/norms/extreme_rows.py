@@ -6,6 +6,7 @@ Its weight is too large for other rows, and what such a row adds to a sum over r
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.operators.norms.hard_rows import Kinds
@@ -44,11 +45,15 @@ def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def spoil_weight(weight: torch.Tensor) -> torch.Tensor:
     """A copy of a weight, [hidden], with a NaN where no row has an element of its own; unchanged if it is too short."""
     hidden = weight.shape[0]
-    column = hidden * 2 // 5
+    column = _spoiled_column(hidden)
     weight = weight.clone()
     if column not in (*limit_columns(hidden), *infinite_columns(hidden)):
         weight[column] = math.nan
     return weight
+
+
+def _spoiled_column(hidden: int) -> int:
+    return hidden * 2 // 5
 
 
 def infinite_columns(hidden: int) -> list[int]:
@@ -95,7 +100,7 @@ def _make_limits(x: torch.Tensor) -> torch.Tensor:
 def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
     """A copy of a bias, [hidden], with a NaN and an infinity where no row and no weight has an element of its own."""
     hidden = bias.shape[0]
-    taken = (*limit_columns(hidden), *infinite_columns(hidden), hidden * 2 // 5)
+    taken = (*limit_columns(hidden), *infinite_columns(hidden), _spoiled_column(hidden))
     bias = bias.clone()
     for column, value in ((hidden * 3 // 5, math.nan), (hidden * 4 // 5, math.inf)):
         if column not in taken:
@@ -103,9 +108,9 @@ def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
     return bias
 
 
-def name_non_finite(part: str) -> tuple[str, str]:
+def make_non_finite_kinds(part: str, put_infinity: Callable[[torch.Tensor], torch.Tensor] = make_infinity) -> Kinds:
     """The kinds of rows with a NaN and with an infinity in another input than x."""
-    return f"{NAN} in the {part}", f"{INFINITY} in the {part}"
+    return {f"{NAN} in the {part}": make_nan, f"{INFINITY} in the {part}": put_infinity}
 
 
 EXTREME_ROWS: Kinds = {NAN: make_nan, INFINITY: _make_infinities, LIMITS: _make_limits}

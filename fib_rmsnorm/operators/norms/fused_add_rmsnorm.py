@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_infinity, make_nan, name_non_finite
+from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_non_finite_kinds
 from fib_rmsnorm.operators.norms.hard_rows import NEAR_EPS, Kinds, scale_to_reach
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
@@ -121,10 +121,7 @@ def run(x, residual, weight, eps):
 '''
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
         "x": EXTREME_ROWS,
-        "residual": {
-            **dict(zip(name_non_finite("residual"), (make_nan, make_infinity), strict=True)),
-            LIMITS: lambda residual: residual * 0,
-        },
+        "residual": {**make_non_finite_kinds("residual"), LIMITS: lambda residual: residual * 0},
     }
     near_eps = _SUMMED
     steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")

@@ -9,9 +9,8 @@ from fib_rmsnorm.operators.norms.extreme_rows import (
     EXTREME_ROWS,
     LIMITS,
     NON_FINITE_ROWS,
-    make_nan,
+    make_non_finite_kinds,
     make_positive_infinity,
-    name_non_finite,
 )
 from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
@@ -180,7 +179,7 @@ def run(x, gate, weight, eps):
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
         "x": EXTREME_ROWS,
         "gate": {
-            **dict(zip(name_non_finite("gate"), (make_nan, make_positive_infinity), strict=True)),
+            **make_non_finite_kinds("gate", make_positive_infinity),
             LIMITS: lambda gate: gate * 0 + 1,
         },
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 _LARGE = 5000
+"""By what dnew_residual is multiplied: most of it is then above 1,000, and all within float16."""
 _CANCELS = "dnew_residual near minus the norm's part (dx cancels)"
 
 
