@@ -15,14 +15,15 @@ from fib_rmsnorm.errors import InputError
 SOLUTIONS = "solutions"
 COPY = "native"
 COLUMNS = "trace_columns"
-"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, and of the columns of
-large files of Traces."""
+BYTECODE = "bytecode"
+"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, of the columns of large
+files of Traces, and of the bytecode of packages that were installed without any."""
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class CachedBuilds:
-    """The folder of one Solution's builds, of one build of the copy, or of the columns of one file of Traces."""
+    """A folder: one Solution's builds, a build of the copy, the columns of one file of Traces, or bytecode."""
 
     folder: Path
     sizes: dict[str, int]
@@ -55,6 +56,11 @@ def trace_columns(cache: Path) -> list[CachedBuilds]:
     return [CachedBuilds(folder, {COLUMNS: _size(folder)}) for folder in _named_by_key(cache / COLUMNS)]
 
 
+def bytecode(cache: Path) -> list[CachedBuilds]:
+    """Bytecode of packages that have none of their own, by what was installed."""
+    return [CachedBuilds(folder, {BYTECODE: _size(folder)}) for folder in _named_by_key(cache / BYTECODE)]
+
+
 def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     """Delete builds. Raises InputError for the first that does not lie beneath the cache or cannot be deleted.
 
@@ -63,7 +69,7 @@ def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     home = cache.resolve()
     for each in builds:
         if not _KEY.fullmatch(each.key) or each.folder.parent.resolve() not in {
-            home / name for name in (SOLUTIONS, COPY, COLUMNS)
+            home / name for name in (SOLUTIONS, COPY, COLUMNS, BYTECODE)
         }:
             raise InputError(f"{each.folder} does not belong to the cache {cache}")
         try:

@@ -52,6 +52,7 @@ def find_readable() -> Readable:
     """
     found = [*_SYSTEM, *_of_etc(), *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
     found += [str(path) for path in _of_interpreter()]
+    found += [sys.pycache_prefix] if sys.pycache_prefix else []  # bytecode that lies apart from its packages
     found += _paths_in(_VARIABLE)
     for name in _FOLDERS_OF_TOOLS:
         found += [path for path in _paths_in(name) if not _is_too_wide(Path(path))]

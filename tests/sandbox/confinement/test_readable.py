@@ -65,6 +65,12 @@ def test_of_a_folder_that_pip_installed_to_what_it_installed(home):
     assert not any(lies_beneath(home / name, found) for name in ("of-mine", "key", "../../bin"))
 
 
+def test_bytecode_that_lies_apart(home, monkeypatch):
+    (home / "bytecode").mkdir()
+    monkeypatch.setattr(sys, "pycache_prefix", str(home / "bytecode"))
+    assert lies_beneath(home / "bytecode" / "module.pyc", find_readable().readable)
+
+
 def test_the_package_and_the_interpreter_wherever_they_lie():
     found = find_readable()
     assert lies_beneath(Path(fib_rmsnorm.__file__), found.readable)

@@ -1,0 +1,66 @@
+"""Where Python keeps the bytecode of packages that were installed without any, where they cannot be given it.
+
+Such are those of uv and of many container images: read-only, or with PYTHONDONTWRITEBYTECODE set. There each process
+compiles the sources of all that it imports.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from importlib.util import cache_from_source, find_spec
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache_contents import BYTECODE
+
+_WRITABLE_BY_OTHERS = 0o022
+
+
+def bytecode_variables(package: str = "torch") -> dict[str, str]:
+    """Variables with which a new interpreter keeps bytecode in the cache; none if `package` has or gets its own.
+
+    None either if the user has named a folder ($PYTHONPYCACHEPREFIX), or if others could write to that of the cache:
+    whoever writes there decides what the judge runs. Processes that run Solutions may only read it.
+    """
+    if sys.pycache_prefix is not None or not _lacks_bytecode(package):
+        return {}
+    folder = cache_folder().absolute() / BYTECODE / _key()
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if all(map(_is_ours_alone, (folder, folder.parent))):
+            return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
+    return {}
+
+
+def _lacks_bytecode(package: str) -> bool:
+    """Whether a package was installed without bytecode and the interpreter will not write it beside the sources."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return False
+    cached = Path(cache_from_source(spec.origin))
+    if cached.exists():
+        return False
+    folder = cached.parent if cached.parent.exists() else cached.parent.parent
+    return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
+
+
+def _key() -> str:
+    """A digest of what is installed: files of two versions of a package may have the same size and date."""
+    named = [sys.implementation.cache_tag or "", *sys.path]
+    for entry in map(Path, filter(None, sys.path)):
+        with suppress(OSError):
+            named += sorted(path.name for path in entry.glob("*.dist-info"))
+    return sha256("\0".join(named).encode(errors="surrogateescape")).hexdigest()[:32]
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    found = folder.lstat()
+    return (
+        folder.is_dir()
+        and not folder.is_symlink()
+        and found.st_uid == os.getuid()
+        and not (found.st_mode & _WRITABLE_BY_OTHERS)
+    )
