@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import BaseModel
 
@@ -42,16 +44,18 @@ def collect_figures(
     arch = gpu_arch(device)
     workloads = generate_workloads(tunable.definition, [batch])
     here = device if arch else None
-    rows = []
-    with ForkServer((COMPILER,)) as fork_server:
-        for combination in combinations:
-            variant = tunable.make_variant(combination)
-            try:
-                found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
-            except InputError:
-                continue  # it does not compile, which its evaluation reports
-            rows += [_describe(combination, batch, found)] if len(found.launches) == 1 else []
-    return rows
+
+    def inspect(combination: Parameters) -> CompiledCombination | None:
+        variant = tunable.make_variant(combination)
+        try:
+            found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
+        except InputError:
+            return None  # it does not compile, which its evaluation reports
+        return _describe(combination, batch, found) if len(found.launches) == 1 else None
+
+    # The threads last: Ctrl-C stops the processes, for which they wait.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads, ForkServer((COMPILER,)) as fork_server:
+        return [row for row in threads.map(inspect, combinations) if row is not None]
 
 
 def _has_figures(tunable: Tunable, device: Device) -> bool:
