@@ -23,7 +23,10 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show what is kept of builds, bytecode and large Trace files, or delete it. Clear it while nothing is evaluated."""
+    """Show what is kept of builds, bytecode and large Trace files, or delete it.
+
+    Clear it while nothing is evaluated.
+    """
     if action not in (None, "clear"):
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
