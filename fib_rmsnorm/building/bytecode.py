@@ -35,6 +35,14 @@ def bytecode_variables(package: str = "torch") -> dict[str, str]:
     return {}
 
 
+def use_bytecode_cache() -> None:
+    """Do in this process, from its next import on, and in all that it starts, as `bytecode_variables` says."""
+    variables = bytecode_variables()
+    if variables:
+        os.environ.update(variables)
+        sys.pycache_prefix, sys.dont_write_bytecode = variables["PYTHONPYCACHEPREFIX"], False
+
+
 def _lacks_bytecode(package: str) -> bool:
     """Whether a package was installed without bytecode and the interpreter will not write it beside the sources."""
     spec = find_spec(package)

@@ -21,6 +21,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main() -> None:
     """Run the command line and exit: 0 success, 1 failed evaluations, 2 bad input, 130 interrupted, 141 reader gone."""
+    _use_bytecode_cache()
     from fib_rmsnorm.errors import FibRmsnormError
     from fib_rmsnorm.registry.files.locking import tell_waits
 
@@ -59,6 +60,14 @@ def main() -> None:
     if "triton" not in sys.modules:  # its bindings report objects that were not collected
         gc.freeze()  # skips the last garbage collection, which takes 0.35 s with torch
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _use_bytecode_cache() -> None:
+    """Keep bytecode apart from the packages if it has not been kept beside this one, which is imported already."""
+    if __spec__.cached and not os.path.exists(__spec__.cached):  # noqa: PTH110 - pathlib takes as long as all of this
+        from fib_rmsnorm.building.bytecode import use_bytecode_cache
+
+        use_bytecode_cache()
 
 
 def _end_unread() -> NoReturn:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import fib_rmsnorm
 from fib_rmsnorm.building.bytecode import bytecode_variables
 from fib_rmsnorm.building.cache import cache_folder
 
@@ -68,3 +70,16 @@ def test_a_folder_that_others_can_write_to_is_not_used(package):
     folder.rmdir()
     folder.symlink_to(package)
     assert bytecode_variables(_PACKAGE) == {}
+
+
+def test_so_does_a_command_of_a_package_without_bytecode(tmp_path):
+    """As uv installs it: torch, whose bytecode is looked for, is an empty package here, which no command imports."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(fib_rmsnorm.__file__).parent, site / "fib_rmsnorm", ignore=shutil.ignore_patterns("*.pyc"))
+    (site / "torch").mkdir()
+    (site / "torch" / "__init__.py").touch()
+    variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "fib_rmsnorm", "legend"]
+    subprocess.run(command, env=variables, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    assert any((cache_folder() / "bytecode").rglob("fib_rmsnorm/cli/legend.*.pyc"))
+    assert not any(site.rglob("*.pyc"))
