@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from hashlib import sha256
-from importlib.util import cache_from_source, find_spec
+from importlib.util import find_spec
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
@@ -43,16 +43,32 @@ def use_bytecode_cache() -> None:
         sys.pycache_prefix, sys.dont_write_bytecode = variables["PYTHONPYCACHEPREFIX"], False
 
 
+def describe_missing_bytecode(package: str = "torch") -> str | None:
+    """What it costs that `package` was installed without bytecode, and how all packages beside it get theirs."""
+    source = _find_source(package)
+    if source is None or _beside(source).exists():
+        return None
+    command = f"{sys.executable} -m compileall -q -j 0 {source.parents[1]}"
+    return f"{package} has no bytecode beside it, so that each process compiles what it imports; once, run: {command}"
+
+
 def _lacks_bytecode(package: str) -> bool:
     """Whether a package was installed without bytecode and the interpreter will not write it beside the sources."""
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
+    source = _find_source(package)
+    if source is None or (cached := _beside(source)).exists():
         return False
-    cached = Path(cache_from_source(spec.origin))
-    if cached.exists():
-        return False
-    folder = cached.parent if cached.parent.exists() else cached.parent.parent
+    folder = cached.parent if cached.parent.exists() else source.parent
     return sys.dont_write_bytecode or not os.access(folder, os.W_OK)
+
+
+def _find_source(package: str) -> Path | None:
+    spec = find_spec(package)
+    return Path(spec.origin) if spec and spec.origin else None
+
+
+def _beside(source: Path) -> Path:
+    """Where Python keeps bytecode unless it is told another place."""
+    return source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
 
 
 def _key() -> str:

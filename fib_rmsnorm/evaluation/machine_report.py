@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from fib_rmsnorm.building.bytecode import describe_missing_bytecode
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
@@ -27,13 +28,19 @@ _TOOL_TIMEOUT_S = 20
 def report_machine() -> MachineReport:
     """Report what this machine has."""
     gpus, libraries = cuda_devices(), library_versions()
+    no_bytecode = describe_missing_bytecode()
     return MachineReport(
         devices=[_check_device(device) for device in (*gpus, cpu_device())],
         tools=_check_tools(),
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **libraries},
         cache=_check_cache(cache_folder()),
-        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *find_gaps(), describe_cgroups()],
+        notes=[
+            *([] if gpus else [_why_no_gpu(libraries)]),
+            *find_gaps(),
+            describe_cgroups(),
+            *([no_bytecode] if no_bytecode else []),
+        ],
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fib_rmsnorm
-from fib_rmsnorm.building.bytecode import bytecode_variables
+from fib_rmsnorm.building.bytecode import bytecode_variables, describe_missing_bytecode
 from fib_rmsnorm.building.cache import cache_folder
 
 _PACKAGE = "a_package_without_bytecode"
@@ -55,6 +55,14 @@ def test_a_package_with_bytecode_needs_none(package, monkeypatch):
     assert bytecode_variables(_PACKAGE) == {}, "its first import writes it"
     subprocess.run([sys.executable, "-m", "compileall", "-q", package], check=True)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert bytecode_variables(_PACKAGE) == {}
+
+
+def test_what_env_tells_to_run_gives_packages_theirs(package):
+    told = describe_missing_bytecode(_PACKAGE)
+    assert told and _PACKAGE in told
+    subprocess.run(told.partition("run: ")[2].split(), check=True)
+    assert describe_missing_bytecode(_PACKAGE) is None
     assert bytecode_variables(_PACKAGE) == {}
 
 
