@@ -117,10 +117,10 @@ def _reuse(registry: Registry, tunables: Sequence[Tunable]) -> int:
 def _finish(
     registry: Registry, tunables: Sequence[Tunable], device: Device, traces: Mapping[str, Sequence[Trace]]
 ) -> None:
-    """Write the table from the stored Traces of this device model, or from this run where none are stored."""
+    """Write the table from the stored Traces of devices that share it, or from this run where none are stored."""
     from fib_rmsnorm.tuning.sweep import read_kept
 
-    kept = read_kept(tunables, device.hardware)
+    kept = read_kept(tunables, device)
     _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
 
 
@@ -195,6 +195,8 @@ def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str,
 
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)
-    stderr().print(f"Wrote {path} (choices for {told}); its Solutions are packed again")
+    evaluations = [trace.evaluation for each in traces.values() for trace in each if trace.evaluation]
+    models = " and ".join(sorted({each.environment.hardware for each in evaluations}))
+    stderr().print(f"Wrote {path} (choices for {told} on {models}); its Solutions are packed again")
     if stale := ", ".join(name for name, each in traces.items() if not each):
         stderr().print(f"No choices for {stale}: its timings come from other sources or another device; tune it too")

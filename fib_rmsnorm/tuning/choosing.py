@@ -1,4 +1,7 @@
-"""Choose launch parameters from timings: the fewest choices that are within a tolerance of the best everywhere."""
+"""Choose launch parameters from timings: the fewest choices that are within a tolerance of the best everywhere.
+
+Device models may share a table. What is best then loses least on the model where it loses most.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,24 @@ TOLERANCE = 0.01
 """The slowdown up to which a choice counts as equal to the best: repeated measurements differ by as much."""
 
 Timings = Mapping[int, Mapping[Parameters, float]]
-"""Latency in milliseconds by batch and parameters."""
+"""Latency in milliseconds by batch and parameters, on one device model."""
+
+_Losses = Mapping[int, Mapping[Parameters, float]]
+"""How much slower than the best, by batch and parameters: 0.01 is 1%."""
 
 
-def choose(shape: Mapping[str, int], timings: Timings) -> list[Choice]:
+def choose(shape: Mapping[str, int], timings: Sequence[Timings]) -> list[Choice]:
     """Choose parameters for each batch of a shape, and keep a choice for as many batches as possible.
 
-    Between two measured batches, the border is their geometric mean.
+    `timings` are those of each device model that shares the table. Between two measured batches, the border is their
+    geometric mean.
     """
-    batches = sorted(timings)
+    losses = {batch: _compare([each[batch] for each in timings if batch in each]) for each in timings for batch in each}
+    batches = sorted(losses)
     choices = []
     min_batch = 0
     while batches:
-        chosen, reach = _reach_farthest(timings, batches)
+        chosen, reach = _reach_farthest(losses, batches)
         here, batches = batches[:reach], batches[reach:]
         choices.append(Choice(shape, min_batch, dict(chosen), _describe(timings, chosen, here)))
         if batches:
@@ -34,31 +42,46 @@ def choose(shape: Mapping[str, int], timings: Timings) -> list[Choice]:
     return choices
 
 
-def _reach_farthest(timings: Timings, batches: Sequence[int]) -> tuple[Parameters, int]:
+def _compare(models: Sequence[Mapping[Parameters, float]]) -> dict[Parameters, float]:
+    """How much more each combination loses, on the model where it loses most, than the one that loses least there.
+
+    Combinations that were not measured on all models count only if none was.
+    """
+    everywhere = set.intersection(*map(set, models)) or set().union(*models)
+    worst = {each: max(_loss(model, each) for model in models if each in model) for each in everywhere}
+    least = min(worst.values())
+    return {each: loss - least for each, loss in worst.items()}
+
+
+def _reach_farthest(losses: _Losses, batches: Sequence[int]) -> tuple[Parameters, int]:
     """Return the parameters that stay good for the most batches, and that number; a tie goes to the fastest."""
-    losses = {each: [_loss(timings[batch], each) for batch in batches] for each in timings[batches[0]]}
+    by_parameters = {each: [losses[batch].get(each, float("inf")) for batch in batches] for each in losses[batches[0]]}
 
     def reach(loss: Sequence[float]) -> int:
         return next((count for count, value in enumerate(loss) if value > TOLERANCE), len(loss))
 
-    farthest = max(reach(loss) for loss in losses.values())
-    good = [each for each, loss in losses.items() if reach(loss) == farthest]
-    return min(good, key=lambda each: (sum(losses[each][:farthest]), each)), farthest
+    farthest = max(map(reach, by_parameters.values()))
+    good = [each for each, loss in by_parameters.items() if reach(loss) == farthest]
+    return min(good, key=lambda each: (sum(by_parameters[each][:farthest]), each)), farthest
 
 
 def _loss(timings: Mapping[Parameters, float], parameters: Parameters) -> float:
     """The slowdown relative to the best parameters."""
-    best = min(timings.values())
-    return timings[parameters] / best - 1 if parameters in timings else float("inf")
+    return timings[parameters] / min(timings.values()) - 1
 
 
-def _describe(timings: Timings, chosen: Parameters, batches: Iterable[int]) -> str:
-    told = []
-    for batch in batches:
-        loss = _loss(timings[batch], chosen)
-        behind = f" (+{loss:.1%})" if loss >= 0.0005 else ""
-        told.append(f"{batch}: {timings[batch][chosen] * 1e3:.2f} us{behind}")
-    return ", ".join(told)
+def _describe(timings: Sequence[Timings], chosen: Parameters, batches: Iterable[int]) -> str:
+    """The time of each model at each batch, and how far it is behind the model's best; a dash where nobody measured."""
+    return ", ".join(
+        f"{batch}: {' / '.join(_tell(each.get(batch, {}), chosen) for each in timings)}" for batch in batches
+    )
+
+
+def _tell(latencies: Mapping[Parameters, float], chosen: Parameters) -> str:
+    if chosen not in latencies:
+        return "-"
+    loss = _loss(latencies, chosen)
+    return f"{latencies[chosen] * 1e3:.2f} us{f' (+{loss:.1%})' if loss >= 0.0005 else ''}"
 
 
 def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float]]:

@@ -21,7 +21,7 @@ from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Settings, Trace, Workload
+from fib_rmsnorm.schema import Evaluation, Settings, Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
@@ -157,10 +157,10 @@ def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
     return [parameters for _, parameters in near[:_FINALISTS]]
 
 
-def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, list[Trace]]:
-    """Read each Definition's stored Traces that come from the current sources and one device model.
+def read_kept(tunables: Sequence[Tunable], device: Device | None) -> dict[str, list[Trace]]:
+    """Read each Definition's stored Traces that come from the current sources and devices which share a table.
 
-    `hardware` defaults to that of the newest Trace.
+    They share it with `device`, or with the one of the newest Trace.
     """
     found: dict[str, list[Trace]] = {}
     for tunable in tunables:
@@ -168,13 +168,24 @@ def read_kept(tunables: Sequence[Tunable], hardware: str | None) -> dict[str, li
             found[tunable.definition.name] = tunable.select_current(
                 read_jsonl(tunable.tuning_file, Trace, tunable.root)
             )
-    everything = [trace.evaluation for traces in found.values() for trace in traces if trace.evaluation]
-    if hardware is None and everything:
-        hardware = max(everything, key=lambda each: each.timestamp).environment.hardware
+    if device is not None:
+        shared = _name_table(device.hardware, _count_multiprocessors(device))
+    else:
+        everything = [trace.evaluation for traces in found.values() for trace in traces if trace.evaluation]
+        shared = _table_of(max(everything, key=lambda each: each.timestamp)) if everything else ""
     return {
-        name: [t for t in traces if t.evaluation and t.evaluation.environment.hardware == hardware]
+        name: [each for each in traces if each.evaluation and _table_of(each.evaluation) == shared]
         for name, traces in found.items()
     }
+
+
+def _table_of(evaluation: Evaluation) -> str:
+    return _name_table(evaluation.environment.hardware, evaluation.multiprocessors)
+
+
+def _name_table(hardware: str, multiprocessors: int | None) -> str:
+    """What devices that share a table have in common: GPUs the number of multiprocessors, as a kernel sees no other."""
+    return f"{multiprocessors} multiprocessors" if multiprocessors else hardware
 
 
 def _count_multiprocessors(device: Device) -> int | None:

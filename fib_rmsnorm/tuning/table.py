@@ -20,10 +20,10 @@ class Choice:
 class Provenance:
     """The measurement that the choices come from."""
 
-    hardware: str
+    devices: Mapping[str, str]
+    """Device models, and the last day on which each was measured."""
     multiprocessors: int
     """The GPU's number of multiprocessors; 0 on a CPU."""
-    date: str
     timer: str
     combinations: int
 
@@ -52,10 +52,11 @@ def render_table(
 def _describe(provenance: Provenance | None) -> list[str]:
     if provenance is None:
         return ["// Nothing was measured."]
-    where, tried = f"{provenance.hardware}, {provenance.date}", f"{provenance.combinations} combinations"
+    where = " / ".join(f"{device}, {day}" for device, day in provenance.devices.items())
+    best = "is the fastest" if len(provenance.devices) == 1 else "loses least on the device where it loses most"
     return [
-        f"// {where}, timer {provenance.timer}, {tried}:",
-        "// each choice is the fastest at the batches named above it, or within 1% of it.",
+        f"// {where}, timer {provenance.timer}, {provenance.combinations} combinations:",
+        f"// each choice {best} at the batches named above it, or within 1% of it.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fib_rmsnorm.registry import Registry
@@ -31,27 +31,34 @@ def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping
 
 
 def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> str:
-    """Make the table from the Traces of each Definition, all of one device model.
+    """Make the table from the Traces of each Definition, all of device models that share a table.
 
     Shapes are sorted: another order would change the Solution's digest, and its Traces would no longer belong to it.
     """
+    everything = [trace for each in traces.values() for trace in each]
+    models = sorted({trace.evaluation.environment.hardware for trace in everything if trace.evaluation})
     choices = []
     for tunable in sorted(tunables, key=lambda each: tuple(each.shape.values())):
-        choices += choose(tunable.shape, collect_timings(traces.get(tunable.definition.name, ())))
-    everything = [trace for each in traces.values() for trace in each]
+        mine = traces.get(tunable.definition.name, ())
+        choices += choose(tunable.shape, [collect_timings(_measured_on(model, mine)) for model in models])
     return render_table(tunables[0].name, tunables[0].columns, choices, _describe_provenance(everything))
+
+
+def _measured_on(hardware: str, traces: Iterable[Trace]) -> list[Trace]:
+    return [each for each in traces if each.evaluation and each.evaluation.environment.hardware == hardware]
 
 
 def _describe_provenance(traces: Sequence[Trace]) -> Provenance | None:
     evaluations = [trace.evaluation for trace in traces if trace.evaluation and trace.evaluation.performance]
     if not evaluations:
         return None
-    newest = max(evaluations, key=lambda each: each.timestamp)
+    evaluations.sort(key=lambda each: each.timestamp)
+    newest = evaluations[-1]
+    days = {each.environment.hardware: each.timestamp[:10] for each in evaluations}
     performance = newest.performance
     return Provenance(
-        hardware=newest.environment.hardware,
+        devices=dict(sorted(days.items())),
         multiprocessors=newest.multiprocessors or 0,
-        date=newest.timestamp[:10],
         timer=(performance.timer if performance else None) or "unknown",
         combinations=len({parameters_of(trace) for trace in traces}),
     )

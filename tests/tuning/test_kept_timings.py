@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -53,6 +54,28 @@ def test_the_table_is_made_again_from_what_is_kept(fib, tuned):
     path.write_text(EMPTY)
     assert fib("tune", NAME, "--reuse").code == 0
     assert path.read_text() == before
+
+
+def test_gpus_of_as_many_multiprocessors_share_the_table(fib, tuned):
+    """And no GPU of another number, nor the CPU, adds to it."""
+    (file,) = (tuned.root / "tuning").rglob("*.jsonl")
+    lines = []
+    for hardware, multiprocessors, slow in (("GPU A", 132, "few"), ("GPU B", 132, "many"), ("GPU C", 80, "few")):
+        for trace in kept(tuned):
+            taken = 1.0 if trace.evaluation.parameters[slow] else 0.5
+            changes = {"environment": {"hardware": hardware, "libs": {}}, "multiprocessors": multiprocessors}
+            record = json.loads(trace.model_dump_json())
+            record["evaluation"] |= changes
+            record["evaluation"]["performance"]["latency_ms"] = taken
+            record["evaluation"]["timestamp"] = f"2026-01-0{1 if hardware == 'GPU C' else 2}T00:00:00+00:00"
+            lines.append(json.dumps(record))
+    file.write_text("\n".join(lines) + "\n")
+    outcome = fib("tune", NAME, "--reuse")
+    assert outcome.code == 0 and "on GPU A and GPU B)" in outcome.err
+    text = (folder_of(tuned) / TABLE).read_text()
+    assert "GPU A, 2026-01-02 / GPU B, 2026-01-02" in text and "GPU C" not in text
+    assert "// 1: 500.00 us / 500.00 us" in text, "neither of those that are slow on one of them"
+    assert "{128, 2, 132, 0, 0, 0}," in text
 
 
 def test_what_other_sources_measured_is_not_reused(fib, tuned):

@@ -76,7 +76,7 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     columns = [*shape, "multiprocessors", "min_batch", *tuning.parameters]
     others = {each: values[0] for each, values in tuning.parameters.items()}
     choices = [Choice(shape, 0, parameters), Choice(shape, 101, others)]
-    where = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
+    where = Provenance({"NVIDIA H200": "2026-11-21"}, 132, "cupti", 12)
     registry = make_registry(tmp_path / "registry", 4096)
     copy_shared(registry)
     monkeypatch.chdir(registry.root)

@@ -19,7 +19,7 @@ CHOICES = [
     Choice(LONG, 65, {"threads": 128, "rows": 2}),
     Choice(LONG, 4097, {"threads": 64, "rows": 4}),
 ]
-WHERE = Provenance("NVIDIA H200", 132, "2026-11-21", "cupti", 12)
+WHERE = Provenance({"NVIDIA H200": "2026-11-21"}, 132, "cupti", 12)
 SHAPES = list(itertools.product((0, 1, 64, 65, 4096, 4097, 1 << 40), (4096, 2048, 128), (2, 4)))
 CPP = """\
 #include <cstdint>
