@@ -43,6 +43,16 @@ def use_bytecode_cache() -> None:
         sys.pycache_prefix, sys.dont_write_bytecode = variables["PYTHONPYCACHEPREFIX"], False
 
 
+def kept_bytecode() -> Path | None:
+    """The folder in the cache from which this process reads bytecode; None if it reads none or the user named another.
+
+    The user's may hold bytecode of all programs of the user; this one, of packages and of what they import.
+    """
+    home = cache_folder().absolute() / BYTECODE
+    folder = Path(sys.pycache_prefix) if sys.pycache_prefix else None
+    return folder if folder and folder.is_relative_to(home) else None
+
+
 def describe_missing_bytecode(package: str = "torch") -> str | None:
     """What it costs that `package` was installed without bytecode, and how all packages beside it get theirs."""
     source = _find_source(package)
