@@ -35,12 +35,17 @@ def bytecode_variables(package: str = "torch") -> dict[str, str]:
     return {}
 
 
-def use_bytecode_cache() -> None:
-    """Do in this process, from its next import on, and in all that it starts, as `bytecode_variables` says."""
+def use_bytecode_cache() -> bool:
+    """Do in this process, from its next import on, and in all that it starts, as `bytecode_variables` says.
+
+    Return whether nothing is kept yet, so that this process and others will compile what they import.
+    """
     variables = bytecode_variables()
-    if variables:
-        os.environ.update(variables)
-        sys.pycache_prefix, sys.dont_write_bytecode = variables["PYTHONPYCACHEPREFIX"], False
+    if not variables:
+        return False
+    os.environ.update(variables)
+    sys.pycache_prefix, sys.dont_write_bytecode = variables["PYTHONPYCACHEPREFIX"], False
+    return not any(Path(sys.pycache_prefix).iterdir())
 
 
 def kept_bytecode() -> Path | None:

@@ -67,7 +67,11 @@ def _use_bytecode_cache() -> None:
     if __spec__.cached and not os.path.exists(__spec__.cached):  # noqa: PTH110 - pathlib takes as long as all of this
         from fib_rmsnorm.building.bytecode import use_bytecode_cache
 
-        use_bytecode_cache()
+        if use_bytecode_cache():
+            _note(
+                "installed packages lack bytecode, so that this takes longer; it is kept from now on, and fib-rmsnorm"
+                " env says how all packages get it"
+            )
 
 
 def _end_unread() -> NoReturn:

@@ -88,6 +88,8 @@ def test_so_does_a_command_of_a_package_without_bytecode(tmp_path):
     (site / "torch" / "__init__.py").touch()
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(site)}
     command = [sys.executable, "-m", "fib_rmsnorm", "legend"]
-    subprocess.run(command, env=variables, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+    for said in (1, 0):
+        run = subprocess.run(command, env=variables, cwd=tmp_path, check=True, capture_output=True, text=True)
+        assert run.stderr.count("installed packages lack bytecode") == said
     assert any((cache_folder() / "bytecode").rglob("fib_rmsnorm/cli/legend.*.pyc"))
     assert not any(site.rglob("*.pyc"))
