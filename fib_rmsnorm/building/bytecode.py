@@ -27,9 +27,12 @@ def bytecode_variables(package: str = "torch") -> dict[str, str]:
     """
     if sys.pycache_prefix is not None or not _lacks_bytecode(package):
         return {}
-    folder = cache_folder().absolute() / BYTECODE / _key()
+    cache = cache_folder().absolute()
+    folder = cache / BYTECODE / _key()
     with suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
         if all(map(_is_ours_alone, (folder, folder.parent))):
             return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
     return {}
@@ -61,10 +64,12 @@ def kept_bytecode() -> Path | None:
 def describe_missing_bytecode(package: str = "torch") -> str | None:
     """What it costs that `package` was installed without bytecode, and how all packages beside it get theirs."""
     source = _find_source(package)
-    if source is None or _beside(source).exists():
+    if source is None or _beside(source).exists() or not (kept_bytecode() or _lacks_bytecode(package)):
         return None
-    command = f"{sys.executable} -m compileall -q -j 0 {source.parents[1]}"
-    return f"{package} has no bytecode beside it, so that each process compiles what it imports; once, run: {command}"
+    return (
+        f"{package} has no bytecode beside it, so that each process compiles what it imports; who may write there runs"
+        f" once: {sys.executable} -m compileall -q -j 0 {source.parents[1]}"
+    )
 
 
 def _lacks_bytecode(package: str) -> bool:

@@ -53,6 +53,7 @@ def test_another_version_of_a_package_has_another_folder(package):
 def test_a_package_with_bytecode_needs_none(package, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     assert bytecode_variables(_PACKAGE) == {}, "its first import writes it"
+    assert describe_missing_bytecode(_PACKAGE) is None
     subprocess.run([sys.executable, "-m", "compileall", "-q", package], check=True)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert bytecode_variables(_PACKAGE) == {}
@@ -61,7 +62,7 @@ def test_a_package_with_bytecode_needs_none(package, monkeypatch):
 def test_what_env_tells_to_run_gives_packages_theirs(package):
     told = describe_missing_bytecode(_PACKAGE)
     assert told and _PACKAGE in told
-    subprocess.run(told.partition("run: ")[2].split(), check=True)
+    subprocess.run(told.partition("runs once: ")[2].split(), check=True)
     assert describe_missing_bytecode(_PACKAGE) is None
     assert bytecode_variables(_PACKAGE) == {}
 
@@ -69,6 +70,15 @@ def test_what_env_tells_to_run_gives_packages_theirs(package):
 def test_what_the_user_named_stays(package, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "of-the-user"))
     assert bytecode_variables(_PACKAGE) == {}
+
+
+def test_where_new_folders_are_for_the_group(package):
+    before = os.umask(0o002)
+    try:
+        folder = Path(bytecode_variables(_PACKAGE)["PYTHONPYCACHEPREFIX"])
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o077 for each in (folder, folder.parent)] == [0, 0]
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(package):
