@@ -8,6 +8,7 @@ runs in the solution's own process and could be replaced too: docs/cheats.md say
 from __future__ import annotations
 
 import ctypes
+import random
 import sys
 from _ctypes import CFuncPtr
 from collections import deque
@@ -63,6 +64,7 @@ class TamperCheck:
 
     def arm(self, *objects: object) -> None:
         """Remember everything as it is now, including what `objects` hold. What they hold later is checked too."""
+        random.Random("")  # from Python 3.13 on, the first seed that is a text completes the module
         self._objects = objects
         self._functions.clear()
         modules = {name: module for name, module in sys.modules.items() if name.startswith(_OURS)}
