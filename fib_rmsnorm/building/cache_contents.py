@@ -56,7 +56,7 @@ def trace_columns(cache: Path) -> list[CachedBuilds]:
     return [CachedBuilds(folder, {COLUMNS: _size(folder)}) for folder in _named_by_key(cache / COLUMNS)]
 
 
-def bytecode(cache: Path) -> list[CachedBuilds]:
+def package_bytecode(cache: Path) -> list[CachedBuilds]:
     """Bytecode of packages that have none of their own, by what was installed."""
     return [CachedBuilds(folder, {BYTECODE: _size(folder)}) for folder in _named_by_key(cache / BYTECODE)]
 

@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 from fib_rmsnorm.cli.error_output import print_error
@@ -64,7 +65,7 @@ def main() -> None:
 
 def _use_bytecode_cache() -> None:
     """Keep bytecode apart from the packages if it has not been kept beside this one, which is imported already."""
-    if __spec__.cached and not os.path.exists(__spec__.cached):  # noqa: PTH110 - pathlib takes as long as all of this
+    if __spec__.cached and not Path(__spec__.cached).exists():
         from fib_rmsnorm.building.bytecode import use_bytecode_cache
 
         if use_bytecode_cache():

@@ -30,12 +30,14 @@ def command(
     if action not in (None, "clear"):
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
-    from fib_rmsnorm.building.cache_contents import bytecode, copy_builds, solution_builds, trace_columns
+    from fib_rmsnorm.building.cache_contents import copy_builds, package_bytecode, solution_builds, trace_columns
     from fib_rmsnorm.reports.cache_listing import CacheContents
 
     folder = cache_folder().absolute()
     names = _name_keys(root, split_names(solutions))
-    found = CacheContents(folder, solution_builds(folder), copy_builds(folder), trace_columns(folder), bytecode(folder))
+    found = CacheContents(
+        folder, solution_builds(folder), copy_builds(folder), trace_columns(folder), package_bytecode(folder)
+    )
     if solutions:
         found = CacheContents(folder, [each for each in found.solutions if each.key in names], [], [], [])
     if action:

@@ -90,7 +90,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(package):
     assert bytecode_variables(_PACKAGE) == {}
 
 
-def test_so_does_a_command_of_a_package_without_bytecode(tmp_path):
+def test_a_command_keeps_that_of_what_it_imports(tmp_path):
     """As uv installs it: torch, whose bytecode is looked for, is an empty package here, which no command imports."""
     site = tmp_path / "site"
     shutil.copytree(Path(fib_rmsnorm.__file__).parent, site / "fib_rmsnorm", ignore=shutil.ignore_patterns("*.pyc"))
