@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -33,7 +33,8 @@ def find_busy(pids: Collection[int]) -> dict[int, str]:
 
     Takes 30 ms if there are none.
     """
-    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid))}
+    children = _find_children()
+    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid, children))}
     for pid, share in _measure_busy([pid for pid in pids if pid not in found]).items():
         found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
     return found
@@ -85,10 +86,28 @@ def _has_runnable_thread(pid: int) -> bool:
     return False
 
 
-def _describe_left_behind(pid: int) -> str | None:
+def _find_children() -> dict[int, list[psutil.Process]]:
+    """The children of each process of the system. To look for those of one process takes as long."""
+    children: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process)
+    return children
+
+
+def _descend(pid: int, children: Mapping[int, Sequence[psutil.Process]]) -> Iterator[psutil.Process]:
+    waiting, seen = [pid], {pid}
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child.pid not in seen:  # a pid that was used again meanwhile could close a circle
+                seen.add(child.pid)
+                waiting.append(child.pid)
+                yield child
+
+
+def _describe_left_behind(pid: int, children: Mapping[int, Sequence[psutil.Process]]) -> str | None:
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        for child in process.children(recursive=True):
+        for child in _descend(pid, children):
             with suppress(psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     continue
