@@ -13,7 +13,7 @@ import math
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import as_integers
+from fib_rmsnorm.evaluation.tensors.bits import pick_different
 
 _CHUNK = 1 << 24
 _STANDARD_ERRORS = 6.0
@@ -35,8 +35,8 @@ def measure_bias(
     pairs = zip(*(torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected)), strict=True)
     for some, right in pairs:
         magnitude += _sum_magnitudes(right)
-        places = as_integers(some) != as_integers(right)  # few in what is right
-        a, e = (as_integers(each)[places].view(each.dtype).double() for each in (some, right))
+        _, differing, rightly, _ = pick_different(some, right)
+        a, e = differing.double(), rightly.double()
         error = torch.where(a.isfinite() & e.isfinite(), a - e, 0.0)
         outward += (error * e.sign()).sum().item()
         upward += error.sum().item()

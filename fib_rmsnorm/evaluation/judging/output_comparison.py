@@ -8,7 +8,7 @@ from math import prod
 import torch
 
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
-from fib_rmsnorm.evaluation.tensors.bits import as_integers
+from fib_rmsnorm.evaluation.tensors.bits import pick_different
 
 # (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
 # four steps of the dtype's subnormals, where a relative bound means nothing.
@@ -63,7 +63,7 @@ def compare(
     for start in range(0, expected.numel(), step):
         chunk = slice(start, start + step)
         may_err = None if flat_bound is None else flat_bound[chunk]
-        places, a, e, allowed = _pick_different(flat_actual[chunk], flat_expected[chunk], may_err)
+        places, a, e, (allowed,) = pick_different(flat_actual[chunk], flat_expected[chunk], may_err)
         places += start
         if not places.numel():
             continue
@@ -87,15 +87,6 @@ def compare(
             result.worst = _describe_worst(a, e, excess, places, shape)
     result.failing_kinds = sorted(failing)
     return result
-
-
-def _pick_different(
-    actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The elements whose bits differ, which are few in what is right: their places, both values, and their bounds."""
-    places = (as_integers(actual) != as_integers(expected)).nonzero().flatten()
-    a, e = (as_integers(each)[places].view(each.dtype) for each in (actual, expected))
-    return places, a, e, None if bound is None else bound[places]
 
 
 def _describe_worst(

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import torch
 
+from fib_rmsnorm.evaluation.tensors.bits import pick_different
 from fib_rmsnorm.schema import UlpStatistics
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -21,18 +22,17 @@ def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics |
     """
     if not expected.dtype.is_floating_point or expected.dtype.itemsize not in _SIGNED:
         return None
-    at_most = torch.zeros(len(_EDGES), dtype=torch.int64, device=expected.device)
+    at_most = torch.zeros(len(_EDGES), dtype=torch.int64)
     total, maximum, different = 0.0, 0, 0
-    chunks = (torch.split(_bits(each.reshape(-1)), _CHUNK) for each in (actual, expected))
-    for bits_a, bits_e in zip(*chunks, strict=True):
-        differs = bits_a != bits_e  # few do in what is right
-        a, e = bits_a[differs].view(actual.dtype), bits_e[differs].view(expected.dtype)
+    chunks = (torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected))
+    for some, right in zip(*chunks, strict=True):
+        _, a, e, _ = pick_different(some, right)
         different += a.numel()
         finite, equal = _wide(a).isfinite() & _wide(e).isfinite(), _wide(a) == _wide(e)
         distance = (_ordered(a) - _ordered(e)).abs()
         distance = torch.where((a.isnan() & e.isnan()) | equal, 0, distance)
         # Not a histogram: on a GPU, all threads would add to the same few counters.
-        at_most += torch.stack([(distance <= edge).sum() for edge in _EDGES])
+        at_most += torch.stack([(distance <= edge).sum() for edge in _EDGES]).cpu()
         distance = torch.where(finite, distance, 0)
         total += distance.sum(dtype=torch.float64).item()
         maximum = max(maximum, int(distance.max().item()) if distance.numel() else 0)
