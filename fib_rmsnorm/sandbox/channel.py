@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
@@ -109,23 +109,46 @@ Handler = Callable[[Message], object]
 """A function of a request that returns an object whose attributes are the answer's fields."""
 
 
-def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], None] = lambda: None) -> None:
-    """Answer requests until the other end closes. `check` follows each request. Exceptions become answers."""
+def serve(
+    channel: Channel,
+    handlers: dict[str, Handler],
+    check: Callable[[], None] = lambda: None,
+    answered_first: Collection[str] = (),
+) -> None:
+    """Answer requests until the other end closes. `check` follows each request. Exceptions become answers.
+
+    The check of one that is `answered_first` runs while the other end goes on. If it fails, that is the answer to the
+    next request: whatever such a request is asked for, another has to follow it.
+    """
+    found_late: BaseException | None = None
     while True:
         try:
             request = channel.receive()
         except (EOFError, OSError):
             return
+        is_first = request.get("do") in answered_first
         try:
+            if found_late is not None:
+                raise found_late
             found = handlers[request["do"]](request)
-            check()
+            if not is_first:
+                check()
             answer = {"ok": True, **vars(found)}
-        except RefusalError as refusal:
-            answer = {"ok": False, "status": refusal.status, "message": str(refusal), "fatal": refusal.fatal}
         except BaseException as error:  # SystemExit too: a solution must not end its process without a message
-            message = describe_exception(error)
-            if not is_of_solution(error):
-                message += f"\n{traceback.format_exc()}"  # our own bug
-            answer = {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}
+            answer = _describe_failure(error)
         channel.close_files()
         channel.send(answer)
+        if is_first and found_late is None:
+            try:
+                check()
+            except BaseException as error:
+                found_late = error
+
+
+def _describe_failure(error: BaseException) -> Message:
+    if isinstance(error, RefusalError):
+        return {"ok": False, "status": error.status, "message": str(error), "fatal": error.fatal}
+    message = describe_exception(error)
+    if not is_of_solution(error):
+        message += "\n" + "".join(traceback.format_exception(error))  # our own bug
+    return {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}

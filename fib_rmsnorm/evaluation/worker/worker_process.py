@@ -286,4 +286,5 @@ class Worker:
 def main(channel: Channel, outputs_fd: int) -> None:
     """Serve until the channel closes."""
     worker = Worker(channel, outputs_fd)
-    serve(channel, worker.handlers, worker.check)
+    # While a trial is checked, the next Solution gets ready for its own. Another request always follows a trial.
+    serve(channel, worker.handlers, worker.check, answered_first={"time"})
