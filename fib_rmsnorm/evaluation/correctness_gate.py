@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
@@ -19,9 +21,15 @@ from fib_rmsnorm.evaluation.worker_pool import (
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
-# Solutions that are called at once have their inputs and outputs on the device, and outputs stay in memory until they
-# are judged.
 _MAX_BYTES_AT_ONCE = 2 << 30
+
+
+def count_at_once(definition: Definition, workload: Workload) -> int:
+    """The number of Solutions that may be called or judged at the same time.
+
+    Each has its inputs and outputs on the device, and its outputs stay in memory until they are judged.
+    """
+    return max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
 
 
 @dataclass(frozen=True)
@@ -59,15 +67,13 @@ class CorrectnessGate:
         alone: the outputs of all others are compared with its own.
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
-        at_once = max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
-        chunks = [others[start : start + at_once] for start in range(0, len(others), at_once)]
-        if peer is not None and len(others) < len(solutions):
-            chunks.insert(0, [peer])
-        with ThreadPoolExecutor(at_once + len(meanwhile)) as pool:
+        stages = [others] if len(others) == len(solutions) or peer is None else [[peer], others]
+        room = threading.Semaphore(count_at_once(definition, workload))
+        with ThreadPoolExecutor((os.cpu_count() or 1) + len(meanwhile)) as pool:
             aside: list[Future[object]] = []
-            for number, some in enumerate(chunks):
+            for number, some in enumerate(stages):
                 verdicts = {
-                    pool.submit(self.examine, definition, workload, solution, _keep_as(solution, peer)): solution
+                    pool.submit(self._examine, definition, workload, solution, room, _keep_as(solution, peer)): solution
                     for solution in some
                 }
                 if number == 0:  # after them: a GPU's driver creates one context at a time
@@ -78,24 +84,33 @@ class CorrectnessGate:
                 task.result()
 
     def examine(
-        self, definition: Definition, workload: Workload, solution: Solution, keep_as: Peer | None = None
+        self, definition: Definition, workload: Workload, solution: Solution
     ) -> Admitted | EvaluationFailedError:
-        """Build, call and judge one Solution; with `keep_as`, the judge keeps its outputs.
+        """Build, call and judge one Solution. Raises ReferenceFailedError if the expected outputs are unknown."""
+        return self._examine(definition, workload, solution, nullcontext(), None)
 
-        Raises ReferenceFailedError if the expected outputs are unknown.
-        """
+    def _examine(
+        self,
+        definition: Definition,
+        workload: Workload,
+        solution: Solution,
+        room: AbstractContextManager[object],
+        keep_as: Peer | None,
+    ) -> Admitted | EvaluationFailedError:
+        """Build a Solution, and call and judge it within `room`; with `keep_as`, the judge keeps its outputs."""
         try:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
             return failure
         budget = TimeBudget(self._timeout_s)
-        try:
-            first = self._judge_client.call(workload, worker, budget)
-            correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
-        except WorkerDiedError as failure:
-            return self._explain(definition, solution, failure).with_log(worker.process.take_log())
-        except EvaluationFailedError as failure:
-            return failure.with_log(worker.process.take_log())
+        with room:
+            try:
+                first = self._judge_client.call(workload, worker, budget)
+                correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
+            except WorkerDiedError as failure:
+                return self._explain(definition, solution, failure).with_log(worker.process.take_log())
+            except EvaluationFailedError as failure:
+                return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, budget, first.call_ms, correctness)
 
     def _explain(self, definition: Definition, solution: Solution, died: WorkerDiedError) -> EvaluationFailedError:

@@ -15,7 +15,7 @@ from itertools import count as count_up
 from itertools import repeat, takewhile
 from typing import Literal
 
-from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.correctness_gate import Admitted, count_at_once
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -145,9 +145,8 @@ class InterleavedTrials:
         for solution in solutions:
             solution.attempt(_count_costs)
         self._run_trials(solutions, unjudged)
+        self._judge_all([each for each in solutions if each.judged_trials < len(each.trials)])
         for solution in solutions:
-            if solution.judged_trials < len(solution.trials):
-                solution.attempt(self._judge)
             if self._settings.l2 == "both":
                 solution.attempt(self._time_hot)
             solution.attempt(_count_costs)
@@ -165,8 +164,8 @@ class InterleavedTrials:
                 if each.prepared and each.prepared.timer == "cpu_clock":
                     wait_for_quiet([pid for pid in pids if pid != each.pid])
                 each.attempt(self._run_trial)
-                if each is not unjudged and self._is_to_be_judged(each, trial, judged):
-                    each.attempt(self._judge)
+            timed = [each for each in running if each is not unjudged]
+            self._judge_all([each for each in timed if self._is_to_be_judged(each, trial, judged)])
             trial += 1
 
     def _choose_judged_trials(self) -> set[int]:
@@ -228,6 +227,10 @@ class InterleavedTrials:
             raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
         return timed
 
+    def _judge_all(self, solutions: Sequence[_Running]) -> None:
+        """Judge calls of all while nothing is timed: others hand over outputs while the judge compares one's."""
+        _attempt_all(solutions, self._judge, count_at_once(self._definition, self._workload))
+
     def _judge(self, solution: _Running) -> None:
         self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
         solution.judged_trials = len(solution.trials)
@@ -247,9 +250,9 @@ def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
     return bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
 
 
-def _attempt_all(solutions: list[_Running], step: Callable[[_Running], None]) -> None:
-    """Take a step with all solutions in parallel, because nothing is being timed."""
-    with ThreadPoolExecutor(len(solutions)) as pool:
+def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None], at_once: int | None = None) -> None:
+    """Take a step with all solutions, or `at_once` of them, in parallel, because nothing is being timed."""
+    with ThreadPoolExecutor(at_once or len(solutions)) as pool:
         for _ in pool.map(_Running.attempt, solutions, repeat(step)):
             pass
 
