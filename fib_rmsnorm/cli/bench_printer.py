@@ -9,7 +9,7 @@ from fib_rmsnorm.cluster.cluster_bench import ClusterEvent
 from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Resumed
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.cluster_devices import devices_table
@@ -47,6 +47,9 @@ class BenchPrinter:
             self._bar.show_below(devices_table(event.devices))
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
+        elif isinstance(event, Judged):
+            axes = axes_text(Trace(definition=event.definition, workload=event.workload))
+            self._bar.tell(f"{axes}: {event.right} of {event.solutions} right")
         elif isinstance(event, Skip):
             self._skips.append(event)
         else:

@@ -52,6 +52,13 @@ _CORES_TO_BUILD_RIVALS = 8
 
 
 @dataclass(frozen=True)
+class FoundRight:
+    """A Solution is right on a Workload, and is timed when all others have been judged."""
+
+    solution: Solution
+
+
+@dataclass(frozen=True)
 class _Passed:
     """The parts of a Trace that only a Solution that passed has."""
 
@@ -131,8 +138,10 @@ class DeviceRunner:
         peer: Solution | None = None,
         *,
         known: Mapping[str, Admitted] = MappingProxyType({}),
-    ) -> Iterator[Trace]:
+    ) -> Iterator[FoundRight | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
+
+        The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
 
         A `peer` is the first of them, and the outputs of all others are compared with its own. `known`, by name, are
         those that `check` has found to be right on this Workload: they are not judged again before they are timed.
@@ -153,6 +162,7 @@ class DeviceRunner:
             for solution, verdict in self._correctness_gate.admit(definition, workload, unknown, meanwhile, peer):
                 if isinstance(verdict, Admitted):
                     admitted[solution.name] = verdict
+                    yield FoundRight(solution)
                 else:
                     yield self._make_trace(definition, workload, solution, verdict)
             if admitted:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner, FoundRight
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -42,7 +42,18 @@ class Building:
     solutions: int
 
 
-Event = Evaluated | Resumed | Building | Skip
+@dataclass(frozen=True)
+class Judged:
+    """So many of a Workload's Solutions have been found right, which are timed when all have been judged."""
+
+    definition: str
+    workload: Workload
+    right: int
+    solutions: int
+    """All that are judged on the Workload."""
+
+
+Event = Evaluated | Resumed | Building | Judged | Skip
 
 
 def result_key(
@@ -119,8 +130,13 @@ class Scheduler:
         if unbuilt := device_runner.count_unbuilt(missing):
             yield Building(device_runner.device, unbuilt)
         try:
-            for trace in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
-                yield self._recorded(Evaluated(trace))
+            right = 0
+            for found in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
+                if isinstance(found, FoundRight):
+                    right += 1
+                    yield Judged(group.definition.name, group.workload, right, len(missing))
+                else:
+                    yield self._recorded(Evaluated(found))
         except ReferenceFailedError as error:
             yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)
 

@@ -20,7 +20,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.job_threads import run_in_threads
-from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Workload
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Trace, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
 # The interpreter takes seconds for each of the 4 cases of batch 512.
@@ -151,8 +151,9 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Iterato
             if unbuilt := runner.count_unbuilt(rivals):
                 yield Building(wanted.device, unbuilt)
             right = {wanted.draft.name: known[workload.uuid]}
-            traces = runner.evaluate(wanted.definition, workload, [wanted.draft, *rivals], known=right)
-            yield from map(Evaluated, traces)
+            for found in runner.evaluate(wanted.definition, workload, [wanted.draft, *rivals], known=right):
+                if isinstance(found, Trace):
+                    yield Evaluated(found)
     except ReferenceFailedError as error:
         yield Skip(wanted.definition.name, None, str(error), wanted.workloads[0], is_failure=True)
 

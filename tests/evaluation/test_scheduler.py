@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from fib_rmsnorm.building.solution_cache import solution_cache
-from fib_rmsnorm.evaluation import ROLES, worker_pool
+from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
@@ -111,6 +111,39 @@ def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(fork_server, 
     scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
     traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
     assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
+
+
+def test_each_is_said_to_be_right_before_any_is_timed(fork_server, registry):
+    (definition,) = registry.definitions().values()
+    wrong = add_kernel(registry, "wrong_v1", RIGHT.replace("* weight", "+ weight"))
+    solutions = (add_kernel(registry, "first_v1"), wrong, add_kernel(registry, "second_v1"))
+    plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)[:2]])
+    events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(plan))
+    for group in plan.groups:
+        mine = [event for event in events if isinstance(event, Judged) and event.workload == group.workload]
+        assert [(event.right, event.solutions) for event in mine] == [(1, 3), (2, 3)]
+        passed = next(
+            number
+            for number, event in enumerate(events)
+            if isinstance(event, Evaluated)
+            and event.trace.workload == group.workload
+            and event.trace.evaluation.status.value == "PASSED"
+        )
+        assert events.index(mine[-1]) < passed
+    assert isinstance(events[0], Building)
+
+
+def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fork_server, tmp_path, monkeypatch):
+    """While one is being built, the other is too."""
+    monkeypatch.setattr(correctness_gate, "_MAX_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(correctness_gate.os, "cpu_count", lambda: 2)
+    registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
+    waits = "import time\n\nprint('begins', time.monotonic(), flush=True)\n"
+    waits += "time.sleep(0.5)\nprint('ends', time.monotonic(), flush=True)\n"
+    solutions = [add_kernel(registry, name, f"{waits}{RIGHT}") for name in ("first_v1", "second_v1")]
+    logs = [trace.evaluation.log.split() for trace in evaluate(fork_server, registry, *solutions)]
+    begins, ends = ([float(log[log.index(word) + 1]) for log in logs] for word in ("begins", "ends"))
+    assert max(begins) < min(ends)
 
 
 def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
