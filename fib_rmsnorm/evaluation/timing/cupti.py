@@ -6,7 +6,7 @@ import torch
 
 from fib_rmsnorm.evaluation.timing.activity import ActivityRecorder
 from fib_rmsnorm.evaluation.timing.attribution import attribute
-from fib_rmsnorm.evaluation.timing.cuda_driver import make_private_stream
+from fib_rmsnorm.evaluation.timing.cuda_driver import Synchronize, make_private_stream
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
 from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
 
@@ -32,9 +32,12 @@ class Cupti:
         self._evict = L2Eviction(device)
         self._marker = torch.empty((), dtype=torch.int32, device=device)
         self._recorder = ActivityRecorder()
+        self._synchronize = Synchronize()
         self._stream = make_private_stream(device)
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
+        self._was_interrupted = False
+        """Whether the last measurement ended by an exception."""
 
     def _attach(self) -> int:
         if self._stream_number is None:
@@ -45,7 +48,7 @@ class Cupti:
     def rest(self) -> None:
         """Detach CUPTI. The next measurement attaches it again, which takes 8 ms."""
         if self._stream_number is not None:
-            torch.cuda.synchronize()
+            self._synchronize()
             self._recorder.close()
             self._stream_number = None
 
@@ -63,16 +66,18 @@ class Cupti:
             if cold:
                 self._evict()
             else:
-                torch.cuda.synchronize()
+                self._synchronize()
                 self._marker.zero_()
-        torch.cuda.synchronize()
+        self._synchronize()
 
     def measure(
         self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
     ) -> list[Sample]:
         """Time each call by itself."""
         stream_number = self._attach()
-        self._recorder.take()  # discards records of a measurement that was interrupted
+        if self._was_interrupted:
+            self._recorder.take()  # discards what it recorded
+        self._was_interrupted = True
         extras = []
         try:
             for index in repeat(calls, budget_s):
@@ -82,8 +87,9 @@ class Cupti:
                 call()
                 extras.append(after())
                 del call  # before the next call is prepared: code may run when this one ends
-                torch.cuda.synchronize()
+                self._synchronize()
                 self._recorder.off()
         finally:
             self._recorder.off()
+        self._was_interrupted = False
         return attribute(self._recorder.take(), stream_number, extras)

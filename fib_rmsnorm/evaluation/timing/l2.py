@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import Synchronize, load_driver, require_success
 
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 
@@ -25,6 +25,7 @@ class L2Eviction:
         self._buffer = torch.zeros(2 * max(properties.L2_cache_size, 1 << 20) // 4, dtype=torch.int32, device=device)
         self._sink = torch.empty((), dtype=torch.int32, device=device)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
+        self._synchronize = Synchronize()
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
 
     def __call__(self) -> None:
@@ -32,7 +33,7 @@ class L2Eviction:
 
         Raises MeasurementError if the driver refuses.
         """
-        torch.cuda.synchronize()  # otherwise running work could still use L2, and mark lines after the reset
+        self._synchronize()  # otherwise running work could still use L2, and mark lines after the reset
         if self._reset is not None:
             require_success(self._reset(), "resetting the persisting lines of L2")
         torch.amax(self._buffer, dim=0, out=self._sink)
