@@ -29,6 +29,8 @@ from fib_rmsnorm.schema import UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
+# Calls of all Solutions are judged at once: a few of each trial, whose numbers have one seed.
+_KEPT_SEEDS = 16
 
 
 class Judge:
@@ -97,7 +99,9 @@ class Judge:
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         if self._fresh_inputs is None:
-            self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
+            self._fresh_inputs = FreshInputs(
+                request.definition, request.workload, request.device, request.dataset, kept_seeds=_KEPT_SEEDS
+            )
         return self._fresh_inputs
 
     def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:

@@ -49,7 +49,7 @@ class TimedCalls:
         self._judged_calls = judged_calls
         self._caller = caller
         self._device = device
-        self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
+        self._inputs = FreshInputs(definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
         self._numbers: list[int] = []
         self._changed_inputs: set[str] = set()
@@ -60,7 +60,6 @@ class TimedCalls:
         self._returned: deque[Any] = deque(maxlen=len(self._ring))
 
     def _set_up(self) -> None:
-        self._inputs = self._make_inputs()
         self._number: int | None = None
         first = self._make_outputs()
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
@@ -72,7 +71,8 @@ class TimedCalls:
             return
         self._changed_inputs.update(self.changed_inputs())
         self._overrun.update(self.overrun())
-        del self._inputs, self._ring  # before the new ones exist: they may take half of the memory
+        del self._ring  # before the new ones exist: they may take a fourth of the memory
+        self._inputs.move()
         self._set_up()
 
     @property
