@@ -18,18 +18,21 @@ from fib_rmsnorm.evaluation.worker_pool import (
     WorkerDiedError,
     WorkerPool,
 )
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
+_SHARE_AT_ONCE = 1 / 16
 
 
-def count_at_once(definition: Definition, workload: Workload) -> int:
+def count_at_once(definition: Definition, workload: Workload, device: Device) -> int:
     """The number of Solutions that may be called or judged at the same time.
 
-    Each has its inputs and outputs on the device, and its outputs stay in memory until they are judged.
+    Each has two copies of its inputs and outputs on the device, and its outputs stay in memory until they are judged.
     """
-    return max(1, min(os.cpu_count() or 1, _MAX_BYTES_AT_ONCE // bytes_moved(definition, workload)))
+    room = max(_MAX_BYTES_AT_ONCE, int(_SHARE_AT_ONCE * device.memory_bytes) if device.kind != "cpu" else 0)
+    return max(1, min(os.cpu_count() or 1, room // bytes_moved(definition, workload)))
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,9 @@ class Admitted:
 class CorrectnessGate:
     """Builds, calls and judges Solutions on one device."""
 
-    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, timeout_s: float) -> None:
+    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device, timeout_s: float) -> None:
         self._workers = workers
+        self._device = device
         self._judge_client = judge_client
         self._timeout_s = timeout_s
 
@@ -68,7 +72,7 @@ class CorrectnessGate:
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
         stages = [others] if len(others) == len(solutions) or peer is None else [[peer], others]
-        room = threading.Semaphore(count_at_once(definition, workload))
+        room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(meanwhile)) as pool:
             aside: list[Future[object]] = []
             for number, some in enumerate(stages):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
+from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate, count_at_once
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
@@ -76,7 +76,7 @@ class DeviceRunner:
         self._workers = WorkerPool(fork_server, device, config)
         self._reference_lock = threading.Lock()
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self._correctness_gate = CorrectnessGate(self._workers, self._judge_client, config.timeout_s)
+        self._correctness_gate = CorrectnessGate(self._workers, self._judge_client, device, config.timeout_s)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
@@ -194,7 +194,8 @@ class DeviceRunner:
         idle = [each for each in admitted if each.solution.name not in outcomes]
         ceiling, no_ceiling = self._measure_ceiling(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
+            at_once = count_at_once(definition, workload, self.device)
+            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings, at_once)
             found, of_reference = trials.run(idle, reference)
         outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
         chains = self._time_chains(definition, workload, idle, outcomes)

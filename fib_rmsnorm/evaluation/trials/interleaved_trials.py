@@ -15,7 +15,7 @@ from itertools import count as count_up
 from itertools import repeat, takewhile
 from typing import Literal
 
-from fib_rmsnorm.evaluation.correctness_gate import Admitted, count_at_once
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -127,12 +127,19 @@ class InterleavedTrials:
     """Times solutions on one Workload. One that fails drops out with its failure."""
 
     def __init__(
-        self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings
+        self,
+        definition: Definition,
+        workload: Workload,
+        judge_client: JudgeClient,
+        settings: Settings,
+        judged_at_once: int = 1,
     ) -> None:
+        """`judged_at_once`: of how many solutions calls may be judged at the same time."""
         self._definition = definition
         self._workload = workload
         self._judge_client = judge_client
         self._settings = settings
+        self._judged_at_once = judged_at_once
         self._random = random.SystemRandom()
         self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
 
@@ -229,7 +236,7 @@ class InterleavedTrials:
 
     def _judge_all(self, solutions: Sequence[_Running]) -> None:
         """Judge calls of all while nothing is timed: others hand over outputs while the judge compares one's."""
-        _attempt_all(solutions, self._judge, count_at_once(self._definition, self._workload))
+        _attempt_all(solutions, self._judge, self._judged_at_once)
 
     def _judge(self, solution: _Running) -> None:
         self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
