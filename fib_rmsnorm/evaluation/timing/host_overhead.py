@@ -18,12 +18,12 @@ import torch
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 _SECONDS_PER_MEAN = 1e-3
-_MIN_CALLS = 20
+_MIN_CALLS = 10
 _MAX_CALLS = 50  # far fewer than a stream can queue; otherwise issuing would wait for the GPU
 _MEANS_PER_PROCESSOR = 3  # a processor that was idle takes a while to reach full speed
 _MAX_PROCESSORS = 16
 _MIN_PROCESSORS = 4
-_BUDGET_S = 0.03
+_BUDGET_S = 0.015
 
 
 def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.synchronize) -> float:
