@@ -11,6 +11,7 @@ from typing import Any
 from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
 from fib_rmsnorm.building.tracebacks import describe_exception
+from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.schema import Solution
 
 
@@ -33,7 +34,8 @@ def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
         )
     module_name = ".".join([package, *entry_path.with_suffix("").parts])
     try:
-        module = importlib.import_module(module_name)
+        with collector_off():  # it may import the largest libraries
+            module = importlib.import_module(module_name)
     except BaseException as error:  # a module may raise SystemExit too
         raise BuildError(describe_exception(error)) from None
     return find_entry(module, solution)
