@@ -23,7 +23,7 @@ from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
-_SHARE_AT_ONCE = 1 / 16
+_SHARE_AT_ONCE = 1 / 16  # of the memory of a GPU
 
 
 def count_at_once(definition: Definition, workload: Workload, device: Device) -> int:

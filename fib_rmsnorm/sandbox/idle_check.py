@@ -87,10 +87,11 @@ def _has_runnable_thread(pid: int) -> bool:
 
 
 def _find_children() -> dict[int, list[psutil.Process]]:
-    """The children of each process of the system. To look for those of one process takes as long."""
+    """The children of each of our descendants, which all workers are. To look for those of one takes as long."""
     children: dict[int, list[psutil.Process]] = {}
-    for process in psutil.process_iter(["ppid"]):
-        children.setdefault(process.info["ppid"], []).append(process)
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            children.setdefault(process.ppid(), []).append(process)
     return children
 
 
