@@ -139,7 +139,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
     monkeypatch.setattr(correctness_gate.os, "cpu_count", lambda: 2)
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     waits = "import time\n\nprint('begins', time.monotonic(), flush=True)\n"
-    waits += "time.sleep(0.5)\nprint('ends', time.monotonic(), flush=True)\n"
+    waits += "time.sleep(1.5)\nprint('ends', time.monotonic(), flush=True)\n"
     solutions = [add_kernel(registry, name, f"{waits}{RIGHT}") for name in ("first_v1", "second_v1")]
     logs = [trace.evaluation.log.split() for trace in evaluate(fork_server, registry, *solutions)]
     begins, ends = ([float(log[log.index(word) + 1]) for log in logs] for word in ("begins", "ends"))
