@@ -71,7 +71,7 @@ class CorrectnessGate:
         alone: the outputs of all others are compared with its own.
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
-        stages = [others] if len(others) == len(solutions) or peer is None else [[peer], others]
+        stages = [others] if peer is None or len(others) == len(solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(meanwhile)) as pool:
             aside: list[Future[object]] = []

@@ -55,6 +55,15 @@ def test_a_program_left_running_is_found():
     assert find("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
 
 
+def test_a_program_behind_a_helper_is_found(tmp_path):
+    helper = tmp_path / "torch._inductor.compile_worker"
+    helper.write_text("sleep 5 & echo; wait\n")
+    started = (
+        f"subprocess.Popen(['sh', {helper.name!r}], cwd={str(tmp_path)!r}, stdout=subprocess.PIPE).stdout.readline()"
+    )
+    assert find(started) == "left a process running: sleep 5"
+
+
 def test_helpers_are_recognized_by_what_they_run():
     entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
     tracker = "from multiprocessing.resource_tracker import main;main(5)"

@@ -37,7 +37,7 @@ class Cupti:
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
         self._was_interrupted = False
-        """Whether the last measurement ended by an exception."""
+        """Whether the last measurement ended before its records were taken."""
 
     def _attach(self) -> int:
         if self._stream_number is None:
@@ -91,5 +91,6 @@ class Cupti:
                 self._recorder.off()
         finally:
             self._recorder.off()
+        recorded = self._recorder.take()
         self._was_interrupted = False
-        return attribute(self._recorder.take(), stream_number, extras)
+        return attribute(recorded, stream_number, extras)

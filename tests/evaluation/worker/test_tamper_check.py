@@ -9,6 +9,7 @@ import json
 import json.encoder
 import secrets
 import socket
+import subprocess
 import sys
 import time
 from collections import deque
@@ -21,7 +22,7 @@ import torch
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.attribution import Piece
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
+from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 
@@ -44,6 +45,13 @@ def armed(*objects: object) -> TamperCheck:
     check = TamperCheck()
     check.arm(*objects)
     return check
+
+
+def test_what_it_leaves_out_is_imported_by_nothing_that_a_worker_runs():
+    code = "import sys\nimport fib_rmsnorm.evaluation.worker.worker_process\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "fib_rmsnorm.evaluation.worker.caller" in loaded
+    assert not [name for name in loaded if name.startswith(_OF_OTHERS)]
 
 
 class TestTamperCheck:
