@@ -57,7 +57,8 @@ def test_a_program_left_running_is_found():
 
 def test_a_program_behind_a_helper_is_found(tmp_path):
     helper = tmp_path / "torch._inductor.compile_worker"
-    helper.write_text("sleep 5 & echo; wait\n")
+    # Between fork and exec, the child has the helper's command line.
+    helper.write_text("sleep 5 & until grep -q sleep /proc/$!/cmdline; do :; done; echo; wait\n")
     started = (
         f"subprocess.Popen(['sh', {helper.name!r}], cwd={str(tmp_path)!r}, stdout=subprocess.PIPE).stdout.readline()"
     )
