@@ -13,6 +13,7 @@ from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.operators.known_operators import list_operators
 from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY
@@ -113,7 +114,7 @@ class Call:
                 nearer = (actual.double() - others[part].double()).abs() < (actual.double() - values.double()).abs()
                 values = torch.where(nearer, others[part], values)
             tolerance = 0.0 if right.is_strict else None
-            found = compare(actual, values, tolerance, tolerance, bound=right.bound)
+            found = compare(OutputPair(actual, values, right.bound), tolerance, tolerance)
             assert found.mismatched == 0, (about, part, found.worst)
 
     def check_room(self, about):

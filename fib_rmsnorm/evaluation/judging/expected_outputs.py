@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,9 +12,11 @@ from fib_rmsnorm.evaluation.judging.judge_messages import JudgedCall
 from fib_rmsnorm.evaluation.judging.output_bias import measure_bias
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
+from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.inputs import Case, is_random
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
-from fib_rmsnorm.schema import Definition, Settings
+from fib_rmsnorm.schema import Definition, Settings, UlpStatistics
 
 
 @dataclass
@@ -39,6 +41,7 @@ class ExpectedOutputs:
     """The outputs of the Definition's reference, if `outputs` are more exact."""
     contradicted: bool = False
     """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
+    _reference_ulp: dict[int, UlpStatistics | None] = field(default_factory=dict)
 
     def tolerance(self, index: int, settings: Settings) -> tuple[float | None, float | None]:
         """rtol and atol of the output of this number: the given ones, else None for those of its dtype."""
@@ -46,19 +49,31 @@ class ExpectedOutputs:
         rtol, atol = settings.rtol, settings.atol
         return default if rtol is None else rtol, default if atol is None else atol
 
+    def pair(self, index: int, actual: torch.Tensor) -> OutputPair:
+        """The output of this number beside the nearest right one."""
+        return OutputPair(actual, self.nearest(index, actual), self.bounds[index])
+
     def compare(
-        self, index: int, actual: torch.Tensor, settings: Settings, kinds: Sequence[str] = (), dim: int = 0
+        self, index: int, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0
     ) -> Comparison:
         """Compare the output of this number with the nearest right one.
 
         The mean error of all elements is looked at where the inputs are random, and with the dtype's own tolerances:
         in a constant row, right kernels may cross one tie of the rounding in all elements.
         """
-        right, bound, common = self.nearest(index, actual), self.bounds[index], self.common_errors[index]
-        found = compare(actual, right, *self.tolerance(index, settings), kinds, dim, bound)
+        common = self.common_errors[index]
+        found = compare(pair, *self.tolerance(index, settings), kinds, dim)
         if common is not None and self.is_random and settings.rtol is None and settings.atol is None:
-            found.bias, found.allowed_bias = measure_bias(actual, right, bound, found.atol, common)
+            found.bias, found.allowed_bias = measure_bias(pair, found.atol, common)
         return found
+
+    def reference_ulp(self, index: int) -> UlpStatistics | None:
+        """The distances of the reference's output of this number, if it is known and another is more exact."""
+        if self.reference is None:
+            return None
+        if index not in self._reference_ulp:
+            self._reference_ulp[index] = measure_ulp(self.pair(index, self.reference[index]))
+        return self._reference_ulp[index]
 
     def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
         """The right output of this number whose elements are nearest to those of `actual`."""
@@ -89,7 +104,8 @@ def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor]
         )
         probed = [] if request.recognition.is_own or reference is None else reference
         expected.contradicted = any(
-            expected.compare(index, output, Settings()).is_wrong for index, output in enumerate(probed)
+            expected.compare(index, expected.pair(index, output), Settings()).is_wrong
+            for index, output in enumerate(probed)
         )
         return expected
     if reference is None:

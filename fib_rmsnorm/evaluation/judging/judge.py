@@ -21,11 +21,11 @@ from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
 from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
-from fib_rmsnorm.schema import UlpStatistics
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -112,11 +112,13 @@ class Judge:
             return None
 
         def is_right(outputs: list[torch.Tensor], bounds: list[torch.Tensor | None]) -> bool:
-            pairs = list(zip(actuals, outputs, bounds, tolerances, strict=True))
+            compared = list(zip(actuals, outputs, bounds, tolerances, strict=True))
             samples = [
-                (_sample(a), _sample(r), None if bound is None else _sample(bound), each) for a, r, bound, each in pairs
+                (OutputPair(_sample(a), _sample(r), None if bound is None else _sample(bound)), limits)
+                for a, r, bound, limits in compared
             ]  # usually enough to see that they differ
-            return not any(compare(a, r, *each, bound=bound).mismatched for a, r, bound, each in samples + pairs)
+            wholes = [(OutputPair(a, r, bound), limits) for a, r, bound, limits in compared]
+            return not any(compare(pair, *limits).mismatched for pair, limits in samples + wholes)
 
         def is_right_for(inputs: dict[str, Any]) -> bool:
             if recognition is None:
@@ -147,20 +149,15 @@ def _judge_output(request: Compare, expected: ExpectedOutputs, index: int, actua
     settings, case = request.settings, expected.case
     shape = list(request.definition.outputs.values())[index].shape or []
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
-    comparison = expected.compare(index, actual, settings, kinds, dim)
+    pair = expected.pair(index, actual)
+    comparison = expected.compare(index, pair, settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.is_wrong
     return OutputVerdict(
         comparison,
-        ulp=measure_ulp(actual, expected.nearest(index, actual)) if is_reported else None,
-        reference_ulp=_measure_reference(expected, index),
+        ulp=measure_ulp(pair) if is_reported else None,
+        reference_ulp=expected.reference_ulp(index),
     )
-
-
-def _measure_reference(expected: ExpectedOutputs, index: int) -> UlpStatistics | None:
-    if expected.reference is None:
-        return None
-    return measure_ulp(expected.reference[index], expected.nearest(index, expected.reference[index]))
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:

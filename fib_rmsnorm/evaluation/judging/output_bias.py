@@ -13,36 +13,33 @@ import math
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import pick_different
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 
 _CHUNK = 1 << 24
 _STANDARD_ERRORS = 6.0
 """How far from zero a mean of errors without a direction may lie: one in 5e8 is beyond."""
 
 
-def measure_bias(
-    actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None, atol: float, common_error: float
-) -> tuple[float, float]:
-    """By how much the elements of `actual`, or their magnitudes, are too large in sum, relative to the magnitudes of
-    `expected`; and the most that right outputs have. Of both sums it is the one that is further from zero.
+def measure_bias(pair: OutputPair, atol: float, common_error: float) -> tuple[float, float]:
+    """By how much the elements of an output, or their magnitudes, are too large in sum, relative to the magnitudes of
+    the right ones; and the most that right outputs have. Of both sums it is the one that is further from zero.
 
     The most is the relative error that their elements may share before they are rounded (`common_error`), what each
-    may be off by beyond it (`atol`, and its `bound`), and chance: the standard error of a sum of independent errors is
+    may be off by beyond it (`atol`, and its bound), and chance: the standard error of a sum of independent errors is
     the root of the sum of their squares.
     """
-    magnitude = outward = upward = squared = 0.0
-    beyond = atol * expected.numel() + (0.0 if bound is None else bound.sum(dtype=torch.float64).item())
-    pairs = zip(*(torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected)), strict=True)
-    for some, right in pairs:
-        magnitude += _sum_magnitudes(right)
-        _, differing, rightly, _ = pick_different(some, right)
-        a, e = differing.double(), rightly.double()
+    magnitude = sum(map(_sum_magnitudes, torch.split(pair.expected.reshape(-1), _CHUNK)))
+    if not magnitude:
+        return 0.0, math.inf
+    outward = upward = squared = 0.0
+    beyond = atol * pair.expected.numel()
+    beyond += 0.0 if pair.bound is None else pair.bound.sum(dtype=torch.float64).item()
+    for differing in pair.list_differing():
+        a, e = differing.actual.double(), differing.expected.double()
         error = torch.where(a.isfinite() & e.isfinite(), a - e, 0.0)
         outward += (error * e.sign()).sum().item()
         upward += error.sum().item()
         squared += error.square().sum().item()
-    if not magnitude:
-        return 0.0, math.inf
     further = max(outward, upward, key=abs)
     return further / magnitude, common_error + (beyond + _STANDARD_ERRORS * math.sqrt(squared)) / magnitude
 

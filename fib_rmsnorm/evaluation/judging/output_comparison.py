@@ -8,7 +8,7 @@ from math import prod
 import torch
 
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
-from fib_rmsnorm.evaluation.tensors.bits import pick_different
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 
 # (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
 # four steps of the dtype's subnormals, where a relative bound means nothing.
@@ -22,7 +22,6 @@ _TOLERANCES = {
     torch.float8_e5m2: (0.26, 2.0**-16),
 }
 _OTHER_FLOAT = _TOLERANCES[torch.float8_e5m2]
-_CHUNK = 1 << 24
 _LISTED_ROWS = 32
 _UPSTREAM_EPS = 1e-8  # upstream divides by |expected| + 1e-8; its readers expect the same number
 
@@ -34,21 +33,19 @@ def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tup
 
 
 def compare(
-    actual: torch.Tensor,
-    expected: torch.Tensor,
+    pair: OutputPair,
     rtol: float | None = None,
     atol: float | None = None,
     row_kinds: Sequence[str] = (),
     row_dim: int = 0,
-    bound: torch.Tensor | None = None,
 ) -> Comparison:
-    """Compare an output with the expected one, of the same shape and dtype, block by block.
+    """Compare an output with the expected one, block by block.
 
     A NaN matches only a NaN and an infinity only the same one, whatever the tolerances. `max_absolute_error` and
     `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
-    what float32 cannot hold. `bound` is the error that each element may have beyond the tolerances, none by default.
-    `row_kinds` are those of the indices along the dimension `row_dim`, in turn.
+    what float32 cannot hold. `row_kinds` are those of the indices along the dimension `row_dim`, in turn.
     """
+    expected = pair.expected
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
     if not result.elements:
@@ -57,17 +54,11 @@ def compare(
     columns = shape[-1] if len(shape) > row_dim + 1 else 1
     worst_excess = 0.0
     failing: set[str] = set()
-    flat_actual, flat_expected = actual.reshape(-1), expected.reshape(-1)
-    flat_bound = None if bound is None else bound.reshape(-1)
-    step = max(1, _CHUNK // max(1, columns)) * max(1, columns)  # whole rows
-    for start in range(0, expected.numel(), step):
-        chunk = slice(start, start + step)
-        may_err = None if flat_bound is None else flat_bound[chunk]
-        places, a, e, (allowed,) = pick_different(flat_actual[chunk], flat_expected[chunk], may_err)
-        places += start
-        if not places.numel():
+    for differing in pair.list_differing():
+        if not differing.count:
             continue
-        error, excess = _errors(a, e, *bounds, allowed)
+        places, a, e = differing.places, differing.actual, differing.expected
+        error, excess = _errors(a, e, *bounds, differing.bound)
         result.max_absolute_error = max(result.max_absolute_error, error.max().item())
         size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
         relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))

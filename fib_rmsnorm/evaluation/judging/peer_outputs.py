@@ -10,6 +10,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, OutputVerdict
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.schema import Difference, Peer
 
 
@@ -52,11 +53,12 @@ def _measure(actuals: Sequence[torch.Tensor], kept: Sequence[torch.Tensor]) -> l
 
 def measure_difference(actual: torch.Tensor, other: torch.Tensor) -> Difference:
     """How far an output is from another of the same shape and dtype."""
-    found = compare(actual, other, rtol=0.0, atol=0.0)
+    pair = OutputPair(actual, other)
+    found = compare(pair, rtol=0.0, atol=0.0)
     return Difference(
         max_absolute=found.max_absolute_error,
         max_relative=found.max_relative_error,
         elements=found.elements,
         equal=found.elements - found.mismatched,
-        ulp=measure_ulp(actual, other),
+        ulp=measure_ulp(pair),
     )

@@ -6,28 +6,27 @@ from itertools import pairwise
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import pick_different
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.schema import UlpStatistics
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_CHUNK = 1 << 24
 BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
 _EDGES = (0, 1, 2, 4, 8, 16)
 
 
-def measure_ulp(actual: torch.Tensor, expected: torch.Tensor) -> UlpStatistics | None:
-    """Count the distances, block by block; None for integers.
+def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
+    """Count the distances of an output from the right one, block by block; None for integers.
 
     A pair of which only one value is finite counts as 17+, and not in the mean.
     """
+    expected = pair.expected
     if not expected.dtype.is_floating_point or expected.dtype.itemsize not in _SIGNED:
         return None
     at_most = torch.zeros(len(_EDGES), dtype=torch.int64)
     total, maximum, different = 0.0, 0, 0
-    chunks = (torch.split(each.reshape(-1), _CHUNK) for each in (actual, expected))
-    for some, right in zip(*chunks, strict=True):
-        _, a, e, _ = pick_different(some, right)
-        different += a.numel()
+    for differing in pair.list_differing():
+        a, e = differing.actual, differing.expected
+        different += differing.count
         finite, equal = _wide(a).isfinite() & _wide(e).isfinite(), _wide(a) == _wide(e)
         distance = (_ordered(a) - _ordered(e)).abs()
         distance = torch.where((a.isnan() & e.isnan()) | equal, 0, distance)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 _detach = torch.Tensor.detach  # the class's, because a solution can set another `detach` on a tensor
-_FEW = 1 << 16
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -28,18 +27,3 @@ def as_integers(tensor: torch.Tensor) -> torch.Tensor:
     (`scatter_`: 20 ms for 32 MB, which also replaces the contents of the caches).
     """
     return tensor.view(_INTEGERS[tensor.element_size()])
-
-
-def pick_different(
-    actual: torch.Tensor, expected: torch.Tensor, *others: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, list[torch.Tensor | None]]:
-    """The elements of two flat tensors whose bits differ, which are few in what is right.
-
-    Returns their places, both values, and those that `others` have at these places. A few are returned on the CPU:
-    a GPU would take 10 to 20 us for each of the dozens of small steps of a comparison.
-    """
-    places = (as_integers(actual) != as_integers(expected)).nonzero().flatten()
-    device = "cpu" if places.numel() <= _FEW else places.device
-    a, e = (as_integers(each)[places].to(device).view(each.dtype) for each in (actual, expected))
-    picked = [None if other is None else other[places].to(device) for other in others]
-    return places.to(device), a, e, picked

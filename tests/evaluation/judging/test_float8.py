@@ -8,6 +8,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 
 FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
 """The bits of the largest number of each format."""
@@ -16,9 +17,9 @@ FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_the_numbers_of_float8_are_one_step_apart(dtype):
     positive = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
-    found = measure_ulp(positive[1:], positive[:-1])
+    found = measure_ulp(OutputPair(positive[1:], positive[:-1]))
     assert (found.maximum, found.mean) == (1, 1.0)
-    mirrored = measure_ulp((positive.float() * -1).to(dtype), positive)
+    mirrored = measure_ulp(OutputPair((positive.float() * -1).to(dtype), positive))
     assert mirrored.maximum == 2 * FLOAT8[dtype]
 
 
@@ -26,14 +27,22 @@ def test_the_numbers_of_float8_are_one_step_apart(dtype):
 def test_nan_is_far_from_a_number_and_equals_itself(dtype):
     nan = torch.tensor([torch.nan, torch.nan]).to(dtype)
     one = torch.tensor([torch.nan, 1.0]).to(dtype)
-    assert measure_ulp(nan, one).histogram == {"0": 1, "1": 0, "2": 0, "3-4": 0, "5-8": 0, "9-16": 0, "17+": 1}
+    assert measure_ulp(OutputPair(nan, one)).histogram == {
+        "0": 1,
+        "1": 0,
+        "2": 0,
+        "3-4": 0,
+        "5-8": 0,
+        "9-16": 0,
+        "17+": 1,
+    }
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
     numbers = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
-    assert compare(numbers[1:], numbers[:-1]).mismatched == 0
-    assert compare(numbers[2:], numbers[:-2]).mismatched >= 0.6 * numbers.numel()
+    assert compare(OutputPair(numbers[1:], numbers[:-1])).mismatched == 0
+    assert compare(OutputPair(numbers[2:], numbers[:-2])).mismatched >= 0.6 * numbers.numel()
 
 
 @pytest.mark.parametrize(("dtype", "said"), [(torch.float8_e5m2, "contents, or are NaN"), (torch.float16, "contents")])

@@ -7,6 +7,7 @@ import torch
 
 from fib_rmsnorm.evaluation.judging.output_bias import measure_bias
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
 from support.mistakes import judge_in_process
@@ -26,8 +27,8 @@ def make_rows(seed: int = 0) -> torch.Tensor:
 def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error):
     exact = make_rows()
     right, wrong = round_once(exact, dtype), round_once(exact * (1 + error), dtype)
-    assert compare(wrong, right).mismatched < 0.02 * right.numel()
-    bias, allowed = measure_bias(wrong, right, None, 0.0, COMMON_ERROR)
+    assert compare(OutputPair(wrong, right)).mismatched < 0.02 * right.numel()
+    bias, allowed = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
     assert abs(bias) > allowed and bias == pytest.approx(error, rel=0.2)
 
 
@@ -36,7 +37,7 @@ def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error):
 def test_finds_an_error_upward_or_downward_whatever_the_sign(dtype, error):
     exact = make_rows()
     right, wrong = round_once(exact, dtype), round_once(exact + error * exact.abs(), dtype)
-    bias, allowed = measure_bias(wrong, right, None, 0.0, COMMON_ERROR)
+    bias, allowed = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
     assert abs(bias) > allowed and bias == pytest.approx(error, rel=0.2)
 
 
@@ -48,7 +49,7 @@ def test_allows_what_float32_shares(dtype, error, seed):
     exact = make_rows(seed)
     for rows in (1, ROWS):
         right, found = round_once(exact[:rows], dtype), round_once(exact[:rows] * (1 + error), dtype)
-        bias, allowed = measure_bias(found, right, None, 0.0, COMMON_ERROR)
+        bias, allowed = measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR)
         assert abs(bias) < allowed
 
 
@@ -57,16 +58,16 @@ def test_chance_has_no_direction(dtype):
     """One in four elements is off by a unit, up or down."""
     right = round_once(make_rows(), dtype)
     step = torch.randint(-1, 2, right.shape, generator=torch.Generator().manual_seed(1), dtype=torch.int16)
-    bias, allowed = measure_bias((right.view(torch.int16) + step).view(dtype), right, None, 0.0, COMMON_ERROR)
+    bias, allowed = measure_bias(OutputPair((right.view(torch.int16) + step).view(dtype), right), 0.0, COMMON_ERROR)
     assert abs(bias) < allowed
 
 
 def test_a_bound_and_values_that_are_not_finite():
     right = torch.tensor([1.0, -2.0, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     wrong = torch.tensor([1.5, -2.5, float("inf"), float("nan"), 0.0], dtype=torch.float32)
-    bias, allowed = measure_bias(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0]), 0.25, 0.0)
+    bias, allowed = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
     assert bias == pytest.approx(1 / 3) and allowed == pytest.approx((1.0 + 5 * 0.25 + 6 * 0.5**0.5) / 3)
-    assert measure_bias(right * 0, right * 0, None, 0.0, 0.0) == (0.0, float("inf"))
+    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == (0.0, float("inf"))
 
 
 def refine(x, weight, eps):

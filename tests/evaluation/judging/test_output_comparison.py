@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.judging.output_comparison import compare, tolerance
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 
 INFINITY, NAN = float("inf"), float("nan")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -30,7 +31,7 @@ def one(value: float, dtype=torch.float16) -> torch.Tensor:
 @given(tensors())
 @settings(deadline=None)
 def test_everything_equals_itself(tensor):
-    found = compare(tensor.clone(), tensor)
+    found = compare(OutputPair(tensor.clone(), tensor))
     assert found.mismatched == 0
     assert found.max_absolute_error == 0
     assert found.max_relative_error == 0
@@ -48,8 +49,8 @@ def test_a_nan_or_infinity_matches_only_the_same(expected, data):
     actual.view(-1)[index] = value
     before = expected.view(-1)[index].item()
     is_like = math.isnan(before) if math.isnan(value) else before == value
-    assert compare(actual, expected).mismatched == (0 if is_like else 1)
-    assert compare(expected, actual).mismatched == (0 if is_like else 1)
+    assert compare(OutputPair(actual, expected)).mismatched == (0 if is_like else 1)
+    assert compare(OutputPair(expected, actual)).mismatched == (0 if is_like else 1)
 
 
 @given(
@@ -63,7 +64,7 @@ def test_counts_exactly_the_wrong_elements(case):
     expected = torch.ones(elements, 1, dtype=torch.float16)
     actual = expected.clone()
     actual[wrong] = 2
-    found = compare(actual, expected)
+    found = compare(OutputPair(actual, expected))
     assert found.mismatched == len(wrong)
     assert found.max_absolute_error == (1 if wrong else 0)
     assert found.max_relative_error == pytest.approx(1 if wrong else 0)
@@ -76,39 +77,39 @@ def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
     expected, near, far = (torch.tensor([[bits + step]], dtype=torch.int16).view(torch.float16) for step in range(3))
     expected, near, far = sign * expected, sign * near, sign * far
     rtol, atol = tolerance(torch.float16, None, None)
-    assert compare(near, expected).mismatched == 0
+    assert compare(OutputPair(near, expected)).mismatched == 0
     error = abs(far.item() - expected.item())
-    assert compare(far, expected).mismatched == (error > rtol * abs(expected.item()) + atol)
+    assert compare(OutputPair(far, expected)).mismatched == (error > rtol * abs(expected.item()) + atol)
 
 
 @pytest.mark.parametrize("exponent", range(-6, 15))
 def test_two_ulp_above_a_power_of_two_fail(exponent):
     value = 2.0**exponent
-    assert compare(one(value * (1 + 2 * 2**-10)), one(value)).mismatched == 1
-    assert compare(one(-value * (1 + 2 * 2**-10)), one(-value)).mismatched == 1
+    assert compare(OutputPair(one(value * (1 + 2 * 2**-10)), one(value))).mismatched == 1
+    assert compare(OutputPair(one(-value * (1 + 2 * 2**-10)), one(-value))).mismatched == 1
 
 
 def test_a_flipped_sign_near_zero_fails():
-    assert compare(one(-1e-5), one(1e-5)).mismatched == 1
-    assert compare(one(0.0), one(-0.0)).mismatched == 0
+    assert compare(OutputPair(one(-1e-5), one(1e-5))).mismatched == 1
+    assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
 
 
 def test_subnormal_outputs_flushed_to_zero_fail():
-    assert compare(one(0.0), one(2.0**-15)).mismatched == 1
+    assert compare(OutputPair(one(0.0), one(2.0**-15))).mismatched == 1
 
 
 def test_poison_never_matches():
     poison = torch.full((1, 8), 255, dtype=torch.uint8).view(torch.float16)
-    assert compare(poison, torch.zeros(1, 4, dtype=torch.float16)).mismatched == 4
+    assert compare(OutputPair(poison, torch.zeros(1, 4, dtype=torch.float16))).mismatched == 4
 
 
 def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
     expected, actual = one(1.0), one(1.05)
-    assert compare(actual, expected).mismatched == 1
-    loose = compare(actual, expected, rtol=0.1)
+    assert compare(OutputPair(actual, expected)).mismatched == 1
+    loose = compare(OutputPair(actual, expected), rtol=0.1)
     assert (loose.mismatched, loose.rtol, loose.atol) == (0, 0.1, tolerance(torch.float16, None, None)[1])
-    assert compare(actual, expected, rtol=0, atol=0.06).mismatched == 0
-    assert compare(actual, expected, rtol=0, atol=0).mismatched == 1
+    assert compare(OutputPair(actual, expected), rtol=0, atol=0.06).mismatched == 0
+    assert compare(OutputPair(actual, expected), rtol=0, atol=0).mismatched == 1
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -118,40 +119,40 @@ def test_no_tolerance_lets_a_nan_or_infinity_pass(dtype, name, tolerance):
     finite = torch.tensor([[0.0, 1.0, -torch.finfo(dtype).max]], dtype=dtype)
     for value in (NAN, INFINITY, -INFINITY):
         other = torch.full_like(finite, value)
-        assert compare(other, finite, **{name: tolerance}).mismatched == 3
-        assert compare(finite, other, **{name: tolerance}).mismatched == 3
-        assert compare(other, other.clone(), **{name: tolerance}).mismatched == 0
-    assert compare(one(NAN, dtype), one(INFINITY, dtype), **{name: tolerance}).mismatched == 1
+        assert compare(OutputPair(other, finite), **{name: tolerance}).mismatched == 3
+        assert compare(OutputPair(finite, other), **{name: tolerance}).mismatched == 3
+        assert compare(OutputPair(other, other.clone()), **{name: tolerance}).mismatched == 0
+    assert compare(OutputPair(one(NAN, dtype), one(INFINITY, dtype)), **{name: tolerance}).mismatched == 1
 
 
 def test_names_the_worst_element_and_the_kinds_of_its_rows():
     expected = torch.ones(6, 4, dtype=torch.float16)
     actual = expected.clone()
     actual[1, 2], actual[4, 3] = 1.5, 3.0
-    found = compare(actual, expected, row_kinds=("plain", "zero", "huge"))
+    found = compare(OutputPair(actual, expected), row_kinds=("plain", "zero", "huge"))
     assert found.worst == "[4, 3]: got 3, expected 1"
     assert found.failing_kinds == ["zero"]
 
 
 def test_float64_is_compared_in_float64():
     expected = one(1.0, torch.float64)
-    assert compare(expected * (1 + 1e-9), expected).mismatched == 1
-    assert compare(expected * (1 + 1e-13), expected).mismatched == 0
+    assert compare(OutputPair(expected * (1 + 1e-9), expected)).mismatched == 1
+    assert compare(OutputPair(expected * (1 + 1e-13), expected)).mismatched == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_large_integers_are_compared_exactly(dtype):
     expected = torch.tensor([2**24 + 1, 2**31 - 1], dtype=dtype)
-    assert compare(expected - 1, expected).mismatched == 2
-    assert compare(expected.clone(), expected).mismatched == 0
+    assert compare(OutputPair(expected - 1, expected)).mismatched == 2
+    assert compare(OutputPair(expected.clone(), expected)).mismatched == 0
 
 
 def test_int64_beyond_float64_is_compared_exactly():
     expected = torch.tensor([2**62 + 1])
-    assert compare(expected - 1, expected).mismatched == 1
+    assert compare(OutputPair(expected - 1, expected)).mismatched == 1
 
 
 def test_booleans_and_scalars():
-    assert compare(torch.tensor([True, False]), torch.tensor([True, True])).mismatched == 1
-    assert compare(torch.tensor(1.0), torch.tensor(1.0)).mismatched == 0
-    assert compare(torch.tensor(1.0), torch.tensor(2.0)).mismatched == 1
+    assert compare(OutputPair(torch.tensor([True, False]), torch.tensor([True, True]))).mismatched == 1
+    assert compare(OutputPair(torch.tensor(1.0), torch.tensor(1.0))).mismatched == 0
+    assert compare(OutputPair(torch.tensor(1.0), torch.tensor(2.0))).mismatched == 1

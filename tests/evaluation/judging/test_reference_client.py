@@ -28,7 +28,7 @@ REPLACES_THE_COMPARISON = """\
     frame = sys._getframe(1)
     while frame:
         if callable(compare := frame.f_globals.get("compare")):
-            frame.f_globals["compare"] = lambda actual, expected, *rest: compare(expected, expected, *rest)
+            frame.f_globals["compare"] = lambda pair, *rest: compare(type(pair)(pair.expected, pair.expected), *rest)
             break
         frame = frame.f_back
 """

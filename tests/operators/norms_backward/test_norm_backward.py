@@ -11,6 +11,7 @@ from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
@@ -121,8 +122,8 @@ def test_sums_over_many_rows_need_their_bound(operator):
         inputs = make_case(definition, recognition, made, case, "cpu").inputs
         exacts, outs = recognition.compute_exact(inputs), reference(definition)(**inputs)
         for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
-            beyond[index] += compare(out, exact.values).mismatched
-            within[index] += compare(out, exact.values, bound=exact.bound).mismatched
+            beyond[index] += compare(OutputPair(out, exact.values)).mismatched
+            within[index] += compare(OutputPair(out, exact.values, exact.bound)).mismatched
     assert beyond[0] and beyond[1] and within == [0, 0, 0]
 
 
