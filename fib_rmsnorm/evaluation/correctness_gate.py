@@ -68,24 +68,28 @@ class CorrectnessGate:
 
         Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
         called and judged in parallel, and the tasks of `meanwhile` run beside them. A `peer` among them comes first and
-        alone: the outputs of all others are compared with its own.
+        alone: the outputs of all others are compared with its own. Raises ReferenceFailedError.
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
         stages = [others] if peer is None or len(others) == len(solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(meanwhile)) as pool:
             aside: list[Future[object]] = []
-            for number, some in enumerate(stages):
-                verdicts = {
-                    pool.submit(self._examine, definition, workload, solution, room, _keep_as(solution, peer)): solution
-                    for solution in some
-                }
-                if number == 0:  # after them: a GPU's driver creates one context at a time
-                    aside = [pool.submit(task) for task in meanwhile]
-                for future in as_completed(verdicts):
-                    yield verdicts[future], future.result()
-            for task in aside:
-                task.result()
+            try:
+                for number, some in enumerate(stages):
+                    verdicts = {
+                        pool.submit(self._examine, definition, workload, one, room, _keep_as(one, peer)): one
+                        for one in some
+                    }
+                    if number == 0:  # after them: a GPU's driver creates one context at a time
+                        aside = [pool.submit(task) for task in meanwhile]
+                    for future in as_completed(verdicts):
+                        yield verdicts[future], future.result()
+                for task in aside:
+                    task.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)  # or what has not begun would be built in vain
+                raise
 
     def examine(
         self, definition: Definition, workload: Workload, solution: Solution

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate, count_at_once
+from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
@@ -194,8 +194,7 @@ class DeviceRunner:
         idle = [each for each in admitted if each.solution.name not in outcomes]
         ceiling, no_ceiling = self._measure_ceiling(definition, workload)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            at_once = count_at_once(definition, workload, self.device)
-            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings, at_once)
+            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
             found, of_reference = trials.run(idle, reference)
         outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
         chains = self._time_chains(definition, workload, idle, outcomes)

@@ -11,7 +11,8 @@ import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
@@ -113,12 +114,12 @@ def serve(
     channel: Channel,
     handlers: dict[str, Handler],
     check: Callable[[], None] = lambda: None,
-    answered_first: Collection[str] = (),
+    answered_first: Mapping[str, Callable[[], None]] = MappingProxyType({}),
 ) -> None:
     """Answer requests until the other end closes. `check` follows each request. Exceptions become answers.
 
-    The check of one that is `answered_first` runs while the other end goes on. If it fails, that is the answer to the
-    next request: whatever such a request is asked for, another has to follow it.
+    A request that is `answered_first` has a quicker check of its own, and `check` runs while the other end goes on. If
+    that fails, that is the answer to the next request: whatever such a request asks for, another has to follow it.
     """
     found_late: BaseException | None = None
     while True:
@@ -126,19 +127,18 @@ def serve(
             request = channel.receive()
         except (EOFError, OSError):
             return
-        is_first = request.get("do") in answered_first
+        quick_check = answered_first.get(request.get("do", ""))
         try:
             if found_late is not None:
                 raise found_late
             found = handlers[request["do"]](request)
-            if not is_first:
-                check()
+            (quick_check or check)()
             answer = {"ok": True, **vars(found)}
         except BaseException as error:  # SystemExit too: a solution must not end its process without a message
             answer = _describe_failure(error)
         channel.close_files()
         channel.send(answer)
-        if is_first and found_late is None:
+        if quick_check and found_late is None:
             try:
                 check()
             except BaseException as error:

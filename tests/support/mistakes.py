@@ -101,7 +101,7 @@ def judge_in_process(
         )
         with outputs.open("rb") as file:
             files[:] = [file.fileno()]
-            verdict = judge.compare(request.model_dump(mode="json"))
+            (verdict,) = judge.compare(request.model_dump(mode="json")).verdicts
         if is_interpreted:
             allow_truncation(verdict, definition)
         comparisons = {name: each.comparison for name, each in zip(definition.outputs, verdict.outputs, strict=True)}

@@ -18,6 +18,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     PossibleMistake,
     TakeOutputs,
     Verdict,
+    Verdicts,
 )
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError, Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -78,15 +79,15 @@ class Comparer:
         with self._lock:
             self._ask_until_copied(Expect(**self._describe(subject), case=0), Expected)
 
-    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
-        """Compare the outputs of a worker's last call; `which` says which call it was.
+    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
+        """Compare the outputs that a worker transferred last; `which` says of which calls they are.
 
         Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
         cannot be computed.
         """
         request = self._make_request(subject, self._config.settings, **which)
         with self._lock:
-            return self._ask_until_copied(request, Verdict, outputs)
+            return self._ask_until_copied(request, Verdicts, outputs).verdicts
 
     def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
         """Compare the outputs of the reference itself with the operator's exact answer.
@@ -97,7 +98,7 @@ class Comparer:
         request = self._make_request(subject, Settings(), case=case, suspects=unexplained)
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
-            return self._ask_until_copied(request, Verdict, outputs, needs_reference=False)
+            return self._ask_until_copied(request, Verdicts, outputs, needs_reference=False).verdicts[0]
 
     def _ask_until_copied(
         self,

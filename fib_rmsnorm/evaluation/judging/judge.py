@@ -5,13 +5,22 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, make_expected
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, Expected, JudgedCall, OutputVerdict, Verdict
+from fib_rmsnorm.evaluation.judging.judge_messages import (
+    Compare,
+    Expect,
+    Expected,
+    JudgedCall,
+    OutputVerdict,
+    Verdict,
+    Verdicts,
+)
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import compare
 from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
@@ -29,8 +38,6 @@ from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
-# Calls of all Solutions are judged at once: a few of each trial, whose numbers have one seed.
-_KEPT_SEEDS = 16
 
 
 class Judge:
@@ -47,26 +54,29 @@ class Judge:
     def expect(self, message: Message) -> Expected:
         """Compute the expected outputs of a case, while solutions are being built."""
         try:
-            self._expect(Expect.model_validate(message))
+            next(self._expect(Expect.model_validate(message)))
         finally:
             self.received.clear()
         return Expected()
 
-    def compare(self, message: Message) -> Verdict:
+    def compare(self, message: Message) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
         try:
-            return self._compare(Compare.model_validate(message))
+            return Verdicts(self._compare(Compare.model_validate(message)))
         finally:
             self.received.clear()
 
-    def _compare(self, request: Compare) -> Verdict:
+    def _compare(self, request: Compare) -> list[Verdict]:
         expected = self._expect(request)
+        first = next(expected)
         try:
-            actuals = self.received.read(request, expected.outputs)
+            received = self.received.read(request, first.case.workload)
         except OutputTransferError as error:
-            return Verdict(
-                expected.case.name, expected.case.kind, missing=str(error), outputs=[], hint=None, mistakes={}
-            )
+            return [Verdict(first.case.name, first.case.kind, str(error), outputs=[], hint=None, mistakes={})]
+        calls = zip(chain([first], expected), received, strict=True)
+        return [self._compare_call(request, right, actuals) for right, actuals in calls]
+
+    def _compare_call(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> Verdict:
         outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
         outputs, peer = self._peer_outputs.compare(request, actuals, outputs)
         hint = None
@@ -79,7 +89,8 @@ class Judge:
             mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
 
-    def _expect(self, request: JudgedCall) -> ExpectedOutputs:
+    def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
+        """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
         if self._current != current:
@@ -87,21 +98,20 @@ class Judge:
             self._cases.clear()
             self._peer_outputs.clear()
             self._fresh_inputs = None
-        if request.number is not None:
-            inputs = self._require_fresh_inputs(request).set(request.number) if request.recognition else {}
-            case = Case("timed call", "timed", workload, inputs)
-            return make_expected(request, case, self.received.read_reference(request, case.workload))
-        index = request.case or 0
-        if index not in self._cases:
-            case = make_case(definition, request.recognition, workload, index, request.device, request.dataset)
-            self._cases[index] = make_expected(request, case, self.received.read_reference(request, case.workload))
-        return self._cases[index]
+        if request.case is None:
+            for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
+                inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
+                yield make_expected(request, Case("timed call", "timed", workload, inputs), reference)
+            return
+        if request.case not in self._cases:
+            case = make_case(definition, request.recognition, workload, request.case, request.device, request.dataset)
+            (reference,) = self.received.read_reference(request, case.workload)
+            self._cases[request.case] = make_expected(request, case, reference)
+        yield self._cases[request.case]
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         if self._fresh_inputs is None:
-            self._fresh_inputs = FreshInputs(
-                request.definition, request.workload, request.device, request.dataset, kept_seeds=_KEPT_SEEDS
-            )
+            self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
         return self._fresh_inputs
 
     def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:

@@ -100,7 +100,7 @@ class JudgeClient:
             request = Call(workload=subject.workload, case=case, recognition=subject.recognition, guards=guards)
             called = worker.ask(request, Called, budget) if case else first
             outputs = Transferred(worker, called.memory)
-            verdicts.append(self._compare(subject, outputs, case=case, suspects=suspects, keep_as=keep_as))
+            verdicts += self._compare(subject, outputs, case=case, suspects=suspects, keep_as=keep_as)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
@@ -126,46 +126,53 @@ class JudgeClient:
         tensors = tuple(name for name, spec in definition.inputs.items() if spec.shape is not None)
         return Guards(fenced=tensors, read_only=() if worker.is_interpreted else tensors)
 
-    def judge_timed_call(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
+    def judge_timed_calls(
+        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget, count: int
     ) -> None:
-        """Judge one of the calls timed since the last one judged. Raises EvaluationFailedError if it was wrong."""
-        self._judge_revealed(definition, workload, worker, worker.ask(Reveal(), Revealed, budget))
+        """Judge `count` of the calls timed since the last that were judged, or more.
+
+        Raises EvaluationFailedError if one was wrong.
+        """
+        self._judge_revealed(definition, workload, worker, worker.ask(Reveal(), Revealed, budget), count)
 
     def judge_chained_call(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
     ) -> None:
-        """Judge one of the calls of the last trial in a CUDA graph, as `judge_timed_call` does."""
+        """Judge one of the calls of the last trial in a CUDA graph, as `judge_timed_calls` does."""
         revealed = worker.ask(RevealChain(), Revealed, budget)
         try:
-            self._judge_revealed(definition, workload, worker, revealed)
+            self._judge_revealed(definition, workload, worker, revealed, 1)
         except EvaluationFailedError as failure:
             raise EvaluationFailedError(failure.status, f"in a CUDA graph: {failure}", failure.correctness) from None
 
     def _judge_revealed(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, revealed: Revealed
+        self, definition: Definition, workload: Workload, worker: WorkerClient, revealed: Revealed, count: int
     ) -> None:
+        if (found := len({*revealed.numbers})) < count:
+            worker.process.kill()
+            raise EvaluationFailedError("RUNTIME_ERROR", f"judging timed calls: {found} were revealed, not {count}")
         subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
         outputs = Transferred(worker, revealed.memory)
-        verdict = self._compare(subject, outputs, number=revealed.number, earlier=revealed.earlier)
         names = list(definition.outputs)
-        if faults := _describe_faults(verdict, revealed, names):
-            _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
+        for verdict in self._compare(subject, outputs, numbers=revealed.numbers, earlier=revealed.earlier):
+            if faults := _describe_faults(verdict, revealed, names):
+                _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
 
-    def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> Verdict:
+    def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         process = outputs.worker.process
         try:
-            verdict = self._comparer.compare(subject, outputs, **which)
+            verdicts = self._comparer.compare(subject, outputs, **which)
         except EvaluationFailedError:
             process.kill()
             raise
         process.clear_outputs()  # otherwise a later call could pass with the outputs of this one
-        if verdict.missing is not None:
-            process.kill()
-            raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
-        if outputs.worker.is_interpreted:
-            allow_truncation(verdict, subject.definition)
-        return verdict
+        for verdict in verdicts:
+            if verdict.missing is not None:
+                process.kill()
+                raise EvaluationFailedError("RUNTIME_ERROR", f"calling: {verdict.missing}")
+            if outputs.worker.is_interpreted:
+                allow_truncation(verdict, subject.definition)
+        return verdicts
 
 
 def allow_truncation(verdict: Verdict, definition: Definition) -> None:

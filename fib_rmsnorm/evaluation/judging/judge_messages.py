@@ -43,14 +43,14 @@ class OutputsTaken:
 
 
 class JudgedCall(Request):
-    """The call whose outputs are judged: that on a `case`, or the timed call whose inputs have a `number`."""
+    """The calls whose outputs are judged: that on a `case`, or the timed calls whose inputs have these `numbers`."""
 
     definition: CheckedDefinition
     recognition: Recognition | None
     """The operator that knows the exact answer; None if the outputs of the reference are the expected ones."""
     workload: Workload
     case: int | None = None
-    number: int | None = None
+    numbers: list[int] = Field(default_factory=list)
     device: str
     dataset: Path | None
     expected_file: int | None = None
@@ -117,3 +117,10 @@ class Verdict:
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""
     peer: Peer | None = None
     """The Solution with whose outputs these were compared too."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The judge's findings on each call."""
+
+    verdicts: list[Verdict]

@@ -39,25 +39,35 @@ class ReceivedOutputs:
         """Forget what was copied, or another call could pass with it."""
         self._taken.clear()
 
-    def read(self, request: Compare, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs to compare, on the device of `like`. Raises OutputTransferError if they are missing."""
-        found = self._read(request.outputs_file, like, are_expected=False)
-        return [output.to(right.device) for output, right in zip(found, like, strict=True)]
+    def read(self, request: Compare, workload: Workload) -> list[list[torch.Tensor]]:
+        """The outputs to compare, of each call. Raises OutputTransferError if they are missing."""
+        return self._read(request, workload, request.outputs_file, are_expected=False)
 
-    def read_reference(self, request: JudgedCall, workload: Workload) -> list[torch.Tensor] | None:
-        """The outputs of the Definition's reference on a Workload, if they were transferred."""
+    def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+        """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
-            return None
+            return [None] * _count_calls(request)
+        return self._read(request, workload, request.expected_file, are_expected=True)
+
+    def _read(
+        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool
+    ) -> list[list[torch.Tensor]]:
+        """All outputs at once: who transferred them could change them meanwhile."""
         like = [
             torch.empty(
                 shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
             )
             for name, spec in request.definition.outputs.items()
         ]
-        found = self._read(request.expected_file, like, are_expected=True)
-        return [output.to(request.device) for output in found]
+        every = like * _count_calls(request)
+        found = (
+            view_outputs(self._taken.pop(are_expected, []), every)
+            if file is None
+            else read_outputs(self._files[file], every)
+        )
+        here = [output.to(request.device) for output in found]
+        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
 
-    def _read(self, file: int | None, like: Sequence[torch.Tensor], *, are_expected: bool) -> list[torch.Tensor]:
-        if file is None:
-            return view_outputs(self._taken.pop(are_expected, []), like)
-        return read_outputs(self._files[file], like)
+
+def _count_calls(request: JudgedCall) -> int:
+    return 1 if request.case is not None else len(request.numbers)

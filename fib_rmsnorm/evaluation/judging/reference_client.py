@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.judging.judge_messages import JudgedCall
-from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
+from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.process import Process
@@ -26,7 +26,7 @@ class ReferenceFailedError(FibRmsnormError):
 
 @dataclass(frozen=True)
 class Transferred:
-    """The outputs of a worker's last call: in a GPU's memory, or in the file of its process."""
+    """The outputs that a worker transferred last: in a GPU's memory, or in the file of its process."""
 
     worker: WorkerClient
     memory: list[DeviceMemory] | None
@@ -58,18 +58,16 @@ class ReferenceClient:
             return None
         try:
             worker = self._find_worker(request.definition)
-            call = Call(
-                workload=request.workload,
-                case=request.case or 0,
-                number=request.number,
-                recognition=request.recognition,
-            )
-            called = worker.ask(call, Called, TimeBudget(self._timeout_s))
+            budget = TimeBudget(self._timeout_s)
+            if request.case is None:
+                again = CallAsTimed(workload=request.workload, numbers=request.numbers)
+                return Transferred(worker, worker.ask(again, Outputs, budget).memory)
+            call = Call(workload=request.workload, case=request.case, recognition=request.recognition)
+            called = worker.ask(call, Called, budget)
         except EvaluationFailedError as failure:
             self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
             raise self._failure from None
-        if request.case is not None:
-            self._known.add(request.case)
+        self._known.add(request.case)
         return Transferred(worker, called.memory)
 
     def forget(self) -> None:

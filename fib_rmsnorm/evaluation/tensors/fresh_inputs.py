@@ -74,10 +74,7 @@ class _Draw:
 class FreshInputs:
     """The inputs of a Workload's timed calls, which are changed in place from call to call."""
 
-    def __init__(
-        self, definition: Definition, workload: Workload, device: str, dataset: Path | None, *, kept_seeds: int = 1
-    ) -> None:
-        """`kept_seeds`: of how many secret seeds the replacements are kept, for numbers that come in any order."""
+    def __init__(self, definition: Definition, workload: Workload, device: str, dataset: Path | None) -> None:
         self._definition = definition
         self._workload = workload
         self._device = device
@@ -85,7 +82,6 @@ class FreshInputs:
         self._generator = torch.Generator(device)
         self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
         self._random = {name for name in definition.inputs if is_random(workload, name)} - {*self._derived}
-        self._kept_seeds = kept_seeds
         self._make()
         elements = sum(rows.shape[0] for rows in self._rows)
         self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
@@ -98,10 +94,11 @@ class FreshInputs:
             for name, value in self._values.items()
             if isinstance(value, torch.Tensor) and value.numel() and name in self._random
         ]
-        self._drawn: dict[int, list[_Draw]] = {}
-        """The replacements of the seeds that were used last, by seed; the last one behind."""
-        self._set: tuple[int, int] | None = None
-        """The seed and the column of the number that is set."""
+        self._seed: int | None = None
+        self._drawn: list[_Draw] = []
+        """The replacements of all numbers of the seed."""
+        self._column: int | None = None
+        """The column of the number that is set."""
 
     def move(self) -> None:
         """Make the inputs anew, elsewhere in memory. No number is set then."""
@@ -127,27 +124,19 @@ class FreshInputs:
         They are the same in every process.
         """
         seed, column = divmod(number, self._draws)
-        if self._set == (seed, column - 1) and all(draw.has_steps for draw in self._drawn[seed]):
-            for draw in self._drawn[seed]:
+        if seed == self._seed and column - 1 == self._column and all(draw.has_steps for draw in self._drawn):
+            for draw in self._drawn:
                 draw.step_to(column)
         else:
             self._restore()
-            for draw in self._draws_of(seed):
+            if seed != self._seed:
+                self._generator.manual_seed(seed)
+                self._seed, self._drawn = seed, [self._draw(rows) for rows in self._rows]
+            for draw in self._drawn:
                 draw.put(column)
-        self._set = seed, column
+        self._column = column
         self._derive()
         return dict(self._values)
-
-    def _draws_of(self, seed: int) -> list[_Draw]:
-        """The replacements of all numbers of a seed. The original values must be there."""
-        drawn = self._drawn.pop(seed, None)
-        if drawn is None:
-            self._generator.manual_seed(seed)
-            drawn = [self._draw(rows) for rows in self._rows]
-        self._drawn[seed] = drawn
-        if len(self._drawn) > self._kept_seeds:
-            del self._drawn[next(iter(self._drawn))]
-        return drawn
 
     def _derive(self) -> None:
         """Let the inputs that are made from others fit them again."""
@@ -182,11 +171,10 @@ class FreshInputs:
         return torch.copysign(magnitudes.to(values.dtype), values)
 
     def _restore(self) -> None:
-        if self._set is not None:
-            seed, column = self._set
-            for draw in self._drawn[seed]:
-                draw.take_out(column)
-            self._set = None
+        if self._column is not None:
+            for draw in self._drawn:
+                draw.take_out(self._column)
+            self._column = None
 
     def changed(self) -> list[str]:
         """Names of the inputs that calls have changed."""

@@ -85,6 +85,8 @@ class _Running:
     costs: list[Costs] = field(default_factory=list)
     judged_trials: int = 0
     """The number of trials when one of the calls was last judged."""
+    is_done: bool = False
+    """Whether no other trial follows."""
     stopped_by: StoppedBy = "iterations"
     failure: EvaluationFailedError | None = None
 
@@ -127,19 +129,12 @@ class InterleavedTrials:
     """Times solutions on one Workload. One that fails drops out with its failure."""
 
     def __init__(
-        self,
-        definition: Definition,
-        workload: Workload,
-        judge_client: JudgeClient,
-        settings: Settings,
-        judged_at_once: int = 1,
+        self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings
     ) -> None:
-        """`judged_at_once`: of how many solutions calls may be judged at the same time."""
         self._definition = definition
         self._workload = workload
         self._judge_client = judge_client
         self._settings = settings
-        self._judged_at_once = judged_at_once
         self._random = random.SystemRandom()
         self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
 
@@ -152,7 +147,6 @@ class InterleavedTrials:
         for solution in solutions:
             solution.attempt(_count_costs)
         self._run_trials(solutions, unjudged)
-        self._judge_all([each for each in solutions if each.judged_trials < len(each.trials)])
         for solution in solutions:
             if self._settings.l2 == "both":
                 solution.attempt(self._time_hot)
@@ -164,22 +158,25 @@ class InterleavedTrials:
         judged = self._choose_judged_trials()
         pids = [each.pid for each in (unjudged, *solutions)]
         trial = 0
-        while running := [each for each in solutions if each.failure is None and not self._is_done(each)]:
+        while running := [each for each in solutions if each.failure is None and not each.is_done]:
             if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
                 running.insert(0, unjudged)  # only num_trials times: it is needed only for comparison, and slow
             for each in running if trial % 2 == 0 else reversed(running):
                 if each.prepared and each.prepared.timer == "cpu_clock":
                     wait_for_quiet([pid for pid in pids if pid != each.pid])
                 each.attempt(self._run_trial)
-            timed = [each for each in running if each is not unjudged]
-            self._judge_all([each for each in timed if self._is_to_be_judged(each, trial, judged)])
+                if each is not unjudged:
+                    each.is_done = self._is_done(each)
+                    if each.is_done or self._is_to_be_judged(each, trial, judged):
+                        # At once: the longer its outputs lie in the worker, the easier they are to repair.
+                        each.attempt(self._judge)
             trial += 1
 
     def _choose_judged_trials(self) -> set[int]:
-        """The trials after which some of the calls since the last judged ones are judged. Others are at the end.
+        """The trials after which some of the calls since the last judged ones are judged, as after a solution's last.
 
         If judging is quick, these are the first trials, and those at which their number has doubled. If not, it is one
-        of the first trials, of which the last leaves no calls to be judged at the end.
+        of the first trials but the last, after which calls are judged anyway.
         """
         fewest = self._settings.num_trials
         if not is_quickly_judged(self._definition, self._workload):
@@ -234,18 +231,14 @@ class InterleavedTrials:
             raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
         return timed
 
-    def _judge_all(self, solutions: Sequence[_Running]) -> None:
-        """Judge calls of all while nothing is timed: others hand over outputs while the judge compares one's."""
-        _attempt_all(solutions, self._judge, self._judged_at_once)
-
     def _judge(self, solution: _Running) -> None:
         self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
         solution.judged_trials = len(solution.trials)
 
     def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
-        for _ in range(min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)):
-            self._judge_client.judge_timed_call(self._definition, self._workload, admitted.worker, admitted.budget)
+        count = min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)
+        self._judge_client.judge_timed_calls(self._definition, self._workload, admitted.worker, admitted.budget, count)
 
     def _time_hot(self, solution: _Running) -> None:
         solution.hot = self._time(solution, _HOT_CALLS, hot=True)
@@ -257,9 +250,9 @@ def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
     return bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
 
 
-def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None], at_once: int | None = None) -> None:
-    """Take a step with all solutions, or `at_once` of them, in parallel, because nothing is being timed."""
-    with ThreadPoolExecutor(at_once or len(solutions)) as pool:
+def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None]) -> None:
+    """Take a step with all solutions in parallel, because nothing is being timed."""
+    with ThreadPoolExecutor(len(solutions)) as pool:
         for _ in pool.map(_Running.attempt, solutions, repeat(step)):
             pass
 

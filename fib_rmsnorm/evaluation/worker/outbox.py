@@ -11,12 +11,13 @@ from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.sandbox.transferred import DeviceMemory
 
 _detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
-# To open another process's memory takes as long as the way through the host does for this many bytes.
+# To open another process's memory, once for each tensor, takes as long as the way through the host does for this many
+# bytes.
 _LEAST_BYTES = 1 << 20
 
 
 class Outbox:
-    """The outputs of one call at a time."""
+    """The outputs of the last request's calls."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -25,7 +26,8 @@ class Outbox:
     def transfer(self, outputs: Sequence[torch.Tensor]) -> list[DeviceMemory] | None:
         """Say where the outputs lie in the GPU's memory; None if they are in the file instead."""
         self._offered = [_contiguous(_detach(tensor)) for tensor in outputs]
-        if self._offered[0].is_cuda and sum(tensor.nbytes for tensor in self._offered) >= _LEAST_BYTES:
+        nbytes = sum(tensor.nbytes for tensor in self._offered)
+        if self._offered[0].is_cuda and nbytes >= _LEAST_BYTES * len(self._offered):
             try:
                 return offer(self._offered)
             except DeviceMemoryError:
@@ -34,10 +36,10 @@ class Outbox:
         return None
 
     def write(self) -> None:
-        """Write the outputs of the last call to the file."""
+        """Write these outputs to the file."""
         write_outputs(self._descriptor, self._offered)
         self.clear()
 
     def clear(self) -> None:
-        """Forget the outputs of the last call: the judge has copied them."""
+        """Forget these outputs: the judge has copied them."""
         self._offered = []

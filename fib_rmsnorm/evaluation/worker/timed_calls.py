@@ -6,6 +6,7 @@ from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
@@ -124,13 +125,13 @@ class TimedCalls:
         return self._caller.outputs_of(returned, self.buffers)
 
     def take_chosen(self, timed: int) -> list[ChosenCall]:
-        """Return the calls that were chosen from the last `timed` calls, and begin another choice.
+        """Return the calls that were chosen from the last `timed` calls, by their numbers, and begin another choice.
 
         Raises WrongOutputError if they were chosen from another number of calls.
         """
         if not self._chosen or self._timed != timed:
             raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
-        chosen, self._chosen, self._timed = self._chosen, [], 0
+        chosen, self._chosen, self._timed = sorted(self._chosen, key=attrgetter("number")), [], 0
         self._caller.synchronize()
         return chosen
 

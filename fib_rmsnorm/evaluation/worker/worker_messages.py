@@ -24,6 +24,7 @@ from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 MAX_REASON = 500
 """The most characters of a reason that a worker may give."""
 _MAX_OUTPUTS = 1000
+_MOST_REVEALED = 16
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
@@ -63,25 +64,39 @@ class Guards(BaseModel):
 
 
 class Call(Request):
-    """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
+    """Call the solution once on the inputs of a case, and transfer its outputs."""
 
     doing: ClassVar[str] = "calling"
     do: Literal["call"] = "call"
     workload: Workload
     case: int
-    number: int | None = None
-    """The number of a timed call's inputs, which are used instead of the case's: for a Definition's reference."""
     recognition: Recognition | None
     """The operator that knows the hard cases, if there is one."""
     guards: Guards = Guards()
 
 
+class CallAsTimed(Request):
+    """Call a Definition's reference once on the inputs of each of some timed calls, and transfer all its outputs."""
+
+    doing: ClassVar[str] = "calling"
+    do: Literal["call_as_timed"] = "call_as_timed"
+    workload: Workload
+    numbers: list[int]
+    """The numbers of the inputs."""
+
+
 @dataclass(frozen=True)
-class Effects:
-    """The outputs of a call, and its side effects: the names of the inputs and outputs that it touched wrongly."""
+class Outputs:
+    """The outputs of a call are transferred, or those of one call after the other."""
 
     memory: Annotated[list[DeviceMemory], Field(max_length=_MAX_OUTPUTS)] | None
     """Where the outputs lie in the GPU's memory until the next request; None if they are in the process's file."""
+
+
+@dataclass(frozen=True)
+class Effects(Outputs):
+    """The outputs of calls, and their side effects: the names of the inputs and outputs that they touched wrongly."""
+
     changed_inputs: list[str]
     overrun: list[str]
     """Outputs beyond whose ends something was written."""
@@ -139,7 +154,7 @@ class Timed(TrialTimes):
 
 
 class Reveal(Request):
-    """Transfer the outputs of one of the calls that were timed since the last reveal."""
+    """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
 
     doing: ClassVar[str] = "judging timed calls"
     do: Literal["reveal"] = "reveal"
@@ -147,11 +162,11 @@ class Reveal(Request):
 
 @dataclass(frozen=True)
 class Revealed(Effects):
-    """The outputs of a timed call are transferred."""
+    """The outputs of timed calls are transferred."""
 
-    number: _InputsNumber
-    """The number of the call's inputs."""
-    earlier: Annotated[list[_InputsNumber], Field(max_length=4)]
+    numbers: Annotated[list[_InputsNumber], Field(max_length=_MOST_REVEALED)]
+    """The numbers of the calls' inputs."""
+    earlier: Annotated[list[_InputsNumber], Field(max_length=4 * _MOST_REVEALED)]
     """The numbers of the inputs of some earlier calls."""
 
 

@@ -11,6 +11,7 @@ import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
+from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
@@ -25,15 +26,17 @@ from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.outbox import Outbox
 from fib_rmsnorm.evaluation.worker.own_work import on_one_thread
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
-from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall, TimedCalls
+from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     MAX_REASON,
     Build,
     Built,
     Call,
+    CallAsTimed,
     Called,
     ChainTimed,
     Costs,
+    Outputs,
     OutputsWritten,
     Prepare,
     PrepareTiming,
@@ -57,10 +60,12 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
+        self.check_sending = self._tamper_check.make_check_of_sending()
         self.handlers: dict[str, Handler] = {
             "open_device": self.open_device,
             "build": self.build,
             "call": self.call,
+            "call_as_timed": self.call_as_timed,
             "prepare_timing": self.prepare_timing,
             "time": self.time,
             "reveal": self._alone(self.reveal),
@@ -77,8 +82,6 @@ class Worker:
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
-        self._chosen: list[ChosenCall] = []
-        """The calls that wait to be judged."""
         self._chain_trial: ChainTrial | None = None
 
     def open_device(self, message: Message) -> DeviceOpened:
@@ -103,7 +106,7 @@ class Worker:
         self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
-            self._tamper_check.arm(self)
+            self._tamper_check.arm(self, channel=self._channel)
             started = perf_counter()
             entry = build_entry(request.solution, request.device, request.cache)
         except BuildError as error:
@@ -112,7 +115,7 @@ class Worker:
         return Built(build_s=prepared_s + perf_counter() - started)
 
     def call(self, message: Message) -> Called:
-        """Call the solution once on the inputs of a case, or of a timed call, and transfer its outputs."""
+        """Call the solution once on the inputs of a case, and transfer its outputs."""
         request = Call.model_validate(message)
         target, caller = self._begin()
         with on_one_thread(target.device):
@@ -125,10 +128,9 @@ class Worker:
         with on_one_thread(target.device):
             check_form(target.definition, found, outputs.tensors)
             memory = self._outbox.transfer(found)
-            if request.number is None:
-                if request.case == 0:
-                    self._kept_outputs.forget()
-                self._kept_outputs.remember(found)
+            if request.case == 0:
+                self._kept_outputs.forget()
+            self._kept_outputs.remember(found)
             return Called(
                 memory=memory,
                 call_ms=elapsed_ms,
@@ -137,6 +139,21 @@ class Worker:
                 changed_outputs=changed_outputs,
             )
 
+    def call_as_timed(self, message: Message) -> Outputs:
+        """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""
+        request = CallAsTimed.model_validate(message)
+        target, caller = self._begin()
+        found: list[torch.Tensor] = []
+        for number in request.numbers:
+            with on_one_thread(target.device):
+                # Made anew each time: the last call may have changed its own.
+                inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset).set(number)
+                outputs = OutputBuffers(target.definition, request.workload, target.device)
+            of_call, _changed = run_call(caller, inputs, outputs, settle=False)
+            check_form(target.definition, of_call, outputs.tensors)
+            found += of_call
+        return Outputs(self._outbox.transfer(found))
+
     def prepare_timing(self, message: Message) -> TimingPrepared:
         """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
@@ -144,7 +161,6 @@ class Worker:
         self._timing = TimedCalls(
             target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
         )
-        self._chosen = []
         self._calls_since_reveal = 0
         library_calls = LibraryCalls()
         first_call_context = nullcontext() if target.is_python else library_calls
@@ -185,26 +201,26 @@ class Worker:
         return Timed(**vars(collect(samples)), repeated=repeated, clock_ns=perf_counter_ns())
 
     def reveal(self, _: Message) -> Revealed:
-        """Transfer the outputs of a call that was chosen; of those timed since, if all that were chosen are judged."""
+        """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
         target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
-        if not self._chosen:
-            try:
-                self._chosen = timed_calls.take_chosen(self._calls_since_reveal)
-            except WrongOutputError as error:
-                raise RefusalError("RUNTIME_ERROR", str(error)) from None
-            self._calls_since_reveal = 0
-        chosen = self._chosen.pop()
-        check_form(target.definition, chosen.outputs, timed_calls.buffers.tensors)
-        memory = self._outbox.transfer(chosen.outputs)
-        self._kept_outputs.remember(chosen.outputs)
+        try:
+            chosen = timed_calls.take_chosen(self._calls_since_reveal)
+        except WrongOutputError as error:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        self._calls_since_reveal = 0
+        for call in chosen:
+            check_form(target.definition, call.outputs, timed_calls.buffers.tensors)
+        memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
+        for call in chosen:
+            self._kept_outputs.remember(call.outputs)
         return Revealed(
             memory=memory,
-            number=chosen.number,
-            earlier=timed_calls.earlier_numbers(chosen.number),
-            changed_inputs=[] if self._chosen else timed_calls.changed_inputs(),  # once for all that were chosen
+            numbers=[call.number for call in chosen],
+            earlier=sorted({earlier for call in chosen for earlier in timed_calls.earlier_numbers(call.number)}),
+            changed_inputs=timed_calls.changed_inputs(),
             overrun=timed_calls.overrun(),
-            changed_outputs=timed_calls.changed_outputs(chosen),
+            changed_outputs=sorted({name for call in chosen for name in timed_calls.changed_outputs(call)}),
         )
 
     def write_outputs(self, _: Message) -> OutputsWritten:
@@ -255,7 +271,7 @@ class Worker:
         memory = self._outbox.transfer(trial.chosen.outputs)
         return Revealed(
             memory=memory,
-            number=trial.chosen.number,
+            numbers=[trial.chosen.number],
             earlier=trial.earlier,
             changed_inputs=trial.changed_inputs,
             overrun=trial.overrun,
@@ -287,4 +303,4 @@ def main(channel: Channel, outputs_fd: int) -> None:
     """Serve until the channel closes."""
     worker = Worker(channel, outputs_fd)
     # While a trial is checked, the next Solution gets ready for its own. Another request always follows a trial.
-    serve(channel, worker.handlers, worker.check, answered_first={"time"})
+    serve(channel, worker.handlers, worker.check, {"time": worker.check_sending})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.timing import Timer
 from fib_rmsnorm.evaluation.worker.worker_messages import Call
@@ -23,9 +22,7 @@ class WorkerTarget:
     is_python: bool
 
     def make_case(self, request: Call) -> Case:
-        """Make the inputs of a case, or of the timed call that the request numbers."""
-        definition, workload = self.definition, request.workload
-        if request.number is None:
-            return make_case(definition, request.recognition, workload, request.case, self.device, self.dataset)
-        fresh_inputs = FreshInputs(definition, workload, self.device, self.dataset)
-        return Case("timed call", "timed", workload, fresh_inputs.set(request.number))
+        """Make the inputs of a case."""
+        return make_case(
+            self.definition, request.recognition, request.workload, request.case, self.device, self.dataset
+        )

@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Expected,
     OutputsTaken,
     TakeOutputs,
-    Verdict,
+    Verdicts,
 )
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
 from fib_rmsnorm.operators import recognise_source
@@ -58,10 +58,10 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
             ask(judge, take, OutputsTaken, deadline)
         assert not judge.alive
         judge = fork_server.spawn(JUDGE)
-        missing = ask(judge, right.model_copy(update={"outputs_file": None}), Verdict, deadline)
+        (missing,) = ask(judge, right.model_copy(update={"outputs_file": None}), Verdicts, deadline).verdicts
         assert "were transferred" in missing.missing
         with (tmp_path / "outputs").open("rb") as file:
-            verdict = ask(judge, right, Verdict, deadline, files=[file.fileno()])
+            (verdict,) = ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts
         assert verdict.missing is None
         assert [output.comparison.mismatched for output in verdict.outputs] == [0]
 
@@ -82,4 +82,4 @@ def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(regist
             ask(judge, expect, Expected, deadline)
         judge = fork_server.spawn(JUDGE, is_confined=True, readable=[tmp_path])
         assert ask(judge, expect, Expected, deadline) == Expected()
-        assert ask(judge, right, Verdict, deadline, files=[file.fileno()]).missing is None
+        assert ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts[0].missing is None

@@ -102,18 +102,6 @@ def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(further):
     assert walker.changed() == []
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 5 * 64), min_size=1, max_size=30), st.integers(1, 4))
-def test_numbers_of_several_secrets_may_come_in_any_order(numbers, kept_seeds):
-    definition, workload, _ = make(128)
-    inputs = FreshInputs(definition, workload, "cpu", None, kept_seeds=kept_seeds)
-    for number in numbers:
-        reached = tensors(inputs.set(number))
-        afresh = tensors(FreshInputs(definition, workload, "cpu", None).set(number))
-        assert all(torch.equal(reached[name], afresh[name]) for name in afresh)
-    assert inputs.changed() == []
-
-
 def test_inputs_that_moved_are_the_same_elsewhere():
     _, _, inputs = make(128)
     before = inputs.set(7)

@@ -55,8 +55,8 @@ class Worker:
 
 
 class JudgeClient:
-    def judge_timed_call(self, _definition, _workload, worker, _budget):
-        worker.judged += 1
+    def judge_timed_calls(self, _definition, _workload, worker, _budget, count):
+        worker.judged += count
 
 
 def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> int:
@@ -88,3 +88,38 @@ def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, t
 @pytest.mark.parametrize(("batch", "judged"), [(SMALL, 16 + 4), (LARGE, 2 + 1)])
 def test_of_a_trial_with_a_hot_cache_calls_are_judged_too(monkeypatch, batch, judged):
     assert judged_calls(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2="both") == judged
+
+
+@pytest.mark.parametrize("batch", [SMALL, LARGE])
+def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
+    """The outputs of a call that waits to be judged lie in its worker, where a sleeping thread could repair them."""
+    clock = Clock()
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    (workload,) = generate_workloads(DEFINITION, [batch])
+    steps: list[tuple[str, str]] = []
+
+    class Observed(Worker):
+        def __init__(self, name: str, spread: float) -> None:
+            super().__init__(clock, 0.001, 40, spread)
+            self.name = name
+
+        def ask(self, request, *rest):
+            if isinstance(request, Time):
+                steps.append((self.name, "time"))
+            return super().ask(request, *rest)
+
+    class Judge(JudgeClient):
+        def judge_timed_calls(self, definition, workload, worker, budget, count):
+            steps.append((worker.name, "judge"))
+
+    trials = InterleavedTrials(DEFINITION, workload, Judge(), Settings())
+    budget = SimpleNamespace(left_s=60.0)
+    # The median of one is precise at once, that of another never.
+    admitted = [
+        Admitted(SimpleNamespace(name=name), Observed(name, spread), budget) for name, spread in (("a", 0), ("b", 1))
+    ]
+    trials.run(admitted, Admitted(SimpleNamespace(name="reference"), Observed("reference", 0), budget))
+    for name in ("a", "b"):
+        own = [number for number, step in enumerate(steps) if step == (name, "judge")]
+        assert own and all(steps[number - 1] == (name, "time") for number in own)
+        assert [step for who, step in steps if who == name][-1] == "judge"

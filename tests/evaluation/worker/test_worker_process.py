@@ -72,7 +72,7 @@ def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, fa
     assert len(answer.span_ms) == CALLS
     assert answer.repeated == ["lost a record"] * failures
     assert worker.time(REQUEST).repeated == []
-    assert worker.reveal({}).number >= 0  # the calls of a lost trial can be judged too
+    assert worker.reveal({}).numbers  # the calls of a lost trial can be judged too
 
 
 @pytest.mark.parametrize("judged_calls", [1, 2, CALLS, CALLS + 1])
@@ -80,8 +80,8 @@ def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_cal
     worker = make_worker(registry, monkeypatch, 0, judged_calls)
     for _ in range(2):
         worker.time(REQUEST)
-        revealed = [worker.reveal({}).number for _ in range(min(judged_calls, CALLS))]
-        assert len(set(revealed)) == len(revealed)
+        revealed = worker.reveal({}).numbers
+        assert len(set(revealed)) == len(revealed) == min(judged_calls, CALLS)
         with pytest.raises(RefusalError, match="0 of 0 timed calls were seen"):
             worker.reveal({})
 
