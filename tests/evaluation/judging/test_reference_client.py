@@ -19,6 +19,12 @@ from support.registries import DOUBLES, QUICK, add_kernel, make_doubling_registr
 
 ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
 RESTORES = DOUBLES.replace("    return x * 2", "    y = x.neg_() * -2\n    x.neg_()\n    return y")
+# A product with a matrix whose rows are the weight, shifted: most sums are much smaller than their terms.
+MULTIPLIES = DOUBLES.replace("x * 2", "x @ torch.stack([weight.roll(shift) for shift in range(len(weight))])")
+MULTIPLIES_EXACTLY = (
+    MULTIPLIES.replace("return x @", "weight = weight.double()\n    y = x.double() @") + "    return y.float()\n"
+)
+MULTIPLIES_ROUNDED = MULTIPLIES.replace("return x", "return x.bfloat16().float()")
 RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
 
 # Whoever calls it to compare with its outputs finds all outputs right from then on.
@@ -76,6 +82,12 @@ def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
     ]
     assert "workload: y:" in traces[2].evaluation.log
     assert "timed call: y:" in traces[4].evaluation.log
+
+
+def test_a_sum_that_is_more_exact_than_its_reference_is_right_where_terms_cancel(fork_server, doubling):
+    traces, skips = judge(fork_server, doubling, MULTIPLIES, MULTIPLIES_EXACTLY, MULTIPLIES_ROUNDED)
+    assert skips == []
+    assert [trace.evaluation.status.value for trace in traces] == ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2
 
 
 @pytest.mark.slow
