@@ -9,7 +9,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, operator_of
 from fib_rmsnorm.registry.signatures import make_signature
-from fib_rmsnorm.registry.sources.kernel_source import fits
+from fib_rmsnorm.registry.sources.kernel_source import find_source
 
 
 def choose_definition(
@@ -23,17 +23,20 @@ def choose_definition(
 ) -> str:
     """The name of the Definition that the parameters of a kernel's file fit; of a folder, the one that it lies in.
 
-    Of several, the one whose operator `name` or the file's name tells; else the default one, but not if the kernel
-    `is_filed` under it. If none fits, the default one, whose error says what is wrong. Raises InputError that names
-    those that fit if nothing decides.
+    Of several, those whose names the parameters have; of these, the one whose operator `name` or the file's name tells;
+    else the default one, but not if the kernel `is_filed` under it. If none fits, the default one, whose error says
+    what is wrong. Raises InputError that names those that fit if nothing decides.
     """
     definitions = registry.definitions()
     if path.is_dir():
         home = path.resolve().parent.name
         return home if home in definitions else DEFAULT_DEFINITION
-    fitting = [each.name for each in definitions.values() if fits(path, make_signature(each), entry, style)]
-    if not fitting:
+    signatures = [make_signature(each) for each in definitions.values()]
+    sources = [(each, source) for each in signatures if (source := find_source(path, each, entry, style))]
+    if not sources:
         return next(iter(definitions)) if len(definitions) == 1 else DEFAULT_DEFINITION
+    same = [each for each, source in sources if source.has_names_of(each)]
+    fitting = [each.definition for each in same or [each for each, _ in sources]]
     told = find_named((name, path.stem), fitting)
     wanted = told or fitting
     if DEFAULT_DEFINITION in wanted and (told or not is_filed):

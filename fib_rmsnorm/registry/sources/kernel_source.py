@@ -34,6 +34,13 @@ class KernelSource:
     target_hardware: tuple[str, ...]
     binding: Binding | None = None
     """None for a language that is not compiled."""
+    parameters: tuple[str, ...] = ()
+    """The names of the entry point's parameters; empty where the source does not show them."""
+
+    def has_names_of(self, signature: Signature) -> bool:
+        """Whether the parameters are called as the Definition's inputs and outputs are, in this order."""
+        names = (*signature.inputs, *(signature.outputs if self.destination_passing_style else ()))
+        return self.parameters[: len(names)] == names
 
 
 def check_kernel(registry: Registry, path: Path, definition: str, entry: str | None, style: bool | None) -> None:
@@ -49,7 +56,7 @@ def check_kernel(registry: Registry, path: Path, definition: str, entry: str | N
         read_kernel_source(path, signature, entry, style)
     except InputError as error:
         others = [make_signature(each) for name, each in registry.definitions().items() if name != definition]
-        fitting = [other.definition for other in others if fits(path, other, entry, style)]
+        fitting = [other.definition for other in others if find_source(path, other, entry, style)]
         if not fitting:
             raise
         reason = str(error).removeprefix(f"{path}: ")
@@ -57,13 +64,12 @@ def check_kernel(registry: Registry, path: Path, definition: str, entry: str | N
         raise InputError(message, error.paste) from None
 
 
-def fits(path: Path, signature: Signature, entry: str | None, style: bool | None) -> bool:
-    """Whether the entry point of a kernel's file can be called with the names of a Definition in order."""
+def find_source(path: Path, signature: Signature, entry: str | None, style: bool | None) -> KernelSource | None:
+    """A kernel's file; None if its entry point cannot be called with the names of a Definition in order."""
     try:
-        read_kernel_source(path, signature, entry, style)
+        return read_kernel_source(path, signature, entry, style)
     except InputError:
-        return False
-    return True
+        return None
 
 
 def read_kernel_source(
@@ -106,7 +112,9 @@ def _read_python(
     if style is None or not module.defines(entry):
         style = python_style(path, module, entry, signature)
     hardware = ("cuda",) if imported & GPU_MODULES else tuple(language.target_hardware)
-    return KernelSource(path, text, language, entry, style, hardware)
+    shown = module.parameters_of(entry) if module.defines(entry) else None
+    names = shown.positional if shown else ()
+    return KernelSource(path, text, language, entry, style, hardware, parameters=names)
 
 
 def _read_compiled(
@@ -115,4 +123,6 @@ def _read_compiled(
     name, export = find_export(path, text, entry, signature)
     if style is None:
         style = native_style(path, name, export, signature)
-    return KernelSource(path, text, language, name, style, tuple(language.target_hardware), export.binding)
+    hardware = tuple(language.target_hardware)
+    names = export.by_name.positional if export.by_name else ()
+    return KernelSource(path, text, language, name, style, hardware, export.binding, names)

@@ -6,6 +6,7 @@ import pytest
 
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import Definition
 
 THREE = "def run(x, weight, eps):\n    return x\n"
 FOUR = "def run(x, weight, bias, eps):\n    return x\n"
@@ -45,6 +46,23 @@ def test_of_several_the_names_choose(register):
     assert register("layernorm.py", THREE, "mine_v1") == "layernorm_d4096"
     assert register("kernel.py", FOUR, "rmsnorm_bias_python_mine_v1") == "rmsnorm_bias_d4096"
     assert register("layernorm.py", THREE, "rmsnorm_python_mine_v1") == "rmsnorm_d4096"  # not rmsnorm_d128
+
+
+def test_of_several_the_parameters_names_choose(fib, register, registry, tmp_path):
+    renamed = define_by_name("rmsnorm_d4096").model_dump(mode="json") | {"name": "renamed_d4096"}
+    renamed["inputs"] = dict(zip(("x", "gamma", "eps"), renamed["inputs"].values(), strict=True))
+    renamed["reference"] = renamed["reference"].replace("weight", "gamma")
+    registry.write_definition(Definition.model_validate(renamed))
+    exported = "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, norm);\n"
+    views = ", ".join(f"tvm::ffi::TensorView {name}" for name in ("x", "gamma"))
+    assert register("kernel.py", THREE.replace("weight", "gamma"), "mine_v1") == "renamed_d4096"
+    assert register("kernel.py", THREE.replace("weight, eps", "gamma, eps, out"), "into_v1") == "renamed_d4096"
+    native = f"void norm({views}, double eps, tvm::ffi::TensorView out) {{}}\n{exported}"
+    assert register("kernel.cpp", native, "native_v1") == "renamed_d4096"
+    (tmp_path / "tried.py").write_text(THREE.replace("weight", "gamma").replace("return x", "return 1 / 0"))
+    tried = fib("try", tmp_path / "tried.py", "--check", "--root", registry.root)
+    assert "renamed_d4096 on" in tried.out + tried.err
+    assert "fit several" in register("kernel.py", THREE.replace("weight", "other"), "other_v1")
 
 
 def test_nothing_is_filed_by_a_guess(register):
