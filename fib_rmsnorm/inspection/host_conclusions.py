@@ -11,6 +11,7 @@ _VERSION = re.compile(r"^\w+::")
 """By which a source names its versions for several processors."""
 _HALF_CONVERSIONS = ("hfsf", "sfhf", "bfsf", "sfbf")
 """Parts of the names of the functions by which compilers convert 16-bit floats without instructions for them."""
+_REDUCTION = "`#pragma omp simd reduction(+:sum)` (flags must add -fopenmp-simd)"
 
 
 def number_of(number: int, what: str) -> str:
@@ -68,7 +69,7 @@ def _conclude_scalar(scalars: list[HostLoop], vectors: list[HostLoop]) -> Iterat
     total = len(scalars) + len(vectors)
     yield (
         f"{lacking} of {total} loops compute{'s' * (lacking == 1)} one number at a time (no vector instructions)",
-        "help the compiler: `#pragma omp simd reduction(+:sum)` or partial sums, __restrict__, no calls in the loop",
+        f"help the compiler: partial sums or {_REDUCTION}; __restrict__; no calls in the loop",
     )
 
 
@@ -80,7 +81,7 @@ def _conclude_sums(vectors: list[HostLoop]) -> Iterator[tuple[str, str]]:
         compared = f"{number_of(loop.scalar, 'scalar operation')} for {number_of(loop.vector, 'vector operation')}"
         yield (
             f"a loop computes mostly one number at a time: {compared}",
-            "if it sums, allow another order: several partial sums, or `#pragma omp simd reduction(+:sum)`",
+            f"if it sums, allow another order: several partial sums, or {_REDUCTION}",
         )
 
 
@@ -98,7 +99,7 @@ def _conclude_vectors(
         counted = f"{number_of(multiplies, 'multiplication')} and {number_of(adds, 'addition')}"
         yield (
             f"{counted} apart in a loop, where this processor has fused ones",
-            "write them as one expression, and compile with -march=native or -mfma",
+            "write them as one expression; compile with -march=native or -mfma (GCC tuned for AMD: and -mtune=generic)",
         )
 
 

@@ -152,6 +152,12 @@ float sum(const float* __restrict x, int64_t cols) {
   for (int64_t col = 0; col < cols; ++col) total += x[col] * x[col];
   return total;
 }
+float sum_in_any_order(const float* __restrict x, int64_t cols) {
+  float total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t col = 0; col < cols; ++col) total += x[col] * x[col];
+  return total;
+}
 void scale(const float* __restrict x, float rstd, float* __restrict out, int64_t cols) {
   for (int64_t col = 0; col < cols; ++col) out[col] = x[col] * rstd;
 }
@@ -204,6 +210,14 @@ def test_what_a_loop_calls_and_what_it_does_not_fuse(build):
     said = build("-O3", "-mavx2")
     assert "its loops call tanhf at each pass; inline it, or move it out of the loop" in said["roots"]
     assert "1 multiplication and 1 addition apart in a loop, where this processor has fused ones" in said["shift"]
+
+
+def test_a_sum_is_in_any_order_by_the_flags_that_the_advice_names(build):
+    said = build("-O3", "-mavx2", "-mfma")["sum"]  # told of both sums at once
+    assert "a loop computes mostly one number at a time" in said and "flags must add -fopenmp-simd" in said
+    tuned = build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=znver3")["sum_in_any_order"]
+    assert "apart in a loop" in tuned and "-mtune=generic" in tuned
+    assert build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=generic")["sum_in_any_order"] == ""
 
 
 def test_nothing_is_said_of_a_loop_with_wide_vectors(build):
