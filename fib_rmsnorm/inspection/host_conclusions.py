@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from fib_rmsnorm.inspection.facts import Conclusion, HostFunction, HostLoop
 
-_VERSION = re.compile(r"^\w+::")
+_VERSION = re.compile(r"^(\w+::)")
 """By which a source names its versions for several processors."""
+_INSTRUCTION_SET = re.compile("avx|sse|neon|sve|fma", re.IGNORECASE)
 _HALF_CONVERSIONS = ("hfsf", "sfhf", "bfsf", "sfbf")
 """Parts of the names of the functions by which compilers convert 16-bit floats without instructions for them."""
 _REDUCTION = "`#pragma omp simd reduction(+:sum)` (flags must add -fopenmp-simd)"
@@ -38,12 +39,15 @@ def _choose_versions(functions: Sequence[HostFunction], cpu_flags: frozenset[str
     widest = 64 if "avx512f" in cpu_flags else 32 if "avx2" in cpu_flags else 16
     versions: dict[str, list[HostFunction]] = {}
     for function in functions:
-        versions.setdefault(_VERSION.sub("", function.name), []).append(function)
+        named = _VERSION.match(function.name)
+        versions.setdefault(function.name.replace(named[1], "") if named else function.name, []).append(function)
     chosen = []
     for mine in versions.values():
         fitting = [each for each in mine if each.vector_bytes <= widest] or mine
         most = max(each.vector_bytes for each in fitting)
-        chosen += [each for each in fitting if each.vector_bytes == most]
+        widest_ones = [each for each in fitting if each.vector_bytes == most]
+        # By -march=native, the version for any processor may have vectors as wide.
+        chosen += [each for each in widest_ones if _INSTRUCTION_SET.match(each.name)] or widest_ones
     return chosen
 
 

@@ -170,15 +170,37 @@ void roots(const float* means, float eps, float* out, int64_t rows) {
 """
 
 
+VERSIONS = """\
+#include <cmath>
+#include <cstdint>
+#define VERSION(name)                                                                     \\
+  namespace name {                                                                        \\
+  template <class Number> struct Kind {};                                                 \\
+  template <class A, class B> __attribute__((noinline)) double last(A a, B b) {           \\
+    return a > 1 ? a * b + 0.5 : std::sqrt(a);                                            \\
+  }                                                                                       \\
+  template <class Kind, class Number> __attribute__((noinline))                           \\
+  double rows(const Number* x, const Number* y, int64_t cols) {                           \\
+    double total = 0;                                                                     \\
+    for (int64_t col = 0; col < cols; ++col) total += last<Number, double>(x[col], y[col]); \\
+    return total;                                                                         \\
+  }                                                                                       \\
+  template double rows<Kind<float>, float>(const float*, const float*, int64_t);          \\
+  }
+VERSION(avx2)
+VERSION(portable)
+"""
+
+
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
     if platform.machine() != "x86_64" or not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs an x86 machine with g++ and objdump")
     folder = tmp_path_factory.mktemp("host")
-    (folder / "h.cpp").write_text(HOST)
 
-    def run(*flags: str) -> dict[str, str]:
+    def run(*flags: str, source: str = HOST) -> dict[str, str]:
         """What is said of each function, built with these flags for a processor with AVX2."""
+        (folder / "h.cpp").write_text(source)
         command = ["g++", *flags, "-shared", "-fPIC", "h.cpp", "-o", "h.so"]
         built = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
         if "_Float16" in built.stderr:
@@ -218,6 +240,12 @@ def test_a_sum_is_in_any_order_by_the_flags_that_the_advice_names(build):
     tuned = build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=znver3")["sum_in_any_order"]
     assert "apart in a loop" in tuned and "-mtune=generic" in tuned
     assert build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=generic")["sum_in_any_order"] == ""
+
+
+def test_only_of_the_version_for_this_processor_which_is_called_by_its_name(build):
+    said = build("-O3", "-mavx2", source=VERSIONS)
+    assert "its loops call avx2::last at each pass" in said["avx2::rows<avx2::Kind<float>, float>"]
+    assert said["portable::rows<portable::Kind<float>, float>"] == ""
 
 
 def test_nothing_is_said_of_a_loop_with_wide_vectors(build):

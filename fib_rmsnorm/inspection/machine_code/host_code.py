@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fib_rmsnorm.inspection.facts import HostFunction
-from fib_rmsnorm.inspection.machine_code.host_loops import HostInstruction, read_loops
+from fib_rmsnorm.inspection.machine_code.host_loops import HostInstruction, read_loops, shorten
 
 _HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _LINE = re.compile(r"^\s+([0-9a-f]+):\s+([a-z][\w.]*)\s*(.*)$")
@@ -65,7 +65,7 @@ def _summarize(name: str, lines: list[HostInstruction]) -> HostFunction | None:
         return None
     isa = _isa(widest, is_x86=any("%" in each.operands for each in lines), is_avx=is_avx)
     return HostFunction(
-        name=_shorten(name),
+        name=shorten(name),
         isa=isa if is_arithmetic else "",
         vector_bytes=widest if is_arithmetic else 0,
         instructions=dict(counts.most_common()),
@@ -106,8 +106,3 @@ def _isa(widest: int, *, is_x86: bool, is_avx: bool) -> str:
     if not is_x86:
         return "NEON"
     return {64: "AVX-512", 32: "AVX2"}.get(widest, "AVX" if is_avx else "SSE2")
-
-
-def _shorten(name: str) -> str:
-    name = re.sub(r"\(anonymous namespace\)::", "", name).removeprefix("void ")
-    return name.partition("(")[0]

@@ -18,7 +18,7 @@ class HostInstruction(NamedTuple):
     operands: str
 
 
-_TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <([^>+]*)")
+_TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <(.*?)(?:\+0x[0-9a-f]+)?>\s*$")
 _BRANCH = re.compile(r"j[a-z]+|b(\.\w+)?|cbn?z|tbn?z")
 _CALL = re.compile(r"call[q]?|bl")
 # x86 names what it computes with at the end, p for packed and s for scalar; ARM by its registers.
@@ -62,7 +62,7 @@ def _describe(body: Sequence[HostInstruction]) -> HostLoop:
         fused=kinds.count("fused"),
         multiplies_and_adds=(of_vectors.count("mul"), of_vectors.count("add") + of_vectors.count("sub")),
         divisions=kinds.count("div") + kinds.count("sqrt"),
-        calls=tuple(sorted({name.removesuffix("@plt") for name in calls})),
+        calls=tuple(sorted({_without_arguments(shorten(name)).removesuffix("@plt") for name in calls})),
     )
 
 
@@ -81,3 +81,21 @@ def _kind(what: str) -> str:
 
 def _width(operands: str) -> int:
     return max((_WIDTHS[letter] for letter in re.findall(r"%([xyz])mm", operands)), default=16)
+
+
+def shorten(name: str) -> str:
+    """A function's name without its result, its parameters and namespaces that have no name."""
+    name = name.replace("(anonymous namespace)::", "").partition("(")[0]
+    begin = depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == " " and not depth and not name[:at].endswith("operator"):
+            begin = at + 1
+    return name[begin:]
+
+
+def _without_arguments(name: str) -> str:
+    """The name of a template, of which a function calls one instance for each of its own types."""
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return name
