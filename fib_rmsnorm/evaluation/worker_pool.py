@@ -122,8 +122,12 @@ class WorkerPool:
         return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
 
     def end_others(self, kept: Iterable[Solution]) -> None:
-        """End the workers of all Solutions but these, and forget which of the others did not build."""
-        keys = set(map(digest, kept))
+        """End the workers of all Solutions but these, and forget which of the others did not build.
+
+        A worker that `end` has killed may still be among the workers of these: it ends too, and a later `find` starts
+        another.
+        """
+        keys = set(map(digest, kept)) - self._unwanted
         for key in self._workers.keys() - keys:
             self._workers.pop(key).process.kill()
         self._unbuildable = {key: why for key, why in self._unbuildable.items() if key in keys}

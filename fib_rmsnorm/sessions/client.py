@@ -68,7 +68,7 @@ class Client:
         return self._ask(MeasureKernel(kernel=_located(source)))[0]
 
     def history(self) -> Sequence[Version]:
-        """The versions so far, the newest last."""
+        """The versions so far, the one that was evaluated last at the end."""
         return self._ask(ListVersions())
 
     def shut_down(self) -> None:

@@ -23,6 +23,7 @@ class CurrentVersion(Contender):
     """The version that is being evaluated, or the last one that was."""
 
     version: Version | None = None
+    number: int = field(kw_only=True)
 
     @property
     def passed(self) -> bool:

@@ -70,10 +70,13 @@ class Session:
         self.definition = registry.definition(definition)
         self.device = choose_devices(device)[0]
         self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
-        """The versions so far, the newest last."""
+        """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
         self._timeout_s = timeout_s
         self._abandoned = threading.Event()
+        self._ending = threading.Lock()
+        self._evaluated: CurrentVersion | None = None
+        """The version whose evaluation `abandon` may end: the latest one while it is judged or timed."""
         self._count = 0
         self._latest: CurrentVersion | None = None
         self._before: CurrentVersion | None = None
@@ -127,18 +130,24 @@ class Session:
             plan = plan_try(self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False)
         except InputError as error:
             self._count += 1
-            yield self._record(None, self._describe(kernel.file.name, begun, refused=str(error)), done=True)
+            refused = self._describe(self._count, kernel.file.name, begun, refused=str(error))
+            yield self._record(None, refused, done=True)
             return
         current = self._take_up(draft)
-        version = current.version
-        if judged or version is None:
-            version = self._judge(current, plan, begun, started)
-            version = self._record(current, version, done=not (timed and self._can_be_timed(current, version)))
-            yield version
-        if timed and self._can_be_timed(current, version):
-            yield from self._time(current, version, plan, started)
-        elif not judged:
-            yield version
+        self._evaluated = current
+        try:
+            version = current.version
+            if judged or version is None:
+                version = self._judge(current, plan, begun, started)
+                version = self._record(current, version, done=not (timed and self._can_be_timed(current, version)))
+                yield version
+            if timed and self._can_be_timed(current, version):
+                yield from self._time(current, version, plan, started)
+            elif not judged:
+                yield version
+        finally:
+            with self._ending:
+                self._evaluated = None
 
     def read(self, source: str | Path | KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them."""
@@ -148,10 +157,14 @@ class Session:
         return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
 
     def abandon(self) -> None:
-        """From another thread: end the evaluation of the current version, whatever its kernel does."""
+        """From another thread: end the evaluation of the current version, whatever its kernel does.
+
+        Without one, nothing ends: the worker of the last version is needed if its files come back, or for the next one.
+        """
         self._abandoned.set()
-        if self._latest is not None:
-            self._runner.end(self._latest.solution)
+        with self._ending:
+            if self._evaluated is not None:
+                self._runner.end(self._evaluated.solution)
 
     def _is_known(self, source: str | Path | KernelFile) -> bool:
         """Whether the latest version has the same files, is right, and its worker is there."""
@@ -172,7 +185,8 @@ class Session:
             if latest is not None and latest.passed:
                 self._before = latest
             self._count += 1
-            latest = CurrentVersion(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}))
+            named = draft.model_copy(update={"name": f"{draft.name}#{self._count}"})
+            latest = CurrentVersion(named, number=self._count)
         self._latest = latest
         if not self._is_warm:
             rivals = choose_rivals(self._registry, self.definition, self.device)
@@ -194,6 +208,7 @@ class Session:
                 self._is_warm = True
         build_s = next((admitted.worker.build_s for admitted in current.admitted.values()), None)
         return self._describe(
+            current.number,
             plan.draft.name,
             begun,
             sha256=digest(plan.draft),
@@ -205,11 +220,11 @@ class Session:
             verdict_s=round(time.monotonic() - started, 3),
         )
 
-    def _describe(self, kernel: str, begun: str, **known: Any) -> Version:
-        """What is known of the current version, of these fields."""
+    def _describe(self, number: int, kernel: str, begun: str, **known: Any) -> Version:
+        """What is known of a version, of these fields."""
         definition, hardware = self.definition.name, self.device.hardware
         return Version(
-            number=self._count, kernel=kernel, definition=definition, hardware=hardware, started_at=begun, **known
+            number=number, kernel=kernel, definition=definition, hardware=hardware, started_at=begun, **known
         )
 
     def _check_all(self, current: CurrentVersion, plan: TryPlan) -> Iterator[Check]:
@@ -234,7 +249,7 @@ class Session:
         return version.passed and not self._is_interpreted(current)
 
     def _time(self, current: CurrentVersion, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
-        version = version.model_copy(update={"timings": []})
+        version = version.model_copy(update={"timings": [], "abandoned": False})
         for workload in plan.workloads:
             traces = {} if self._abandoned.is_set() else self._time_in_turn(current, workload)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
@@ -274,12 +289,14 @@ class Session:
         return verdict
 
     def _record(self, current: CurrentVersion | None, version: Version, *, done: bool) -> Version:
-        """Put a version into the history, in place of what was known of it."""
+        """Put a version at the end of the history, in place of what was known of it."""
         version = version.model_copy(update={"done": done})
         if current is not None:
             current.version = version
-        if self.history and self.history[-1].number == version.number:
-            self.history.pop()
+        # One that was refused may have come since: it replaces no version.
+        known = next((each for each in reversed(self.history) if each.number == version.number), None)
+        if known is not None:
+            self.history.remove(known)
         self.history.append(version)
         return version
 

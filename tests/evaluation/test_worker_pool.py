@@ -65,9 +65,22 @@ class ShortOfMemory:
             if process in self.alive:
                 self.alive.remove(process)
 
-        process.request, process.kill = answer, end
+        process.request, process.kill, process.signal_kill = answer, end, lambda: None
         self.alive.append(process)
         return process
+
+
+def test_a_worker_that_was_killed_is_replaced_though_its_end_is_not_known_yet(tmp_path):
+    registry = make_registry(tmp_path)
+    (definition,) = registry.definitions().values()
+    pool = WorkerPool(ShortOfMemory(), Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
+    solution = add_kernel(registry, "first_v1")
+    killed = pool.find(definition, solution)
+    pool.end(solution)
+    assert killed.process.alive  # as far as is known
+    pool.end_others([solution])
+    assert not killed.process.alive
+    assert pool.find(definition, solution).process.alive
 
 
 def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path):

@@ -100,6 +100,38 @@ def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(
     assert after.timings[0].before.solution == f"kernel.py#{right.number}"
 
 
+def test_a_version_keeps_its_number_while_others_are_refused(session, kernel):
+    right = session.check(save(kernel, RIGHT + "# numbered\n"))
+    refused = [session.check(kernel.with_name("gone.py")) for _ in range(2)]
+    again = session.check(kernel)
+    after = session.check(save(kernel, RIGHT + "# numbered next\n"))
+    first = right.number
+    assert [version.number for version in (*refused, again, after)] == [first + 1, first + 2, first, first + 3]
+    assert again.passed and after.passed
+    numbers = [version.number for version in session.history]
+    assert numbers[-4:] == [first + 1, first + 2, first, first + 3] and len({*numbers}) == len(numbers)
+
+
+def test_what_is_abandoned_after_its_evaluation_is_right_again(session, kernel):
+    first = session.check(save(kernel, RIGHT + "# abandoned late\n"))
+    held = workers()
+    session.abandon()
+    again = session.measure(kernel)
+    assert again.status == "PASSED", again.failures
+    assert (again.number, again.abandoned, bool(again.timings)) == (first.number, False, True)
+    assert held <= workers()
+
+
+def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
+    versions = session.follow(save(kernel, RIGHT + "# abandoned while timed\n"))
+    judged = next(versions)
+    session.abandon()
+    assert [version.abandoned for version in versions] == [True]
+    again = session.measure(kernel)
+    assert again.status == "PASSED", again.failures
+    assert (again.number, again.abandoned, bool(again.timings)) == (judged.number, False, True)
+
+
 def test_a_measurement_after_a_check_judges_no_second_time(session, kernel):
     checked = session.check(save(kernel, RIGHT + "# checked\n"))
     measured = session.measure(kernel)
@@ -127,6 +159,12 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
     assert next_version().status == "PASSED"
     kernel.unlink()
     assert next_version().status == "REFUSED"
+    save(kernel, RIGHT + "# again\n")
+    assert next_version().status == "PASSED"
+    save(kernel, RIGHT + "x = (\n")
+    assert next_version().status == "REFUSED"
+    save(kernel, RIGHT + "# again\n")
+    assert next_version().status == "PASSED"
     versions.close()
 
 

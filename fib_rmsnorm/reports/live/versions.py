@@ -33,7 +33,7 @@ def version_line(version: Version) -> Text:
 
 
 def versions_table(versions: Sequence[Version]) -> WordTable:
-    """A row for each version, the newest last."""
+    """A row for each version, in this order."""
     planned = [axes for version in versions for axes in map(_axes, version.planned)]
     workloads = list(dict.fromkeys(planned))
     rivals = list(dict.fromkeys(name for version in versions for name in _comparisons(version)))
