@@ -59,7 +59,7 @@ def plan_try(
         raise InputError(f"{draft.name}: {reason}")
     is_interpreted = capability(draft.spec.language.value, device).ability == "interpret"
     default = CHECKED_INTERPRETED if is_interpreted and not is_timed else DEFAULT_BATCH_SIZES
-    workloads = _choose_workloads(registry, definition, batch_sizes, default, device)
+    workloads = choose_tried_workloads(registry, definition, batch_sizes, device, default)
     kept = [w for w in workloads if not is_interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
     if not kept:
         raise InputError(
@@ -74,10 +74,17 @@ def plan_try(
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)
 
 
-def _choose_workloads(
-    registry: Registry, definition: Definition, wanted: tuple[int, ...], default: tuple[int, ...], device: Device
+def choose_tried_workloads(
+    registry: Registry,
+    definition: Definition,
+    wanted: tuple[int, ...],
+    device: Device,
+    default: tuple[int, ...] = DEFAULT_BATCH_SIZES,
 ) -> list[Workload]:
-    """The Workloads of the wanted or default batch sizes; the registry's where none can be generated."""
+    """The Workloads of the wanted or default batch sizes; the registry's where none can be generated.
+
+    Raises InputError if there is none of a wanted size, or if it does not fit the device.
+    """
     workloads = choose_workloads(definition, registry.workloads(definition.name), wanted, default)
     if wanted:
         require_fit(definition, workloads, device)

@@ -23,7 +23,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
+from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
 from fib_rmsnorm.evaluation.worker_pool import TimeBudget
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import choose_devices
@@ -64,7 +64,8 @@ class Session:
         fork_server: ForkServer | None = None,
     ) -> None:
         """`batch_sizes` default to those of `try`. A `fork_server` that was started earlier saves time; the session
-        does not end it. Raises InputError for an unknown Definition or device.
+        does not end it. Raises InputError for an unknown Definition or device, or for batch sizes that no kernel can be
+        judged at.
         """
         self._registry = registry
         self.definition = registry.definition(definition)
@@ -72,6 +73,7 @@ class Session:
         self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
         """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
+        choose_tried_workloads(registry, self.definition, self._batch_sizes, self.device)
         self._timeout_s = timeout_s
         self._abandoned = threading.Event()
         self._ending = threading.Lock()

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm import Client, FibRmsnormError, Registry, Session
+from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
@@ -241,6 +241,39 @@ def test_a_served_try_refuses_what_the_server_was_started_with(fib, kernel, opti
     refused = fib("try", save(kernel, RIGHT), "--served", *options)
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.endswith(f"started with; leave out {options[0]}\n") and refused.err.count("\n") == 1
+
+
+GEMM = "import torch\n\n\ndef run(a, b):\n    return a @ b.T\n"
+
+
+@pytest.fixture
+def gemm(tmp_path) -> Registry:
+    """A registry whose only Definition has two variable axes, and no Workload."""
+    for folder in ("definitions", "solutions"):
+        (tmp_path / "gemm" / folder).mkdir(parents=True)
+    found = Registry(tmp_path / "gemm")
+    a, b, out = ({"shape": [*axes], "dtype": "float16"} for axes in ("mk", "nk", "mn"))
+    record = {
+        "name": "gemm_k128",
+        "op_type": "gemm",
+        "axes": {"m": {"type": "var"}, "n": {"type": "var"}, "k": {"type": "const", "value": 128}},
+        "inputs": {"a": a, "b": b},
+        "outputs": {"out": out},
+        "reference": GEMM,
+    }
+    found.write_definition(Definition.model_validate(record))
+    return found
+
+
+@pytest.mark.parametrize("command", [("serve",), ("try", "kernel.py", "--watch")])
+def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib, kernel, monkeypatch, command):
+    monkeypatch.chdir(save(kernel, GEMM).parent)
+    sizes = ("--definition", "gemm_k128", "--batch-sizes", "3", "--device", "cpu", "--root", gemm.root)
+    tried, refused = fib("try", kernel, *sizes), fib(*command, *sizes)
+    assert (refused.code, refused.out, refused.err) == (2, "", tried.err)
+    assert (
+        "gemm_k128: has no Workload of m=3, and to generate one, fib-rmsnorm workload needs a value of n" in tried.err
+    )
 
 
 @pytest.mark.slow  # Triton's interpreter
