@@ -195,20 +195,24 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
 @pytest.mark.parametrize(
     ("style", "parameters", "said"),
     [
-        ("destination", "x, weight, eps", "(x, weight, eps, out); one that takes the inputs alone needs"),
+        (
+            "destination",
+            "x, weight, eps",
+            "(x, weight, eps, out); one that takes the inputs alone needs `try --style returning`, or ",
+        ),
         pytest.param(
             "returning",
             "x, weight, eps, out",
-            "(x, weight, eps); one that writes to its outputs needs",
+            "(x, weight, eps); one that writes to its outputs needs `try --style destination`, or ",
             marks=pytest.mark.slow,
         ),
     ],
 )
-def test_the_wrong_style_is_named(try_, style, parameters, said):
+def test_the_wrong_style_is_named_and_how_to_give_the_other(try_, style, parameters, said):
     source = RIGHT.replace("x, weight, eps", parameters)
     outcome = try_("kernel.py", source, "--check", "--batch-sizes", "1", "--style", style)
     assert outcome.code == 1
-    assert f"the function was passed {said} destination_passing_style = " in " ".join(outcome.out.split())
+    assert f"the function was passed {said}destination_passing_style = " in " ".join(outcome.out.split())
 
 
 def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):

@@ -49,12 +49,15 @@ class SolutionCaller:
         """Say what the call passes and why, for an entry point that takes other arguments."""
         outputs = [name for name in self._names if name not in self.in_place]
         passed = [*self._inputs, *(outputs if self.destination_passing else [])]
-        other = (
-            "one that takes the inputs alone needs destination_passing_style = false"
+        what, style, value = (
+            ("takes the inputs alone", "returning", "false")
             if self.destination_passing
-            else "one that writes to its outputs needs destination_passing_style = true"
+            else ("writes to its outputs", "destination", "true")
         )
-        return f"the function was passed ({', '.join(passed)}); {other}"
+        return (
+            f"the function was passed ({', '.join(passed)}); one that {what} needs `try --style {style}`, or"
+            f" destination_passing_style = {value} in its solution.toml"
+        )
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
         """Return a call's outputs in the Definition's order. Raises WrongOutputError if they are invalid."""
