@@ -19,9 +19,13 @@ The command line uses this library:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+# Type checkers know this name. Importing it from typing would take most of the time before the command line's `main`,
+# in which Ctrl-C still shows a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from fib_rmsnorm.analysis.loading import load
     from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.errors import FibRmsnormError, InputError

@@ -2,99 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import gc
-import io
-import os
-import sys
-from contextlib import suppress
-from pathlib import Path
-from typing import NoReturn, TextIO
-
-from fib_rmsnorm.cli.error_output import print_error
-from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted
-
-BAD_INPUT = 2
-UNREAD = 141
-"""Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+import signal
 
 
 def main() -> None:
     """Run the command line and exit: 0 success, 1 failed evaluations, 2 bad input, 130 interrupted, 141 reader gone."""
-    _use_bytecode_cache()
-    from fib_rmsnorm.errors import FibRmsnormError
-    from fib_rmsnorm.registry.files.locking import tell_waits
+    # What tells of Ctrl-C has to be imported: until then it waits.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    from fib_rmsnorm.cli.program import run_program
 
-    tell_waits(_note)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal whose encoding lacks ± shows a ?
-    try:
-        from fib_rmsnorm.cli.app import app
-
-        code = app(standalone_mode=False, prog_name="fib-rmsnorm")
-        sys.stdout.flush()  # an error at interpreter exit could not be reported
-    except FibRmsnormError as error:
-        sys.exit(_complain(str(error), getattr(error, "paste", "")))
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except BrokenPipeError:
-        _end_unread()
-    except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # rich and the option parser turn it into SystemExit
-            _end_unread()
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            _drop_streams(sys.stdout)
-            sys.exit(_complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}"))
-        # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
-        describe = getattr(error, "format_message", None)
-        if describe is None:
-            raise
-        context = getattr(error, "ctx", None)
-        command = f"{context.info_name} " if context is not None and context.parent is not None else ""
-        # pydantic starts each message with "Value error, ".
-        sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm {command}--help)"))
-    if code == INTERRUPTED:  # the option parser returns it too: it catches Ctrl-C during a command
-        end_interrupted()
-    if "triton" not in sys.modules:  # its bindings report objects that were not collected
-        gc.freeze()  # skips the last garbage collection, which takes 0.35 s with torch
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _use_bytecode_cache() -> None:
-    """Keep bytecode apart from the packages if it has not been kept beside this one, which is imported already."""
-    if __spec__.cached and not Path(__spec__.cached).exists():
-        from fib_rmsnorm.building.bytecode import use_bytecode_cache
-
-        if use_bytecode_cache():
-            _note(
-                "installed packages lack bytecode, so that this takes longer; it is kept from now on, and fib-rmsnorm"
-                " env says how all packages get it"
-            )
-
-
-def _end_unread() -> NoReturn:
-    """End without a message: the reader of the output (head, less) has gone."""
-    _drop_streams(sys.stdout, sys.stderr)
-    sys.exit(UNREAD)
-
-
-def _drop_streams(*streams: TextIO) -> None:
-    """Discard what the streams still buffer; otherwise Python tries to write it again at exit, and fails."""
-    for stream in streams:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _note(line: str) -> None:
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.control_characters import one_line
-
-    stderr().print(f"fib-rmsnorm: {one_line(line)}")
-
-
-def _complain(message: str, paste: str = "") -> int:
-    print_error(message, BAD_INPUT, paste=paste)
-    return BAD_INPUT
+    run_program()

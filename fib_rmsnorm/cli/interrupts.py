@@ -64,9 +64,12 @@ def importing() -> Iterator[None]:
     """Import faster, and let Ctrl-C end the process at once.
 
     The import system's callbacks ignore exceptions, so a KeyboardInterrupt could be lost in one of them. Ending at
-    once is safe: nothing has been written, and the fork server ends with this process.
+    once is safe: nothing has been written, and the fork server ends with this process. A background job of a script
+    ignores Ctrl-C, here too.
     """
-    before = signal.signal(signal.SIGINT, lambda *_: end_interrupted())
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: end_interrupted())
     try:
         with collector_off():
             yield
