@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache import cache_folder, making_folders
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Solution
@@ -29,10 +29,11 @@ _VARIABLES = {
 def solution_cache(solution: Solution, builds: Path | None = None) -> Path:
     """The Solution's folder in the cache, or in `builds`; made if it is missing.
 
-    Solutions with equal sources share it.
+    Solutions with equal sources share it. Raises InputError if it cannot be made.
     """
     folder = (builds or cache_folder().absolute() / "solutions") / content_key(solution)
-    folder.mkdir(parents=True, exist_ok=True)
+    with making_folders():
+        folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache import cache_folder, making_folders
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.schema import Solution
 
@@ -24,17 +24,18 @@ class DraftBuilds:
 
     def __init__(self) -> None:
         sessions = cache_folder().absolute() / "sessions"
-        sessions.mkdir(parents=True, exist_ok=True)
-        everyone = os.open(sessions, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(everyone, fcntl.LOCK_EX)  # else another session could remove our folder before it is locked
-            for folder in sessions.iterdir():
-                _remove_if_left(folder)
-            self.folder = Path(tempfile.mkdtemp(dir=sessions))
-            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-        finally:
-            os.close(everyone)
+        with making_folders():
+            sessions.mkdir(parents=True, exist_ok=True)
+            everyone = os.open(sessions, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(everyone, fcntl.LOCK_EX)  # else another session could remove our folder before it is locked
+                for folder in sessions.iterdir():
+                    _remove_if_left(folder)
+                self.folder = Path(tempfile.mkdtemp(dir=sessions))
+                self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+            finally:
+                os.close(everyone)
 
     def keep_only(self, solutions: Iterable[Solution]) -> None:
         """Remove what other Solutions have built."""

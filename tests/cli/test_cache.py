@@ -7,7 +7,7 @@ import pytest
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.solution_cache import solution_cache
-from support.full_registry import CUDA, PYTHON
+from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER
 
 
 @pytest.fixture
@@ -85,3 +85,25 @@ def test_without_a_cache_or_a_registry(fib, tmp_path, monkeypatch):
     assert json.loads(fib("cache", "--json").out)["bytes"] == 0
     assert fib("cache", "clear").out.startswith("Deleted 0 folders")
     assert fib("cache", "empty").code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("try", f"{PYTHON_FOLDER}/kernel.py", "--definition", DEFINITION, "--check", "--device", "cpu"),
+        ("explain", "kernel.cpp", "--definition", DEFINITION),
+        ("serve", "--definition", DEFINITION, "--device", "cpu"),
+        ("bench", "--solutions", PYTHON, "--device", "cpu", "--json"),
+        ("solve", "--build", "--solutions", PYTHON),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch, command):
+    assert fib("new", "cpp", "kernel.cpp", "--definition", DEFINITION).code == 0
+    Path("file").write_text("")
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", "file/cache")
+    outcome = fib(*command)
+    assert (outcome.code, outcome.out) == (2, "")
+    said = "the cache, file/cache: Not a directory; name a folder that you may write to in $FIB_RMSNORM_CACHE"
+    last = outcome.err.splitlines()[-1]
+    assert last == (json.dumps({"error": said, "exit_code": 2}) if "--json" in command else f"fib-rmsnorm: {said}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache import cache_folder, making_folders
 from fib_rmsnorm.building.cache_contents import COPY
 from fib_rmsnorm.building.solution_cache import cache_variables
 from fib_rmsnorm.building.source_files import content_key
@@ -69,7 +69,8 @@ class CeilingClient:
     def _start(self) -> Process:
         """Start the process. It runs no code of others, but is confined like what does: it needs no more."""
         builds = cache_folder().absolute() / COPY
-        builds.mkdir(parents=True, exist_ok=True)
+        with making_folders():
+            builds.mkdir(parents=True, exist_ok=True)
         variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
         return self._fork_server.spawn(
             CEILING, variables, is_confined=True, readable=toolchain_paths(), writable=[builds]

@@ -77,9 +77,9 @@ class Sealer:
             if create and not path.exists():
                 _make_key(path)
             key = path.read_bytes()
-        except FileNotFoundError:
-            return cls(None, signers=signers)
         except OSError as error:
+            if not create and isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                return cls(None, signers=signers)
             fault = f"the key that seals Traces, {path}: {error.strerror}"
             raise InputError(f"{fault}; name a folder that you may write to in $XDG_STATE_HOME") from None
         if len(key) != _KEY_BYTES:

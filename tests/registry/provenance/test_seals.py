@@ -178,11 +178,14 @@ def test_a_damaged_key_is_one_line(fib, full_registry, monkeypatch, tmp_path):
     )
 
 
-def test_a_home_in_which_no_key_can_be_made_is_told_with_the_remedy(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(InputError, match=r"seal\.key: Not a directory; name a folder .* in \$XDG_STATE_HOME$"):
+@pytest.mark.parametrize(
+    ("folder", "why"), [("/proc/none", "No such file or directory"), (__file__, "Not a directory")]
+)
+def test_a_home_in_which_no_key_can_be_made_is_told_with_the_remedy(monkeypatch, folder, why):
+    monkeypatch.setenv("XDG_STATE_HOME", folder)
+    with pytest.raises(InputError, match=rf"seal\.key: {why}; name a folder .* in \$XDG_STATE_HOME$"):
         Sealer.of_this_machine(create=True)
+    assert Sealer.of_this_machine().find_origin(TRACES[0]) is TraceOrigin.ELSEWHERE
 
 
 def test_a_key_is_made_once_and_nobody_else_reads_it(monkeypatch, tmp_path):
