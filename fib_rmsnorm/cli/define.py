@@ -66,6 +66,9 @@ def command(
     operator: Annotated[
         str, typer.Argument(metavar="OPERATOR", help=f"Operator; default: {_DEFAULT}.", show_default=False)
     ] = _DEFAULT,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a Definition of the same name that differs; default: refuse.")
+    ] = False,
     root: Root = None,
     json: Json = False,
     **options: Any,
@@ -79,13 +82,33 @@ def command(
     given = _check_options(wanted, options)
     registry = Registry.find(root)
     definition = wanted.define(**given)
-    path = registry.write_definition(definition)
+    path, is_new = _write(registry, definition, replace=replace)
     if json:
         echo(definition.model_dump_json(indent=2))
         return
     stdout().print(summarize_definition(definition))
-    stdout().print(f"Wrote {path.relative_to(registry.root)}")
+    stdout().print(f"{'Wrote' if is_new else 'Unchanged:'} {path.relative_to(registry.root)}")
     stdout().print(f"Next:\n  {_next_command(registry, definition, root)}")
+
+
+def _write(registry: Registry, definition: Definition, *, replace: bool) -> tuple[Path, bool]:
+    """Write a Definition unless it is there already; return its path and whether it was written.
+
+    Raises InputError if another one is there, which may have been edited by hand, unless it is to be replaced.
+    """
+    from fib_rmsnorm.registry.files.locking import locked
+    from fib_rmsnorm.registry.store import read_json
+    from fib_rmsnorm.schema import Definition
+
+    path = registry.layout.definition(definition.op_type, definition.name)
+    with locked(writing=[registry.root]):
+        if path.exists() and not replace:
+            there = read_json(path, Definition, registry.root)
+            if there == definition:
+                return path, False
+            differs = ", ".join(name for name, value in definition if getattr(there, name) != value)
+            raise InputError(f"{path} differs in {differs}; to lose what it has there, add: --replace")
+        return registry.write_definition(definition), True
 
 
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:

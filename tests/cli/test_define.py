@@ -23,6 +23,24 @@ def test_what_follows_is_what_the_definition_lacks(fib, full_registry):
     assert following(fib(*arguments)) == "fib-rmsnorm new triton kernel.py --definition layernorm_bias_d128"
 
 
+def test_an_edited_definition_is_replaced_only_on_request(fib, full_registry):
+    arguments = ("define", "layernorm", "--hidden", "128")
+    assert "Wrote definitions/norm/layernorm_d128.json" in fib(*arguments).lines
+    path = full_registry.root / "definitions/norm/layernorm_d128.json"
+    written = path.read_text()
+    before = path.stat()
+    assert "Unchanged: definitions/norm/layernorm_d128.json" in fib(*arguments).lines
+    assert path.stat().st_mtime_ns == before.st_mtime_ns and path.stat().st_ino == before.st_ino
+    definition = full_registry.definition("layernorm_d128")
+    edited = definition.model_copy(update={"description": "mine", "reference": f"{definition.reference}# mine\n"})
+    full_registry.write_definition(edited)
+    refused = fib(*arguments)
+    said = f"{path} differs in reference, description; to lose what it has there, add: --replace"
+    assert (refused.code, refused.out, refused.err) == (2, "", f"fib-rmsnorm: {said}\n")
+    assert full_registry.definition("layernorm_d128") == edited
+    assert fib(*arguments, "--replace").code == 0 and path.read_text() == written
+
+
 @pytest.mark.parametrize("options", [(), ("--bias",)])
 def test_what_follows_names_the_registry_that_was_named(fib, registry, options):
     outcome = fib("define", "layernorm", *options, "--hidden", "128", "--root", registry.root)
