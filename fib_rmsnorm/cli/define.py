@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from shlex import join
@@ -113,13 +114,17 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
 
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
     """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
+    from fib_rmsnorm.registry import pack
     from fib_rmsnorm.registry.selection import bench_command
 
     name = definition.name
     there = ["--root", str(root)] if root else []
     if not registry.workloads(name):
         return join(["fib-rmsnorm", "workload", "--definition", name, *there])
-    if any(solution.definition == name for solution in registry.solutions().values()):
+    known = list(registry.solutions().values())
+    with suppress(InputError):  # of faulty sources, which concern the command that packs them
+        known += pack(registry)  # as `bench` does
+    if any(solution.definition == name for solution in known):
         return bench_command([name], *there)
     return join(["fib-rmsnorm", "new", "triton", "kernel.py", "--definition", name, *there])
 

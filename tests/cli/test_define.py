@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.registry import generate_workloads
-from support.full_registry import DEFINITION
+from support.full_registry import DEFINITION, PYTHON_FOLDER
 
 
 def following(outcome) -> str:
@@ -39,6 +39,14 @@ def test_an_edited_definition_is_replaced_only_on_request(fib, full_registry):
     assert (refused.code, refused.out, refused.err) == (2, "", f"fib-rmsnorm: {said}\n")
     assert full_registry.definition("layernorm_d128") == edited
     assert fib(*arguments, "--replace").code == 0 and path.read_text() == written
+
+
+def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
+    manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
+    manifest.write_text(manifest.read_text().replace("[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]'))
+    assert fib("define", "--hidden", "256").code == 0
+    assert fib("workload", "--definition", "rmsnorm_d256", "--batch-sizes", "1").code == 0
+    assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
 
 
 @pytest.mark.parametrize("options", [(), ("--bias",)])
