@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.packing import FaultySources, pack_sound
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, Workload, digest
 
@@ -34,6 +35,8 @@ class BenchRecords:
     solutions: dict[str, Solution]
     workloads: dict[str, list[Workload]]
     unwritten: list[Unwritten] = field(default_factory=list)
+    faulty: list[FaultySources] = field(default_factory=list)
+    """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
 
 
 def collect_records(registry: Registry) -> BenchRecords:
@@ -49,7 +52,13 @@ def collect_records(registry: Registry) -> BenchRecords:
     if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
         records.definitions[default.name] = default
         add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
-    for solution in pack(registry, definitions=records.definitions):
+    packed, faulty = pack_sound(registry, records.definitions)
+    records.faulty.extend(faulty)
+    made = {solution.name for solution in packed}
+    for name in list(records.solutions):
+        if name not in made and any(each.may_make(name) for each in faulty):
+            del records.solutions[name]
+    for solution in packed:
         before = records.solutions.get(solution.name)
         if before is None or digest(before) != digest(solution):
             records.solutions[solution.name] = solution

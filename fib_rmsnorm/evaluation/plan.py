@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from functools import partial
 
 from fib_rmsnorm.errors import InputError
@@ -12,7 +13,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, operator_of, row_axis
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -90,11 +91,13 @@ def make_plan(
     or a missing GPU must not look like success.
     """
     find_readiness = find_readiness or partial(readiness, device=device)
+    plan = Plan()
+    _leave_out_unpacked(plan, records, selection)
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
-    plan = Plan(solutions={solution.name for solution in solutions})
+    plan.solutions = {solution.name for solution in solutions}
     runnable = _choose_runnable(plan, solutions, find_readiness)
     served = {solution.definition for solution in solutions}
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
@@ -114,6 +117,32 @@ def make_plan(
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
         raise InputError(f"nothing to evaluate on {device.name}: {why}")
     return plan
+
+
+def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection) -> None:
+    """Skip as failed the sources that cannot be packed, if the selection may mean them.
+
+    Raises InputError if it selects everything, or if a name of it means nothing else.
+    """
+    filters = (selection.definitions, selection.solutions, selection.languages, selection.authors)
+    operators = {operator_of(name) for name in records.definitions if _matches(name, selection.definitions)}
+    lost = [
+        name
+        for name in filter(None, (*selection.solutions, selection.against))
+        if not any(fnmatch(solution, name) for solution in records.solutions)
+    ]
+    for faulty in records.faulty:
+        if not any(filters) or any(map(faulty.is_meant, lost)):
+            raise faulty.error
+        is_named = not selection.solutions or any(map(faulty.is_meant, selection.solutions))
+        # The manifest may name Definitions of other sizes than that of its folder.
+        may_serve = not selection.definitions or operator_of(faulty.home) in operators
+        if is_named and may_serve and _matches(faulty.author, selection.authors):
+            plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
+
+
+def _matches(name: str, globs: tuple[str, ...]) -> bool:
+    return not globs or any(fnmatch(name, glob) for glob in globs)
 
 
 def _choose_runnable(plan: Plan, solutions: list[Solution], find_readiness: FindReadiness) -> list[Solution]:

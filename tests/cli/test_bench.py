@@ -175,6 +175,42 @@ def test_if_nothing_can_be_evaluated_it_says_so_and_writes_nothing(registry, ben
     assert sorted(tmp_path.rglob("*")) == before  # what would have been packed is not either
 
 
+@pytest.fixture
+def broken_manifest(registry):
+    """That of one of two Solutions, which was packed before."""
+    add_kernel(registry, "other_v1")
+    add_kernel(registry, "right_v1")
+    manifest = registry.layout.solutions / "tester/norm/rmsnorm_d128/other_v1/solution.toml"
+    manifest.write_text(manifest.read_text() + "[[[")
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_meant"),
+    [
+        (["--solutions", "right_v1"], False),
+        (["--solutions", "*_v1"], True),
+        (["--definitions", "rmsnorm_d128"], True),
+        (["--authors", "tester"], True),
+        (["--languages", "python"], True),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_sources_that_cannot_be_packed_stop_no_others(broken_manifest, bench, arguments, is_meant):
+    found = bench(*QUICK_OPTIONS, "--batch-sizes", "1", *arguments)
+    assert printed(found.out) == [("right_v1", 1)]
+    assert found.code == is_meant
+    assert (f"Failed other_v1: {broken_manifest}: " in " ".join(found.err.split())) is is_meant
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--solutions", "right_v1,other_v1"], ["--solutions", "other*"], ["--against", "other_v1"]]
+)
+def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(broken_manifest, bench, arguments):
+    found = bench(*QUICK_OPTIONS, *arguments)
+    assert found.code == 2 and found.err.startswith(f"fib-rmsnorm: {broken_manifest}: ")
+
+
 @pytest.mark.slow
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")

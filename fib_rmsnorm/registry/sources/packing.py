@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -18,6 +19,26 @@ from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manif
 from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, check_in_place
+
+
+@dataclass(frozen=True)
+class FaultySources:
+    """A folder of sources that cannot be packed, and why."""
+
+    author: str
+    home: str
+    """The Definition of their folder."""
+    name: str
+    """That of their Solution for it, which other Definitions add to."""
+    error: InputError
+
+    def may_make(self, solution: str) -> bool:
+        """Whether a Solution of that name may be packed from these sources."""
+        return solution == self.name or solution.startswith(f"{self.name}_")
+
+    def is_meant(self, glob: str) -> bool:
+        """Whether a glob may mean a Solution from these sources."""
+        return fnmatch(self.name, glob) or self.may_make(glob)
 
 
 class NoDefinitionError(InputError):
@@ -37,17 +58,31 @@ def pack(
     used twice.
     """
     chosen = check_languages(languages)
-    if definitions is None:
-        definitions = registry.definitions()
+    packed, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
+    if faulty:
+        raise faulty[0].error
+    return [solution for solution in packed if solution.spec.language.value in chosen]
+
+
+def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[list[Solution], list[FaultySources]]:
+    """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice."""
     packed: dict[str, Solution] = {}
     places: dict[str, Path] = {}
+    faulty = []
     for manifest_path in find_files(registry.layout.solutions, MANIFEST):
-        for solution in pack_folder(registry, manifest_path.parent, definitions):
+        try:
+            found = pack_folder(registry, manifest_path.parent, definitions)
+        except InputError as error:
+            author, *_ = manifest_path.relative_to(registry.layout.solutions).parts
+            *_, home, name, _ = manifest_path.parts
+            faulty.append(FaultySources(author, home, name, error))
+            continue
+        for solution in found:
             if solution.name in packed:
                 raise name_used_twice("Solution", solution.name, places[solution.name], manifest_path)
             places[solution.name] = manifest_path
             packed[solution.name] = solution
-    return [solution for solution in packed.values() if solution.spec.language.value in chosen]
+    return list(packed.values()), faulty
 
 
 def check_languages(languages: Iterable[str]) -> list[str]:
