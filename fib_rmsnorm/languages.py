@@ -48,6 +48,11 @@ class Language:
         return self.is_compiled and self.on["cuda"][0] == "no"
 
     @property
+    def has_compiled_code(self) -> bool:
+        """Whether there is compiled code to look at without running a kernel."""
+        return self.is_compiled or bool(self.ahead_of_time)
+
+    @property
     def target_hardware(self) -> list[str]:
         """The kinds of device on which Solutions can be evaluated."""
         kinds: tuple[DeviceKind, ...] = ("cpu", "cuda")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,18 +114,18 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
     """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
     from fib_rmsnorm.registry import pack
-    from fib_rmsnorm.registry.selection import bench_command
+    from fib_rmsnorm.registry.selection import creating_command
 
     name = definition.name
     there = ["--root", str(root)] if root else []
     if not registry.workloads(name):
-        return join(["fib-rmsnorm", "workload", "--definition", name, *there])
+        return creating_command("workloads", [name], *there)
     known = list(registry.solutions().values())
     with suppress(InputError):  # of faulty sources, which concern the command that packs them
         known += pack(registry)  # as `bench` does
     if any(solution.definition == name for solution in known):
-        return bench_command([name], *there)
-    return join(["fib-rmsnorm", "new", "triton", "kernel.py", "--definition", name, *there])
+        return creating_command("traces", [name], *there)
+    return creating_command("solutions", [name], *there)
 
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:

@@ -11,14 +11,19 @@ from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fib_rmsnorm.analysis.winners import Deployable
     from fib_rmsnorm.registry import Registry
+
+_AUTHOR = "fib-rmsnorm"
 
 
 def command(
     traces: Traces = None,
     authors: Annotated[
         str, typer.Option(metavar="NAME,...", help="Authors whose Solutions may run in a model's process.")
-    ] = "fib-rmsnorm",
+    ] = _AUTHOR,
     build: Annotated[
         bool, typer.Option("--build", help="Instead, build the kernels that the table names for the devices here.")
     ] = False,
@@ -43,17 +48,14 @@ def command(
     from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.reports.winners import describe_winners
 
-    if not traces and not registry.layout.published.exists():
-        raise InputError(
-            f"no published Traces in {registry.root}; to choose by your own, run: fib-rmsnorm deploy"
-            f" {registry.layout.traces}"
-        )
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
         raise InputError(
             f"no Solution by {authors} in {registry.root} for a Definition that is named as `define` names it, such as"
             " rmsnorm_d4096"
         )
+    if not traces and not registry.layout.published.exists():
+        raise _no_published(registry, deployable, authors, root)
     found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     table = make_table(find_results(split(found.records, found.unread), found.solutions), deployable)
     text, path = format_table(table), registry.layout.winners
@@ -66,6 +68,22 @@ def command(
     stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
     if not shapes:
         stderr().print("No Trace decides: they failed, are SUSPECT, or are of other sources than today's")
+
+
+def _no_published(registry: Registry, deployable: Deployable, authors: str, root: Path | None) -> InputError:
+    """What to run where there are no published Traces."""
+    from shlex import join
+
+    from fib_rmsnorm.registry.files.regular_files import find_files
+    from fib_rmsnorm.registry.selection import bench_command
+
+    there = ["--root", str(root)] if root else []
+    chosen = ["--authors", authors] if authors != _AUTHOR else []
+    by_own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), *chosen, *there])
+    if find_files(registry.layout.traces, "*.jsonl"):
+        return InputError(f"no published Traces in {registry.root}; to choose by your own, run: {by_own}")
+    bench = bench_command({solution.definition for solution in deployable.solutions.values()}, *there)
+    return InputError(f"no Traces in {registry.root}; create them with: {bench}; then run: {by_own}")
 
 
 def _build(registry: Registry, *, as_json: bool) -> None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
-_KINDS = {"definitions": "define", "solutions": "solve", "workloads": "workload", "traces": "bench"}
-"""The kinds of records, and the command that creates each."""
+_KINDS = ("definitions", "solutions", "workloads", "traces")
 
 
 def command(
@@ -51,7 +51,7 @@ def command(
 
         echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
     elif kind:
-        _print_kind(kind, rows[kind], catalogue, each=each)
+        _print_kind(kind, rows[kind], catalogue, registry, root, each=each)
     else:
         _print_overview(registry.root, catalogue, rows)
 
@@ -85,14 +85,14 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     return rows
 
 
-def _print_kind(kind: str, rows: list[Any], catalogue: Catalogue, *, each: bool) -> None:
-    from fib_rmsnorm.registry.selection import bench_command
+def _print_kind(
+    kind: str, rows: list[Any], catalogue: Catalogue, registry: Registry, root: Path | None, *, each: bool
+) -> None:
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
-        following = bench_command(catalogue.definitions) if kind == "traces" else f"fib-rmsnorm {_KINDS[kind]}"
-        stderr().print(f"No {kind}; create them with: {following}")
+        stderr().print(f"No {kind}; create them with: {_following(kind, catalogue, registry, root)}")
         return
     tables: dict[str, Callable[[list[Any]], Table]] = {
         "definitions": listing.definitions_table,
@@ -101,6 +101,19 @@ def _print_kind(kind: str, rows: list[Any], catalogue: Catalogue, *, each: bool)
         "traces": listing.each_trace_table if each else listing.traces_table,
     }
     stdout().print(tables[kind](rows))
+
+
+def _following(kind: str, catalogue: Catalogue, registry: Registry, root: Path | None) -> str:
+    """The command that makes the first of a kind; of Solutions whose sources are there, the one that packs them."""
+    from shlex import join
+
+    from fib_rmsnorm.registry import pack
+    from fib_rmsnorm.registry.selection import creating_command
+
+    there = ["--root", str(root)] if root else []
+    if kind == "solutions" and any(each.definition in catalogue.definitions for each in pack(registry)):
+        return join(["fib-rmsnorm", "solve", *there])
+    return creating_command(kind, catalogue.definitions, *there)
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:

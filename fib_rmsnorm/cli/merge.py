@@ -82,7 +82,7 @@ def command(
         for unknown in merger.unknown:
             stdout().print(unknown_line(unknown))
         if not merger.unknown:
-            stdout().print(merge_line(merger, into, written=is_resolved and not dry_run))
+            stdout().print(merge_line(merger, folders, into, written=is_resolved and not dry_run))
     if merger.unknown:
         raise InputError(f"nothing written: Traces refer to records that {merger.ours.root} lacks")
     return 0 if is_resolved else 1

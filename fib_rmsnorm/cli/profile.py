@@ -61,6 +61,9 @@ def command(
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition, entry)
     place = choose_devices(device)[0]
+    if place.kind == "cpu":
+        options = {"--definition": definition, "--entry": entry, "--root": root}
+        raise InputError(_without_gpu(found, ["fib-rmsnorm", "explain", solution, *_given(options)]))
     records = []
     workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
     for workload in workloads:
@@ -76,6 +79,21 @@ def command(
         from fib_rmsnorm.reports.text.console import echo
 
         echo(dumps(records, indent=2))
+
+
+def _given(options: Mapping[str, object]) -> list[str]:
+    return [word for option, value in options.items() if value is not None for word in (option, str(value))]
+
+
+def _without_gpu(solution: Solution, explain: list[str]) -> str:
+    """What to do instead: `explain`, of a language that it reads."""
+    from shlex import join
+
+    from fib_rmsnorm.languages import LANGUAGES
+
+    language = LANGUAGES[solution.spec.language.value]
+    instead = f"; without one, use: {join(explain)}" if language.has_compiled_code else ""
+    return f"profile needs a GPU{instead}"
 
 
 def _report_file(output: Path | None, solution: str, axes: Mapping[str, int], *, alone: bool) -> Path:

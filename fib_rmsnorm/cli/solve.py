@@ -34,8 +34,8 @@ def command(
     from fib_rmsnorm.languages import LANGUAGES, title_of
     from fib_rmsnorm.registry import Registry, pack
     from fib_rmsnorm.registry.files.locking import locked
-    from fib_rmsnorm.registry.selection import choose
-    from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.registry.selection import choose, creating_command
+    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
@@ -45,13 +45,18 @@ def command(
         packed = choose("Solution with sources", packed, lambda solution: solution.name, split_names(solutions))
         for solution in packed:
             registry.write_solution(solution, definitions[solution.definition].op_type)
+    if not packed:
+        following = creating_command("solutions", definitions, *(["--root", str(root)] if root else []))
+        which = f"{languages} sources" if languages else "sources"
+        stderr().print(f"No {which} in {registry.layout.solutions}; create them with: {following}")
     if build or arch:
         return _build(registry, packed, target, timeout, as_json=json)
     if json:
         echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
         return 0
     console = stdout()
-    console.print("Solutions:")
+    if packed:
+        console.print("Solutions:")
     for number, solution in enumerate(packed, start=1):
         console.print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
     return 0

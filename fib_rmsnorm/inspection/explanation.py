@@ -92,7 +92,7 @@ def _check(solution: Solution) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
 
     language = LANGUAGES[solution.spec.language.value]
-    if not (language.is_compiled or language.ahead_of_time):
+    if not language.has_compiled_code:
         raise InputError(f"{solution.name} is {language.title}: it has no compiled code to explain")
     if not language.runs_on_host and all("cpu" in target.lower() for target in solution.spec.target_hardware):
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels and C++")

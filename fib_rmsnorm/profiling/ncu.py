@@ -48,7 +48,7 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    require_gpu(solution, device, "profile needs a GPU; without one, use: fib-rmsnorm explain")
+    require_gpu(solution, device, "profile needs a GPU")
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)

@@ -79,8 +79,23 @@ def bench_command(definitions: Collection[str], *options: str) -> str:
 
     Without a name it would bench every Definition of the registry, which takes hours.
     """
-    chosen = DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else min(definitions, default=None)
+    chosen = _likely(definitions)
     return join(["fib-rmsnorm", "bench", *(["--definitions", chosen] if chosen else []), *options])
+
+
+def creating_command(kind: str, definitions: Collection[str], *options: str) -> str:
+    """The command that makes the first record of a kind, for one of these Definitions; without any, it defines one."""
+    chosen = _likely(definitions)
+    if chosen is None:
+        return join(["fib-rmsnorm", "define", *options])
+    if kind == "traces":
+        return bench_command(definitions, *options)
+    first = ["workload"] if kind == "workloads" else ["new", "triton", "kernel.py"]
+    return join(["fib-rmsnorm", *first, "--definition", chosen, *options])
+
+
+def _likely(definitions: Collection[str]) -> str | None:
+    return DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else min(definitions, default=None)
 
 
 def operator_of(definition: str) -> str:

@@ -8,6 +8,7 @@ import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from shlex import join
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import default_scalars, default_sizes
@@ -79,10 +80,14 @@ def choose_workloads(
     there = {each.axes.get(axis or "") for each in found}
     missing = [f" of {axis}={size}" for size in batch_sizes if size not in there]
     if missing or not found:
-        raise InputError(
-            f"{definition.name}: has no Workload{''.join(missing[:1])}, and to generate one, fib-rmsnorm workload needs"
-            f" a value of {', '.join(undetermined)}"
-        )
+        sizes = ["--batch-sizes", ",".join(map(str, batch_sizes))] if batch_sizes else []
+        named = [
+            word
+            for name in undetermined
+            for word in (("--axes", f"{name}=SIZES") if name in definition.var_axes else ("--set", f"{name}=VALUE"))
+        ]
+        command = join(["fib-rmsnorm", "workload", "--definition", definition.name, *sizes, *named])
+        raise InputError(f"{definition.name}: has no Workload{''.join(missing[:1])}; to add one, run: {command}")
     return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import join
 
 from rich.text import Text
 
@@ -57,8 +58,8 @@ def unknown_line(unknown: Unknown) -> Text:
     return Text.assemble(("unknown: ", "bold red"), f"{noun} {names}, {named_by}: {unknown.remedy}")
 
 
-def merge_line(merger: Merger, into: Path | None, *, written: bool) -> Text:
-    """The outcome in one line."""
+def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, written: bool) -> Text:
+    """The outcome in one line; of a conflict, with the commands that resolve it."""
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
     same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
     told = counts_text(added) or "nothing"
@@ -68,8 +69,12 @@ def merge_line(merger: Merger, into: Path | None, *, written: bool) -> Text:
         kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
         return Text(f"{'Wrote to' if into else 'Added to'} {where} {told}{already}{kept}")
     if merger.conflicts and merger.keep is None:
+        merge = ["fib-rmsnorm", "merge", *map(str, folders), *(["--into", str(into)] if into else [])]
+        ours = join([*merge, "--keep", "ours"])
+        theirs = join([*merge, "--keep", "theirs", *([] if into else ["--into", "merged"])])
         return Text(
-            f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: --keep ours or --keep theirs"
+            f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: {ours} or, into a new folder,"
+            f" {theirs}"
         )
     return Text(f"Would {'write' if into else 'add'} to {where} {told}{already}")
 

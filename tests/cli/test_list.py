@@ -175,6 +175,29 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 
+def test_without_sources_the_advice_starts_a_kernel(fib, full_registry):
+    for path in full_registry.layout.solutions.rglob("*.json"):
+        path.unlink()
+    assert fib("list", "solutions").err == "No solutions; create them with: fib-rmsnorm solve\n"
+    assert fib("define", "--hidden", "256").code == 0
+    advice = "create them with: fib-rmsnorm new triton kernel.py --definition rmsnorm_d256\n"
+    assert fib("list", "solutions", "--definitions", "rmsnorm_d256").err.endswith(advice)
+    advice = "create them with: fib-rmsnorm workload --definition rmsnorm_d256\n"
+    assert fib("list", "workloads", "--definitions", "rmsnorm_d256").err.endswith(advice)
+
+
+def test_an_empty_registry_begins_with_a_definition(fib, registry):
+    outcome = fib("list", "solutions", "--root", registry.root)
+    command = f"fib-rmsnorm new triton kernel.py --definition rmsnorm_d128 --root {registry.root}"
+    assert outcome.err == f"No solutions; create them with: {command}\n"
+    for path in registry.layout.definitions.rglob("*.json"):
+        path.unlink()
+    for command in (("list", "solutions"), ("list", "workloads"), ("list", "traces"), ("solve",)):
+        outcome = fib(*command, "--root", registry.root)
+        assert (outcome.code, outcome.out) == (0, "")
+        assert outcome.err.endswith(f"; create them with: fib-rmsnorm define --root {registry.root}\n")
+
+
 def test_the_advised_bench_takes_the_names_that_were_asked_for(fib, full_registry):
     for path in full_registry.layout.traces.rglob("*.jsonl"):
         path.unlink()

@@ -13,7 +13,7 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.counters import parse_counters
-from support.full_registry import PYTHON
+from support.full_registry import CUDA, PYTHON
 from support.paths import REPOSITORY
 from support.registries import make_registry
 
@@ -217,8 +217,9 @@ def test_without_a_gpu_it_says_so(fib, full_registry):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     outcome = fib("profile", PYTHON)
-    assert outcome.code == 2
-    assert "profile needs a GPU; without one, use: fib-rmsnorm explain" in outcome.err
+    assert (outcome.code, outcome.err) == (2, "fib-rmsnorm: profile needs a GPU\n")  # explain does not read Python
+    outcome = fib("profile", CUDA, "--root", ".")
+    assert outcome.err.endswith(f"needs a GPU; without one, use: fib-rmsnorm explain {CUDA} --root .\n")
 
 
 @pytest.mark.parametrize("output", ["report.txt", "nowhere/report.ncu-rep"])

@@ -21,6 +21,7 @@ from fib_rmsnorm.functional import rms_norm, use_registry, why
 from fib_rmsnorm.functional.forms import FORMS, name_gradient_operator, name_operator
 from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
+from support.full_registry import DEFINITION
 from support.paths import REPOSITORY
 
 GPU = "NVIDIA H200"
@@ -132,11 +133,23 @@ def test_deploy_needs_traces_and_solutions(fib, tmp_path):
         (tmp_path / folder).mkdir()
     missing = fib("deploy", "--root", tmp_path)
     assert (missing.code, missing.err.count("\n")) == (2, 1)
-    assert f"to choose by your own, run: fib-rmsnorm deploy {tmp_path / 'traces'}" in missing.err
+    assert "no Solution by fib-rmsnorm in" in missing.err
     assert fib("deploy", "--build", "x.json").code == 2
     (tmp_path / "traces").mkdir()
     other = fib("deploy", tmp_path / "traces", "--authors", "me", "--root", tmp_path)
     assert other.code == 2 and "no Solution by me in" in other.err and "such as rmsnorm_d4096" in other.err
+
+
+def test_deploy_without_published_traces_names_what_makes_some(fib, full_registry):
+    traces = full_registry.root / "traces"
+    deploy = f"fib-rmsnorm deploy {traces} --authors baseline"
+    said = fib("deploy", "--authors", "baseline").err
+    assert said.endswith(f"no published Traces in {full_registry.root}; to choose by your own, run: {deploy}\n")
+    assert fib(*deploy.split()[1:]).code == 0
+    shutil.rmtree(traces)
+    bench = f"fib-rmsnorm bench --definitions {DEFINITION}"
+    said = fib("deploy", "--authors", "baseline").err
+    assert said.endswith(f"no Traces in {full_registry.root}; create them with: {bench}; then run: {deploy}\n")
 
 
 PICKY = """\

@@ -127,7 +127,9 @@ def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreei
     assert told[f"conflict: Solution {PYTHON}"] == "kernel.py"
     assert [differs for what, differs in told.items() if "Workload" in what] == ["workload.axes.batch"]
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation.performance.latency_ms"]
-    assert outcome.lines[-1] == "3 conflicts, nothing written; choose a side: --keep ours or --keep theirs"
+    merge = f"fib-rmsnorm merge {full_registry.root} {disagreeing.root} --keep"
+    sides = f"{merge} ours or, into a new folder, {merge} theirs --into merged"
+    assert outcome.lines[-1] == f"3 conflicts, nothing written; choose a side: {sides}"
     assert files_of(tmp_path) == before
     record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
     assert record["written"] is False
