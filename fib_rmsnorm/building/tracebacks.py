@@ -25,15 +25,28 @@ def describe_exception(error: BaseException) -> str:
     lines = "".join(told.format_exception_only()).splitlines()
     # A syntax error is preceded by its place, which is indented.
     summary = next((line for line in lines if line and not line[0].isspace()), type(error).__name__)
+    place = _find_place(error, frames)
     if not frames:
-        return "\n".join(dict.fromkeys([summary, *_shorten("\n".join(lines)).splitlines()]))
-    innermost = [frame for frame in frames if _in_sources(frame)][-1]
-    return f"{summary} ({_in_sources(innermost)}:{innermost.lineno})\n{_shorten(''.join(told.format()))}".rstrip()
+        below = [line for line in _shorten("\n".join(lines)).splitlines() if line != summary]
+        return "\n".join([f"{summary}{place}", *below])
+    return f"{summary}{place}\n{_shorten(''.join(told.format()))}".rstrip()
+
+
+def _find_place(error: BaseException, frames: list[traceback.FrameSummary]) -> str:
+    """The file and line of an error, in brackets: of a syntax error where it is, not where it is imported."""
+    if isinstance(error, SyntaxError) and (path := _path_in_sources(error.filename or "")):
+        return f" ({path}:{error.lineno})"
+    mine = [frame for frame in frames if _in_sources(frame)]
+    return f" ({_in_sources(mine[-1])}:{mine[-1].lineno})" if mine else ""
 
 
 def _in_sources(frame: traceback.FrameSummary) -> str:
     """The path of a frame's file within the Solution's sources; empty if the file is not one of them."""
-    found = _SOURCE_FILE.fullmatch(frame.filename)
+    return _path_in_sources(frame.filename)
+
+
+def _path_in_sources(filename: str) -> str:
+    found = _SOURCE_FILE.fullmatch(filename)
     return found[1] if found else ""
 
 
