@@ -69,7 +69,7 @@ def _adapt(
             from fib_rmsnorm.evaluation.operator_recognition import recognise_all
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.machine.devices import choose_devices
-            from fib_rmsnorm.registry.sources.adaptation import adapt
+            from fib_rmsnorm.registry.sources.adaptation import adapt, describe_none
             from fib_rmsnorm.schema import Settings
 
         config = RunConfig(Settings(), timeout, registry.root)
@@ -79,12 +79,20 @@ def _adapt(
             elif adapted := list(adapt(registry, kernels, definition, found)):
                 written.append(_record(definition, found, adapted))
             else:
-                told.append(f"{definition.name}: no kernel of {found.operator} that does not serve it already")
-    if definitions or not written:
+                among = " (of those chosen)" if solutions or languages else ""
+                told.append(f"{definition.name}: {describe_none(registry, kernels, definition, found)}{among}")
+    found_none = not any(each["solution"] for record in written for each in record["solutions"])
+    if found_none:
+        told += [
+            f"{record['definition']}: not {each['kernel']}: {each['reason']}"
+            for record in written
+            for each in record["solutions"]
+        ]
+    if definitions or found_none:
         for line in told:
             stderr().print(line)
-    if not any(each["solution"] for record in written for each in record["solutions"]):
-        raise InputError("no kernel was adapted: none is of the operator, sizes and dtypes of a chosen Definition")
+    if found_none:
+        raise InputError("no kernel was adapted to a chosen Definition")
     return written
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -140,9 +141,12 @@ class Operator(ABC):
         """Make this operator's Definition of this name; None if it gives no Definition this name."""
         return None
 
-    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition | None:
-        """Make its own Definition of these sizes of constant axes and dtypes of parts; None if it has none."""
-        return None
+    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition:
+        """Make its own Definition of these sizes of constant axes and dtypes of parts.
+
+        Raises InputError that says why it has none.
+        """
+        raise InputError(f"{self.name} has no Definition of its own by sizes and dtypes")
 
     def list_references(self) -> list[tuple[tuple[str, ...], str]]:
         """The parts of the inputs of each of its own references, in order, and the source: one, or one an option."""

@@ -67,10 +67,11 @@ class Recognition:
         exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
         return [exact[part] for part in self._dtypes_by_part()]
 
-    def define_own(self, definition: Definition) -> Definition | None:
-        """Make the operator's own Definition of the sizes and dtypes that `definition` has; None if it has none.
+    def define_own(self, definition: Definition) -> Definition:
+        """Make the operator's own Definition of the sizes and dtypes that `definition` has.
 
-        Its inputs and outputs are called as their parts, and it has an input for each constant.
+        Its inputs and outputs are called as their parts, and it has an input for each constant. Raises InputError that
+        says why there is none.
         """
         specs = {**definition.inputs, **definition.outputs}
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}

@@ -34,7 +34,7 @@ class RowOperator(Operator):
         """The first match: of tensors of one shape, that in the Definition's order."""
         return next(iter(self.list_parts(definition)), None)
 
-    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition | None:
+    def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition:
         """By the options that are told from sizes and dtypes; the weight's dtype is that of x unless it is float32."""
         weight = dtypes.get("weight", "float32")
         told: dict[str, int | str | bool] = {
@@ -44,16 +44,15 @@ class RowOperator(Operator):
             "bias": "bias" in dtypes,
         }
         made = self._define_by(told)
-        if made is None:
-            return None
         specs = {**made.inputs, **made.outputs}
-        return made if all(specs[part].dtype.value == dtype for part, dtype in dtypes.items()) else None
+        for part, dtype in dtypes.items():
+            if (own := specs[part].dtype.value) != dtype:
+                raise InputError(f"{part} must be {own}, not {dtype}")
+        return made
 
-    def _define_by(self, told: Mapping[str, int | str | bool]) -> Definition | None:
-        """By those of these options that the operator has; None if it refuses their values."""
-        with suppress(InputError):
-            return self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
-        return None
+    def _define_by(self, told: Mapping[str, int | str | bool]) -> Definition:
+        """By those of these options that the operator has. Raises InputError if it refuses their values."""
+        return self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
@@ -66,8 +65,10 @@ class RowOperator(Operator):
             "weight": found["weight"] or "same",
             "bias": found["bias"] is not None,
         }
-        made = self._define_by(told)
-        return made if made is not None and made.name == name else None
+        with suppress(InputError):  # of an option's value
+            made = self._define_by(told)
+            return made if made.name == name else None
+        return None
 
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values of an eps that the reference holds: numbers in its source first, then the usual ones."""

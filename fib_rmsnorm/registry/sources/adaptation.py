@@ -83,9 +83,10 @@ def adapt(
 
     Kernels of the definition itself are left out. Raises InputError for a folder or file that is in the way.
     """
-    own = recognition.define_own(definition)
-    if own is None:
-        return
+    try:
+        own = recognition.define_own(definition)
+    except InputError:
+        return  # `describe_none` says why
     for kernel in kernels:
         if kernel.serves(own.name) and not kernel.serves(definition.name):
             try:
@@ -94,6 +95,24 @@ def adapt(
                 yield Adapted(kernel.manifest.name, None, str(error))
                 continue
             yield Adapted(kernel.manifest.name, _write(registry, kernel, definition, files))
+
+
+def describe_none(
+    registry: Registry, kernels: Collection[KernelFolder], definition: Definition, recognition: Recognition
+) -> str:
+    """Why `adapt` finds none of the kernels for a Definition."""
+    try:
+        own = recognition.define_own(definition)
+    except InputError as error:
+        return f"kernels of {recognition.operator} are for other sizes or dtypes: {error}"
+    serving = [kernel for kernel in kernels if kernel.serves(definition.name)]
+    if any(kernel.registry.root == registry.root for kernel in serving):
+        return f"each kernel of {recognition.operator} serves it already"
+    if serving:
+        return "the kernels that ship serve it as they are; to have them in a new registry, run: fib-rmsnorm init DIR"
+    if own.name == definition.name:
+        return "no kernel serves it"
+    return f"no kernel serves {own.name}, which is what it computes"
 
 
 def _make_files(

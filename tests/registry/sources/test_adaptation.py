@@ -9,9 +9,9 @@ import torch
 
 from fib_rmsnorm.building.python_source import load_python
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import list_candidates
+from fib_rmsnorm.operators import RmsNorm, list_candidates
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.adaptation import adapt, find_kernels
+from fib_rmsnorm.registry.sources.adaptation import adapt, describe_none, find_kernels
 from fib_rmsnorm.schema import AxisConst, Definition, digest
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, UPSTREAM_FUSED_ADD, define_norm, define_sum_norm
@@ -134,6 +134,23 @@ def test_nothing_that_others_wrote_is_replaced(registry, kernels):
 def test_a_size_that_no_kernel_takes_has_no_solution(registry, kernels):
     odd = Definition.model_validate({**PLAIN.model_dump(), "axes": {**PLAIN.axes, "channels": AxisConst(value=100)}})
     assert list(adapt(registry, kernels, odd, recognise(PLAIN))) == []
+
+
+def test_why_no_kernel_is_adapted(registry, kernels):
+    found = recognise(PLAIN)
+    odd = Definition.model_validate({**PLAIN.model_dump(), "axes": {**PLAIN.axes, "channels": AxisConst(value=96)}})
+    said = describe_none(registry, kernels, odd, found)
+    assert said == "kernels of rmsnorm are for other sizes or dtypes: hidden must be a positive multiple of 128, not 96"
+    assert describe_none(registry, [], PLAIN, found) == "no kernel serves rmsnorm_d128_bf16, which is what it computes"
+
+
+def test_why_kernels_of_the_definition_itself_are_not_adapted(registry, kernels):
+    own = RmsNorm().define(4096)
+    found = next(each for each, *_ in list_candidates(own) if each.operator == "rmsnorm")
+    assert describe_none(registry, [], own, found) == "no kernel serves it"
+    said = "the kernels that ship serve it as they are; to have them in a new registry, run: fib-rmsnorm init DIR"
+    assert describe_none(registry, kernels, own, found) == said
+    assert describe_none(Registry(REPOSITORY), kernels, own, found) == "each kernel of rmsnorm serves it already"
 
 
 @pytest.mark.slow
