@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, OwnDefinition, Root, SolutionOrKernel, split_batch_sizes
+from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.inspection.facts import Explanation
@@ -37,6 +38,7 @@ def command(
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
         from fib_rmsnorm.inspection.explanation import explain
+        from fib_rmsnorm.languages import LANGUAGES
         from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
@@ -46,6 +48,8 @@ def command(
         target = check_arch(arch) if arch else None
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, entry)
+        if arch and LANGUAGES[found.spec.language.value].runs_on_host:
+            raise InputError(f"--arch {arch}: {found.name} is compiled for this machine's CPU; leave it out")
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH

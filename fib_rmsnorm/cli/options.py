@@ -11,6 +11,7 @@ import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Settings
@@ -100,9 +101,23 @@ KernelDefinition = Annotated[
         help="Definition that the kernel computes; default: the one that its parameters fit, or that its name tells.",
     ),
 ]
+
+
+def _check_kernel_file(value: str) -> str:
+    """Refuse a file that is not there, before anything starts: it would be taken for a Solution's name."""
+    suffixes = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
+    if ("/" in value or value.endswith(suffixes)) and not Path(value).exists():
+        raise InputError(f"no such file: {value}")
+    return value
+
+
 SolutionOrKernel = Annotated[
     str,
-    typer.Argument(autocompletion=completion.solution, help="Solution's name, or a kernel's file or source folder."),
+    typer.Argument(
+        callback=_check_kernel_file,
+        autocompletion=completion.solution,
+        help="Solution's name, or a kernel's file or source folder.",
+    ),
 ]
 Entry = Annotated[
     str | None,

@@ -8,6 +8,7 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.full_registry import CUDA, DEFINITION, PYTHON
 from support.paths import REPOSITORY, TESTS
 from support.registries import copy_shared, make_registry, pack_all, python_manifest
@@ -30,8 +31,8 @@ def shipped(tmp_path_factory):
     return registry
 
 
-def explain(fib, shipped, name, *options):
-    outcome = fib("explain", name, "--root", shipped.root, "--arch", "sm_90", "--json", *options)
+def explain(fib, shipped, name, *options, arch=("--arch", "sm_90")):
+    outcome = fib("explain", name, "--root", shipped.root, *arch, "--json", *options)
     assert outcome.code == 0, outcome.err
     return json.loads(outcome.out)
 
@@ -140,7 +141,7 @@ def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
 def test_cpp_functions_and_their_vectors(fib, shipped):
     if not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs g++ and objdump")
-    record = explain(fib, shipped, "rmsnorm_cpp_simd_v1")
+    record = explain(fib, shipped, "rmsnorm_cpp_simd_v1", arch=())
     assert (record["arch"], record["kernels"], record["launches"]) == (None, [], [])
     found = {function["name"]: function for function in record["functions"]}
     assert any("NormalizeRows" in name for name in found)
@@ -173,7 +174,7 @@ def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
     if not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs g++ and objdump")
     (tmp_path / "kernel.cpp").write_text(PLAIN)
-    record = explain(fib, shipped, tmp_path / "kernel.cpp", "--batch-sizes", "8")
+    record = explain(fib, shipped, tmp_path / "kernel.cpp", "--batch-sizes", "8", arch=())
     (function,) = record["functions"]
     assert len(function["loops"]) == 2
     found = {each["about"]: each["advice"] for each in record["conclusions"]}
@@ -237,6 +238,20 @@ def test_an_autotuner_is_told(fib, shipped):
     record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
     assert len(record["launches"]) == 1
     assert record["notes"][0].startswith("an autotuner times its configurations")
+
+
+def test_an_architecture_of_gpus_is_none_of_cpp(fib, shipped):
+    outcome = fib("explain", "rmsnorm_cpp_simd_v1", "--root", shipped.root, "--arch", "sm_90")
+    said = "--arch sm_90: rmsnorm_cpp_simd_v1 is compiled for this machine's CPU; leave it out"
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
+
+
+@pytest.mark.parametrize("command", ["explain", "profile"])
+@pytest.mark.parametrize("name", ["nosuch.py", "nosuch.cu", "no/such"])
+def test_a_file_that_is_not_there_is_told_before_anything_starts(fib, full_registry, monkeypatch, command, name):
+    monkeypatch.delattr(ForkServer, "__init__")
+    outcome = fib(command, name)
+    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: no such file: {name}\n")
 
 
 def test_an_unknown_name(fib, full_registry):
