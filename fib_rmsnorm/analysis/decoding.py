@@ -83,6 +83,7 @@ class _Evaluation:
     correctness: _Correctness | None = None
     performance: _Performance | None = None
     settings: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
+    definition_sha256: str | None = None
     solution_sha256: str | None = None
     judged_by: str | None = None
 
@@ -103,6 +104,7 @@ class TraceFacts(msgspec.Struct, gc=False):
     axes: str
     """The variable axes as JSON."""
     solution: str
+    definition_sha256: str | None
     solution_sha256: str | None
     hardware: str
     timer: str | None
@@ -201,6 +203,7 @@ def _find_facts(trace: _Trace) -> TraceFacts | None:
         workload.name,
         workload.axes,
         trace.solution or "",
+        evaluation.definition_sha256,
         evaluation.solution_sha256,
         _decode_environment(bytes(evaluation.environment)).hardware,
         performance.timer if performance else None,
@@ -267,6 +270,7 @@ def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict
         "timestamp": evaluation.timestamp,
         "log": evaluation.log,
         "libs": environment.libs,
+        "definition_sha256": evaluation.definition_sha256,
         "solution_sha256": evaluation.solution_sha256,
         "judged_by": evaluation.judged_by,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
+from fib_rmsnorm.analysis.definition_versions import find_outdated
 from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
-from fib_rmsnorm.analysis.trace_files.kinds import Content, Kind, newest_contents
+from fib_rmsnorm.analysis.trace_files.kinds import Content, DefinitionVersion, Kind, newest_contents, see_versions
 from fib_rmsnorm.analysis.trace_files.listing_files import (
     TraceFile,
     author_by_path,
@@ -99,6 +101,23 @@ class OpenTraces:
                 part[:] = [record for record in part if Kind.of(record) in kept]
             else:
                 part.keep(kept)
+
+    def leave_out_outdated(self) -> dict[str, int]:
+        """Leave out the Traces of other versions of their Definition than today's; return how many, by Definition.
+
+        Those that do not tell their version stay: flashinfer-bench does not record it.
+        """
+        seen = (see_versions(part) if isinstance(part, list) else part.versions() for part in self.parts)
+        outdated = find_outdated(chain.from_iterable(seen), self.roots)
+        for part in self.parts if outdated else ():
+            if isinstance(part, list):
+                part[:] = [record for record in part if DefinitionVersion.of(record) not in outdated]
+            else:
+                part.leave_out(outdated)
+        left_out = Counter[str]()
+        for version, traces in outdated.items():
+            left_out[version.definition] += traces
+        return left_out
 
     def read(self) -> TraceSet:
         """All Traces."""

@@ -38,6 +38,7 @@ class Origin:
     timestamp: str
     log: str
     libs: dict[str, str]
+    definition_sha256: str | None
     solution_sha256: str | None
     judged_by: str | None
     """The operator that judged the outputs; `reference` if the Definition's reference alone did."""

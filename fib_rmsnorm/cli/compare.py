@@ -49,8 +49,8 @@ Allow = Annotated[
     typer.Option(
         metavar="WHAT,...",
         callback=refuse_empty,
-        help="What to accept. Conditions that differ: device, timer, clock, cache. For a gate: missing (NEW lacks"
-        " results), suspect (SUSPECT numbers), unresolved (the limit is below what can be detected).",
+        help="What to accept. Conditions that differ: device, timer, clock, cache, definition. For a gate: missing"
+        " (NEW lacks results), suspect (SUSPECT numbers), unresolved (the limit is below what can be detected).",
     ),
 ]
 Measure = Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")]
@@ -110,7 +110,8 @@ def command(
             raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
         sides = []
         for side, other in ((old, new), (new, old)):
-            with choose_traces([_find_traces(side, other)], root, definitions, solutions, batch_sizes) as chosen:
+            path = _find_traces(side, other)
+            with choose_traces([path], root, definitions, solutions, batch_sizes, outdated=True) as chosen:
                 sides.append(complete(chosen.read_newest_contents()))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)

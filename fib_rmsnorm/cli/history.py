@@ -46,7 +46,7 @@ def command(
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    found = read_traces(traces, root, definitions, name, batch_sizes)
+    found = read_traces(traces, root, definitions, name, batch_sizes, outdated=True)
     records = choose("device with Traces", found.records, lambda r: r.hardware, split_names(devices))
     histories = find_histories(records)
     if plots:

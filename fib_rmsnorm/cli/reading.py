@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,13 +35,15 @@ def read_traces(
     batch_sizes: str | None = None,
     *,
     newest: bool = False,
+    outdated: bool = False,
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
     With `newest`, those that `sections.split` needs for the newest of each evaluation, which of many Traces are few.
+    With `outdated`, those of other versions of their Definition than today's too; else a line on stderr counts them.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    with choose_traces(sources, root, definitions, solutions, batch_sizes) as chosen:
+    with choose_traces(sources, root, definitions, solutions, batch_sizes, outdated=outdated) as chosen:
         return complete(chosen.read_newest() if newest else chosen.read())
 
 
@@ -52,6 +54,8 @@ def choose_traces(
     definitions: str | None = None,
     solutions: str | None = None,
     batch_sizes: str | None = None,
+    *,
+    outdated: bool = False,
 ) -> Iterator[OpenTraces]:
     """The same before it is read; what is read of it is to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
@@ -69,7 +73,20 @@ def choose_traces(
             raise InputError(f"no Traces in {where}; create them with: {command}")
         if definitions or solutions or sizes:
             opened.keep(_choose(opened, split_names(definitions), split_names(solutions), sizes))
+        if not outdated:
+            _leave_out_outdated(opened, warn)
         yield opened
+
+
+def _leave_out_outdated(opened: OpenTraces, warn: Callable[[str], None]) -> None:
+    from fib_rmsnorm.registry.selection import bench_command
+    from fib_rmsnorm.reports.text.units import count
+
+    left_out = opened.leave_out_outdated()
+    for name, traces in left_out.items():
+        warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
+    if not opened.count():
+        raise InputError(f"no Trace is left; measure again: {bench_command(left_out)}")
 
 
 def complete(found: TraceSet) -> TraceSet:

@@ -95,7 +95,7 @@ def _row(run: Run) -> Sequence[str]:
 def _verdict(run: Run) -> str:
     if not run.record.passed:
         return f"{run.verdict}: {run.record.status}"
-    return "SUSPECT" if run.verdict == "suspect" else run.verdict
+    return run.verdict.replace("suspect", "SUSPECT")
 
 
 def sparkline(workload: WorkloadHistory) -> str:
@@ -110,7 +110,7 @@ def sparkline(workload: WorkloadHistory) -> str:
     return "".join(_bar(run, trusted[-1].conditions if trusted else (), low, span) for run in workload.runs)
 
 
-def _bar(run: Run, conditions: tuple[str, ...], low: float, span: float) -> str:
+def _bar(run: Run, conditions: tuple[str | None, ...], low: float, span: float) -> str:
     record = run.record
     if not record.passed:
         return "x"
@@ -125,15 +125,15 @@ def _legend(found: Histories) -> Iterator[Part]:
     compared = any(run.change for each in found.histories for line in each.workloads for run in line.runs)
     if not compared:
         yield (
-            "No run can be compared with an earlier one: that must be trusted, and of the same device, timer, clock and"
-            f" cache state. {_MARKS}"
+            "No run can be compared with an earlier one: that must be trusted, and of the same device, timer, clock,"
+            f" cache state and version of the Definition. {_MARKS}"
         )
         return
     yield (
-        "Change: against the newest earlier run that is trusted and has the same device, timer, clock and cache state."
-        f" A verdict is that of `compare`: all intervals together have a confidence of 95% (each has"
-        f" {found.confidence:.2%}), and include what a median drifts from run to run and from session to session."
-        f" {_MARKS}"
+        "Change: against the newest earlier run that is trusted and has the same device, timer, clock, cache state and"
+        " version of the Definition. A verdict is that of `compare`: all intervals together have a confidence of 95%"
+        f" (each has {found.confidence:.2%}), and include what a median drifts from run to run and from session to"
+        f" session. {_MARKS}"
     )
 
 
@@ -171,6 +171,7 @@ def _run_record(run: Run) -> dict[str, Any]:
     record = run.record
     return {
         "timestamp": record.timestamp,
+        "definition_sha256": record.definition_sha256,
         "solution_sha256": record.solution_sha256,
         "is_new_content": run.is_new_content,
         "status": record.status,

@@ -185,7 +185,7 @@ def test_another_device_is_refused_unless_allowed(fib, file):
     [
         (
             ["--allow", "weather"],
-            "--allow: unknown weather; choose from device, timer, clock, cache, missing, suspect, unresolved",
+            "--allow: unknown weather; choose from device, timer, clock, cache, definition, missing, suspect",
         ),
         (["--batch-sizes", "3"], "no Trace has batch size 3 (available: 8)"),
         (["--measure", "--solutions", "x"], "--measure takes two Solutions as OLD and NEW"),

@@ -138,6 +138,22 @@ def test_a_gate_is_not_passed_by_what_was_measured_under_other_conditions(fib, f
     )
 
 
+def test_a_gate_is_not_passed_by_what_another_version_of_the_definition_measured(fib, file):
+    moved = {"solution": "moved_v1", "latency_ms": 0.04}
+    old = file("old.jsonl", trace(), trace(**moved, definition_sha="cc1"))
+    new = file("new.jsonl", trace(), trace(**moved, definition_sha="dd2"))
+    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
+    assert outcome.code == 2 and "NEW lacks 1 of OLD's results, or measured them differently" in outcome.err
+    assert (
+        "1 not compared: they differ in definition (OLD version cc1, NEW version dd2); to compare anyway: --allow"
+        " definition"
+    ) in " ".join(outcome.out.split())
+    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "missing").code == 0
+    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "definition").code == 0
+    alone = fib("compare", old, new, "--max-slowdown", "0.05", "--solutions", "moved_v1")
+    assert alone.code == 2 and "cannot be compared: they differ in definition" in alone.err
+
+
 def test_a_gate_is_not_passed_by_a_kernel_that_now_writes_nothing(fib, file):
     """As bench writes it: what JSON has no number for is a string. The older PASSED Trace is there too."""
     failed = trace(latency_ms=None, status="INCORRECT_NUMERICAL", timestamp="2026-02-01", sha="cc")

@@ -134,6 +134,41 @@ def test_runs_of_other_timers_clocks_and_devices_are_not_compared(history):
     assert [run["verdict"] for run in first["workloads"][0]["runs"]] == ["first"]
 
 
+def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, history, tmp_path):
+    """Neither is slower what computes more, nor fails what another answer is asked of."""
+    cc, dd = {"definition_sha": "cc1"}, {"definition_sha": "dd2"}
+    traces = (
+        on(1, 2.0, **cc),
+        on(2, 40.0, **dd),
+        on(3, 40.0, **dd),
+        on(4, 3.0, **cc, suspect=["busy"]),
+        on(5, None, **dd),
+        on(6, None, **dd),
+        on(7, 2.0, **cc),
+    )
+    assert verdicts(history(*traces)) == [
+        "first",
+        "other definition",
+        "no different",
+        "suspect, other definition",
+        "fails, other definition",
+        "fails",
+        "no different, other definition",
+    ]
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(*traces))
+    outcome = fib("history", "mine_v1", path)
+    assert "7 runs, no change." in outcome.lines and "batch=8  ▁--?xx▁" in outcome.lines
+    verdict = {line[:10]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("2026")}
+    assert verdict["2026-01-02"] == "other definition" and verdict["2026-01-04"] == "SUSPECT, other definition"
+    assert verdict["2026-01-05"] == "fails, other definition: RUNTIME_ERROR"
+
+
+def test_a_trace_that_tells_no_version_of_its_definition_is_compared_with_any(history):
+    found = history(on(1, 2.0), on(2, 2.0, definition_sha="cc1"), on(3, 2.0))
+    assert verdicts(found) == ["first", "no different", "no different"]
+
+
 def test_small_steps_that_add_up_are_told(history):
     found = history(*(on(day, 60.0 * 1.004**day) for day in range(1, 13)))
     workload = found["histories"][0]["workloads"][0]

@@ -8,8 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from fib_rmsnorm.schema import REFERENCE
-from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON
+from fib_rmsnorm.analysis import loading
+from fib_rmsnorm.schema import REFERENCE, digest
+from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, make_trace
 from support.trace_json import lines, trace, upstream_trace
 
 
@@ -58,6 +59,56 @@ def test_the_registrys_baseline_is_found(fib, full_registry):
     outcome = fib("report", "--root", full_registry.root)
     assert f"as {PYTHON}." in " ".join(outcome.out.split())
     assert "INCORRECT_NUMERICAL" in outcome.row(CUDA, "INCORRECT_NUMERICAL")
+
+
+@pytest.fixture
+def redefined(full_registry):
+    """A registry whose Definition has changed since its Traces, of which one Workload was measured again."""
+    definition = full_registry.definition(DEFINITION)
+    changed = definition.model_copy(update={"tags": ["changed"]})
+    full_registry.write_definition(changed)
+    solution, workload = full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0]
+    again = make_trace(solution, workload, timestamp="2025-01-01T00:00:00+00:00")
+    again.evaluation.definition_sha256 = digest(changed)
+    full_registry.append_trace(again, "baseline", "norm")
+    return full_registry
+
+
+LEFT_OUT = f"fib-rmsnorm: 4 Traces of another version of Definition {DEFINITION} (left out)\n"
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
+@pytest.mark.parametrize("command", ["report", "best", "analyze"])
+def test_traces_of_another_version_of_the_registrys_definition_are_left_out(
+    fib, redefined, monkeypatch, command, limit
+):
+    """Also newer ones, as of a Definition that was changed back."""
+    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
+    outcome = fib(command)
+    assert (outcome.code, outcome.err) == (0, LEFT_OUT)
+    assert "batch=1" in outcome.out and "batch=8" not in outcome.out and CUDA not in outcome.out
+    assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
+
+
+def test_where_all_traces_are_of_another_version_of_the_definition_it_says_how_to_measure_again(fib, redefined):
+    outcome = fib("report", "--batch-sizes", "8")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        f"{LEFT_OUT.replace('4', '2')}"
+        f"fib-rmsnorm: no Trace is left; measure again: fib-rmsnorm bench --definitions {DEFINITION}\n"
+    )
+
+
+def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_counts(fib, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = file(
+        trace("old_v1", definition_sha="cc1", timestamp="2026-01-01"),
+        trace("new_v1", definition_sha="dd2", timestamp="2026-01-02"),
+        trace("plain_v1", timestamp="2025-01-01"),
+    )
+    outcome = fib("report", path)
+    assert outcome.err == "fib-rmsnorm: 1 Trace of another version of Definition rmsnorm_d4096 (left out)\n"
+    assert "new_v1" in outcome.out and "plain_v1" in outcome.out and "old_v1" not in outcome.out
 
 
 def test_doubts_are_marked_and_explained(fib, file):

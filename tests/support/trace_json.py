@@ -20,6 +20,7 @@ def trace(
     timestamp: str = "2026-01-02T03:04:05+00:00",
     status: str | None = None,
     sha: str = "aa11bb22",
+    definition_sha: str | None = None,
     settings: dict[str, Any] | None = None,
     clock: float | None = 1980.0,
     **performance: Any,
@@ -36,6 +37,7 @@ def trace(
             "correctness": {"max_relative_error": 4e-4, "max_absolute_error": 0.002} if timed else None,
             "performance": timed or None,
             "settings": {"warmup_runs": 10, "iterations": None, "num_trials": 4, "l2": "cold", **(settings or {})},
+            **({"definition_sha256": definition_sha} if definition_sha else {}),
             "solution_sha256": sha,
         },
     }

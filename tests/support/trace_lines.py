@@ -24,6 +24,7 @@ CHOICES = {
     "hardware": ["NVIDIA H200", "a CPU"],
     "timestamp": TIMES,
     "sha": ["aa", "bb", None],
+    "definition_sha": ["cc", "dd", None],
     "clock": [1980.0, 1979.5, 1530.0, 1e-7, None],
     "settings": [{}, {"num_trials": 9}],
     "timer": ["cupti", "cpu_clock", None],

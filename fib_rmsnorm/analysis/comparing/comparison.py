@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fib_rmsnorm.analysis.comparing.conditions import RunConditions
+from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.comparing.difference import (
     Drift,
     estimate_drift,
@@ -16,6 +16,7 @@ from fib_rmsnorm.analysis.comparing.difference import (
     imbalance,
     share_confidence,
 )
+from fib_rmsnorm.analysis.trace_files.kinds import Content
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.student_t import Estimate
@@ -162,22 +163,26 @@ def _by_key(records: Iterable[TraceRecord]) -> dict[Key, _Runs]:
 def _newest_runs(runs: _Runs) -> _Runs:
     """The runs of the newest content; what failed last has no latency, whatever it had before."""
     newest = runs[-1]
-    return [run for run in runs if run.solution_sha256 == newest.solution_sha256] if newest.passed else [newest]
+    return [run for run in runs if Content.of(run) == Content.of(newest)] if newest.passed else [newest]
 
 
 def _match(conditions: RunConditions, old: _Runs, new: _Runs) -> _Pair | str:
     """The runs to compare: those under the newest conditions that both sides have; else why there are none."""
     failed = [record for record in new[-1:] if not record.passed]
     old, new = ([record for record in runs if record.is_native] for runs in (old, new))
-    if failed and old:
-        return _Pair(old, failed)
+    if failed and old:  # a failure has no timer, clock or cache state
+        differing = conditions.find_differing(old[-1], failed[-1])
+        return _refuse({DEFINITION: differing[DEFINITION]}) if DEFINITION in differing else _Pair(old, failed)
     if not old or not new:
         where = "either" if not old and not new else "OLD" if new else "NEW"
         return f"no latency in {where}: the evaluations failed or were interpreted"
     for latest in reversed(new):
         if matching := conditions.equal_to(latest, old):
             return _leave_out_suspects(matching, conditions.equal_to(latest, new))
-    differing = conditions.find_differing(old[-1], new[-1])
+    return _refuse(conditions.find_differing(old[-1], new[-1]))
+
+
+def _refuse(differing: Mapping[str, tuple[str, str]]) -> str:
     told = ", ".join(f"{name} (OLD {before}, NEW {after})" for name, (before, after) in differing.items())
     return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
 

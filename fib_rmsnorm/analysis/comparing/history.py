@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
-from fib_rmsnorm.analysis.comparing.conditions import RunConditions
+from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
 from fib_rmsnorm.analysis.results import title_workloads
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -24,15 +24,16 @@ class Run:
     """A Trace, and how it differs from the one before."""
 
     record: TraceRecord
-    conditions: tuple[str, ...]
-    """Device, timer, clock and cache: only runs under the same can be compared."""
+    conditions: tuple[str | None, ...]
+    """Device, timer, clock, cache and the Definition's version: only runs under the same can be compared."""
     is_new_content: bool
     """Whether the run before had other sources."""
     change: SolutionComparison | None
     """The comparison with an earlier run; None without one to compare with."""
     verdict: str
     """`faster`, `slower`, `no different`, `now fails`, `fails`, `passes again`, `suspect`, `interpreted`, `first`, or
-    the conditions that changed."""
+    the conditions that changed: `other timer`. Where the run before was of another version of the Definition, it ends
+    with `definition`."""
 
     @property
     def is_change(self) -> bool:
@@ -89,7 +90,8 @@ class _Line:
 
     runs: _Runs
     befores: list[TraceRecord | None]
-    """The newest earlier run that is trusted and of the same conditions; for a failure, any that passed."""
+    """The newest earlier run that is trusted and of the same conditions; for a failure, any of the same version of the
+    Definition that passed."""
     ends: tuple[TraceRecord, TraceRecord] | None
 
     @property
@@ -142,11 +144,14 @@ def _draw_lines(workloads: dict[str, _Runs], conditions: RunConditions) -> dict[
 
 def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | None]:
     found: list[TraceRecord | None] = []
-    newest: dict[tuple[str, ...], TraceRecord] = {}
+    newest: dict[tuple[str | None, ...], TraceRecord] = {}
     passed: TraceRecord | None = None
     for run in runs:
-        found.append(newest.get(conditions.key(run)) if run.is_native else None if run.passed else passed)
+        alike = conditions.equal_to(run, newest.values()) if run.is_native else []
+        failing = not run.passed and passed and not conditions.is_redefined(passed, run)
+        found.append(alike[-1] if alike else passed if failing else None)
         if run.is_trusted:
+            newest.pop(conditions.key(run), None)  # in the order of time
             newest[conditions.key(run)] = run
         passed = run if run.is_native else passed
     return found
@@ -174,7 +179,12 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
     for run, before in zip(line.runs, line.befores, strict=True):
         change = compare(before, run) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
-        told.append(Run(run, conditions.key(run), is_new, change, _say(run, last, trusted, change, conditions)))
+        if last is not None and conditions.is_redefined(last, run):
+            said = _say(run, None, trusted, change, conditions)
+            verdict = said if DEFINITION in said else f"{said}, other {DEFINITION}"
+        else:
+            verdict = _say(run, last, trusted, change, conditions)
+        told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, trusted = run, run if run.is_trusted else trusted
     return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
 

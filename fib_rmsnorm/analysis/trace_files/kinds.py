@@ -1,8 +1,8 @@
-"""What Traces are chosen by: the Solution and the Workload that they are of, and the Solution's content."""
+"""What Traces are chosen by: the Solution, the Workload and the Definition that they are of, and their contents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,26 +28,54 @@ class Kind:
         return dict(self.sizes)
 
 
+class DefinitionVersion(NamedTuple):
+    """A content of a Definition."""
+
+    definition: str
+    definition_sha256: str
+
+    @staticmethod
+    def of(record: TraceRecord) -> DefinitionVersion | None:
+        """That of a record; None if it does not tell."""
+        return DefinitionVersion(record.definition, record.definition_sha256) if record.definition_sha256 else None
+
+
+class SeenVersion(NamedTuple):
+    """A version of a Definition, how many Traces are of it, and when the newest of them was made."""
+
+    version: DefinitionVersion
+    traces: int
+    newest: str
+
+
+def see_versions(records: Iterable[TraceRecord]) -> Iterator[SeenVersion]:
+    """Those of records."""
+    return (SeenVersion(version, 1, each.timestamp) for each in records if (version := DefinitionVersion.of(each)))
+
+
 class Content(NamedTuple):
-    """A content of a Solution on a Workload."""
+    """A content of a Solution on a Workload, for a version of the Definition."""
 
     definition: str
     workload: str
     solution: str
+    definition_sha256: str | None
     solution_sha256: str | None
 
     @staticmethod
     def of(record: TraceRecord) -> Content:
         """That of a record."""
-        return Content(record.definition, record.workload, record.solution, record.solution_sha256)
+        return Content(
+            record.definition, record.workload, record.solution, record.definition_sha256, record.solution_sha256
+        )
 
 
 def newest_contents(dated: Iterable[tuple[str, Content]]) -> list[Content]:
     """The newest content of each Solution on each Workload by its timestamp; of equally new ones the last."""
     newest: dict[tuple[str, ...], tuple[str, Content]] = {}
     for timestamp, content in dated:
-        *key, _ = content
-        known = newest.get(tuple(key))
+        key = (content.definition, content.workload, content.solution)
+        known = newest.get(key)
         if known is None or known[0] <= timestamp:
-            newest[tuple(key)] = timestamp, content
+            newest[key] = timestamp, content
     return [content for _, content in newest.values()]

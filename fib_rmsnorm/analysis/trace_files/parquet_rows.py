@@ -17,6 +17,7 @@ _TYPES = {
     "workload": "VARCHAR",
     "axes": "VARCHAR",
     "solution": "VARCHAR",
+    "definition_sha256": "VARCHAR",
     "solution_sha256": "VARCHAR",
     "hardware": "VARCHAR",
     "timer": "VARCHAR",

@@ -14,7 +14,7 @@ from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.sections import ClockClusters
 from fib_rmsnorm.analysis.trace_files.chunks import Extent, read_extent
 from fib_rmsnorm.analysis.trace_files.columnar_copy import ColumnarCopy
-from fib_rmsnorm.analysis.trace_files.kinds import Content, Kind
+from fib_rmsnorm.analysis.trace_files.kinds import Content, DefinitionVersion, Kind, SeenVersion, see_versions
 from fib_rmsnorm.analysis.trace_files.parquet_rows import open_rows
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -23,6 +23,7 @@ _decode_axes = msgspec.json.Decoder(dict[str, int]).decode
 _BATCH = 10_000
 _FACTS = ("definition", "workload", "solution", "hardware", "timestamp")
 """What a record must have in common with its row."""
+_VERSION = ", ".join(DefinitionVersion._fields)
 _ROW = ", ".join(("chunk", "line", "place", "length", "failed", *_FACTS))
 _NEWEST = f"""
 WITH clock AS (
@@ -74,7 +75,8 @@ class TraceColumns:
         self._copy = copy
         self._lines_before = [0, *accumulate(chunk.lines for chunk in copy.chunks)]
         self._rows = open_rows(copy.rows)
-        self._rows.execute("CREATE TEMP VIEW chosen AS SELECT * FROM traces")
+        self._choice = "traces"
+        self._narrow("")
         self._faults = [
             (self._lines_before[number] + chunk.first_fault[0], chunk.first_fault[1])
             for number, chunk in enumerate(copy.chunks)
@@ -125,10 +127,30 @@ class TraceColumns:
         definitions, solutions, axes = ([each[part] for each in wanted] for part in range(3))
         lists = "unnest($1::VARCHAR[]) AS definition, unnest($2::VARCHAR[]) AS solution, unnest($3::VARCHAR[]) AS axes"
         self._ask(f"CREATE OR REPLACE TEMP TABLE kept AS SELECT {lists}", [definitions, solutions, axes])
-        chosen = "SELECT * FROM traces SEMI JOIN kept USING (definition, solution, axes)"
-        self._ask(f"CREATE OR REPLACE TEMP VIEW chosen AS {chosen}")
+        self._narrow("SEMI JOIN kept USING (definition, solution, axes)")
         if self._last and Kind.of(self._last) not in kinds:
             self._last = None
+
+    def versions(self) -> list[SeenVersion]:
+        """The versions of their Definitions that the chosen Traces are of."""
+        query = f"SELECT {_VERSION}, count(*), max(timestamp) FROM chosen WHERE definition_sha256 != '' GROUP BY ALL"
+        rows = self._ask(query)
+        found = [SeenVersion(DefinitionVersion(*version), traces, newest) for *version, traces, newest in rows]
+        return [*found, *see_versions([self._last] if self._last else [])]
+
+    def leave_out(self, versions: Collection[DefinitionVersion]) -> None:
+        """Choose no Traces of these versions."""
+        definitions, digests = ([each[part] for each in versions] for part in range(2))
+        lists = "unnest($1::VARCHAR[]) AS definition, unnest($2::VARCHAR[]) AS definition_sha256"
+        self._ask(f"CREATE OR REPLACE TEMP TABLE left_out AS SELECT {lists}", [definitions, digests])
+        self._narrow(f"ANTI JOIN left_out USING ({_VERSION})")
+        if self._last and DefinitionVersion.of(self._last) in versions:
+            self._last = None
+
+    def _narrow(self, join: str) -> None:
+        """Choose among the chosen Traces."""
+        self._choice = f"(SELECT * FROM {self._choice} {join})"
+        self._ask(f"CREATE OR REPLACE TEMP VIEW chosen AS {self._choice}")
 
     def clocks(self) -> list[tuple[str, str | None, float]]:
         """The devices, timers and clocks of the chosen Traces."""

@@ -34,10 +34,12 @@ def _lines(workload: WorkloadHistory) -> Iterator[Series]:
     for conditions in groups:
         points = _points(workload, conditions)
         _, *others = conditions  # the device is in the title
-        yield Series(workload.title if len(groups) == 1 else f"{workload.title}, {', '.join(others)}", points)
+        yield Series(
+            workload.title if len(groups) == 1 else f"{workload.title}, {', '.join(filter(None, others))}", points
+        )
 
 
-def _points(workload: WorkloadHistory, conditions: tuple[str, ...]) -> tuple[Point, ...]:
+def _points(workload: WorkloadHistory, conditions: tuple[str | None, ...]) -> tuple[Point, ...]:
     alike = [(index, run.record) for index, run in enumerate(workload.runs) if run.conditions == conditions]
     first_ms = next(record.latency_ms or 1.0 for _, record in alike if record.is_trusted)
     return tuple(

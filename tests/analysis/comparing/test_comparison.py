@@ -6,6 +6,8 @@ from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.errors import InputError
 from support.trace_json import record
 
+CC = {"definition_sha": "cc1"}
+
 
 @pytest.mark.parametrize(
     ("change", "said"),
@@ -14,14 +16,38 @@ from support.trace_json import record
         ({"timer": "cuda_events"}, "timer (OLD cupti, NEW cuda_events); to compare anyway: --allow timer"),
         ({"clock": 1530.0}, "clock (OLD 1980 MHz, NEW 1530 MHz)"),
         ({"cold_l2": False}, "cache (OLD cold L2, NEW warm L2)"),
+        (
+            {"definition_sha": "dd2"},
+            "definition (OLD version cc1, NEW version dd2); to compare anyway: --allow definition",
+        ),
     ],
 )
 def test_other_conditions_are_refused_unless_allowed(change, said):
     with pytest.raises(InputError) as raised:
-        compare([record()], [record(**change)])
+        compare([record(**CC)], [record(**{**CC, **change})])
     assert said in str(raised.value)
     names = str(raised.value).rpartition("--allow ")[2].split(",")
-    assert len(compare([record()], [record(**change)], names).comparisons) == 1
+    assert len(compare([record(**CC)], [record(**{**CC, **change})], names).comparisons) == 1
+
+
+def test_a_failure_of_another_version_of_the_definition_is_no_regression():
+    """What was right before may be wrong now, since something else is asked for."""
+    old, new = record(**CC), record(latency_ms=None, definition_sha="dd2")
+    with pytest.raises(InputError, match=r"they differ in definition \(OLD version cc1, NEW version dd2\)"):
+        compare([old], [new])
+    assert compare([old], [new], ["definition"]).comparisons[0].verdict == "now fails"
+
+
+def test_a_trace_that_tells_no_version_of_its_definition_is_compared_with_any():
+    """As flashinfer-bench writes them."""
+    assert len(compare([record()], [record(**CC)]).comparisons) == 1
+    assert len(compare([record(**CC)], [record()]).comparisons) == 1
+
+
+def test_of_several_versions_of_a_definition_the_newest_counts():
+    old = [record(latency_ms=0.009, timestamp="2025", definition_sha="dd2"), record(timestamp="2026", **CC)]
+    (found,) = compare(old, [record(**CC)]).comparisons
+    assert found.verdict == "no different" and len(found.old) == 1
 
 
 def test_a_clock_a_little_off_is_the_same():

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.analysis.comparing.comparison import compare
-from fib_rmsnorm.analysis.loading import open_traces
+from fib_rmsnorm.analysis.loading import TraceSet, open_traces
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.trace_files import chunk_workers, chunks, columnar_copy
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.cache_contents import COLUMNS
 from fib_rmsnorm.errors import InputError
@@ -48,6 +49,8 @@ def answer(path: Path, *, large: bool, choice=lambda kind: True) -> dict:
             found.keep([kind for kind in kinds if choice(kind)])
             number, everything, newest = found.count(), found.read(), found.read_newest()
             contents = found.read_newest_contents().records
+            left_out = found.leave_out_outdated()
+            current = found.read_newest()
             is_large = any(not isinstance(part, list) for part in found.parts)
     sections = split(newest.records, newest.unread)
     return {
@@ -62,7 +65,13 @@ def answer(path: Path, *, large: bool, choice=lambda kind: True) -> dict:
         ],
         "superseded": sections.superseded,
         "compared": compared(contents),
+        "left out": left_out,
+        "current": [repr(each.as_row()) for each in newest_of(current)],
     }
+
+
+def newest_of(found: TraceSet) -> list[TraceRecord]:
+    return [each for section in split(found.records, found.unread).sections for each in section.records]
 
 
 def compared(records: list) -> str:
@@ -124,6 +133,7 @@ def test_the_newest_of_many_mixed_traces_is_found(path):
     path.write_bytes(b"".join(line(**{name: chance.choice(CHOICES[name]) for name in CHOICES}) for _ in range(1500)))
     found = check(path)
     assert found["is_large"] and len(found["sections"]) > 20 and found["superseded"] > 500
+    assert found["left out"]["rmsnorm_d4096"] > 400 and found["current"]
 
 
 @pytest.fixture
