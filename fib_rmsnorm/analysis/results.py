@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.workload_titles import title_workloads
 
 BASELINE_AUTHOR = "baseline"
 
@@ -123,7 +124,7 @@ def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str
 
 def _section_results(section: Section, baseline: str | None) -> SectionResults:
     labels = _label(section.records)
-    titles = title_workloads(section.workloads)
+    titles = title_workloads(record.named_workload for record in section.records)
     return SectionResults(
         section.definition,
         section.conditions,
@@ -147,28 +148,6 @@ def _label(records: Sequence[TraceRecord]) -> dict[tuple[str, str | None], str]:
         else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
         for record in records
     }
-
-
-def title_workloads(workloads: Mapping[str, Sequence[TraceRecord]]) -> dict[str, str]:
-    """A name for each Workload that tells it from the others, from its records."""
-    firsts = {workload: records[0] for workload, records in workloads.items()}
-    for describe in (_by_axes, _by_axes_and_scalars, _by_everything):
-        titles = {workload: describe(record) for workload, record in firsts.items()}
-        if len(set(titles.values())) == len(titles):
-            break
-    return titles
-
-
-def _by_axes(record: TraceRecord) -> str:
-    return record.axes_text or record.workload
-
-
-def _by_axes_and_scalars(record: TraceRecord) -> str:
-    return ", ".join([record.axes_text, *(f"{name}={value:g}" for name, value in record.scalars.items())])
-
-
-def _by_everything(record: TraceRecord) -> str:
-    return f"{_by_axes_and_scalars(record)}, {record.workload[:8]}"
 
 
 def _workload_results(

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
+
 Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
 """In milliseconds; a value below a picosecond or above decades is not a latency, so its Trace is damaged."""
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
@@ -183,9 +185,9 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeili
         return ", ".join(f"{name}={value}" for name, value in self.axes.items())
 
     @property
-    def name(self) -> str:
-        """As `fib-rmsnorm show` finds it: `rmsnorm_triton_row_v1@batch=8`."""
-        return f"{self.solution}@{self.axes_text.replace(' ', '')}"
+    def named_workload(self) -> NamedWorkload:
+        """What its Workload is called by."""
+        return NamedWorkload(self.workload, self.axes, self.scalars)
 
     @property
     def place(self) -> str:

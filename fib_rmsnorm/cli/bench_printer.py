@@ -11,13 +11,14 @@ from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
 from fib_rmsnorm.registry.selection import describe_lacking
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.cluster_devices import devices_table
-from fib_rmsnorm.reports.live.evaluations import axes_text, folded_result, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.schema import EvaluationStatus, Trace
+from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
 
 
 class BenchPrinter:
@@ -32,6 +33,8 @@ class BenchPrinter:
         self._resumed = 0
         self._name_width = 0
         self._expected = 0
+        self._titles: dict[str, dict[str, str]] = {}
+        """The titles of the Workloads, by Definition, then by uuid."""
         self._places: dict[tuple[str, str, str | None], int] = {}
         """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
 
@@ -48,8 +51,7 @@ class BenchPrinter:
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):
-            axes = axes_text(Trace(definition=event.definition, workload=event.workload))
-            self._bar.tell(f"{axes}: {event.right} of {event.solutions} right")
+            self._bar.tell(f"{self._title(event.definition, event.workload)}: {event.right} of {event.solutions} right")
         elif isinstance(event, Skip):
             self._skips.append(event)
         else:
@@ -61,6 +63,9 @@ class BenchPrinter:
         self._name_width = max((self._name_width, *(len(name) for _, name in planned)))
         for group, name in planned:
             self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
+        self._titles |= title_by_definition(
+            (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
+        )
         self._expected += event.plan.evaluations
         self._bar.expect(self._expected)
         if event.plan.lacking:
@@ -73,9 +78,17 @@ class BenchPrinter:
     def _show_trace(self, event: Evaluated | Resumed) -> None:
         self._traces.append(event.trace)
         self._resumed += isinstance(event, Resumed)
-        line = event.trace.model_dump_json() if self._as_json else folded_result(event.trace, self._name_width)
+        trace = event.trace
+        width = max(map(len, self._titles[trace.definition].values()))
+        title = f"{self._title(trace.definition, trace.workload):<{width}}"
+        line = trace.model_dump_json() if self._as_json else folded_result(trace, self._name_width, title=title)
         self._bar.print(stdout(), line)
         self._bar.advance("evaluating")
+
+    def _title(self, definition: str, workload: Workload) -> str:
+        """The Workload's title; only its axes if nothing was planned on it."""
+        named = NamedWorkload.of(workload)
+        return self._titles.get(definition, {}).get(named.uuid) or named.title()
 
     def finish(self, output: Path | None) -> int:
         """Remove the bar, print the tables and the skipped evaluations, and return the exit code."""
@@ -117,6 +130,5 @@ class BenchPrinter:
             what = skip.solution or skip.definition
             where = ""
             if skip.workload is not None:
-                axes = axes_text(Trace(definition=skip.definition, workload=skip.workload))
-                where = f" at {axes}"
+                where = f" at {self._title(skip.definition, skip.workload)}"
             stderr().print(Folded(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}", 2))

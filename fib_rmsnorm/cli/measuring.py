@@ -47,16 +47,18 @@ def _run_trials(bar: ProgressBar, match: HeadToHead, root: Path, rounds: int) ->
     from fib_rmsnorm.analysis.decoding import decode
     from fib_rmsnorm.evaluation.head_to_head import run_head_to_head
     from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
     from fib_rmsnorm.reports.live.evaluations import folded_result
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
 
     width = max(len(match.old.name), len(match.new.name))
+    titles = title_workloads(map(NamedWorkload.of, match.workloads))
     sides: Sides = ([], [])
     bar.expect(2 * rounds * len(match.workloads))
     with closing(run_head_to_head(match, RunConfig(Settings(), 120.0, root), rounds)) as traces:
         for number, trace in enumerate(traces, start=1):
-            bar.print(stderr(), folded_result(trace, width))
+            bar.print(stderr(), folded_result(trace, width, title=titles[trace.workload.uuid]))
             bar.advance("evaluating")
             record = decode(trace.model_dump_json().encode(), "measured now", number, None)
             if record is not None:

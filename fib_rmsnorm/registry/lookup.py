@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
 
 _SHORTEST_PREFIX = 4
@@ -19,7 +20,8 @@ def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trac
 
     - a Definition's or Solution's name;
     - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload;
-    - `DEFINITION@WORKLOAD`: a Workload; here and above, WORKLOAD is the start of a uuid, or axes (`batch=8`);
+    - `DEFINITION@WORKLOAD`: a Workload; here and above, WORKLOAD is the start of a uuid, or a title
+      (`batch=8`, `batch=8,eps=0.1`);
     - the start of a Workload's uuid or a Trace's id, at least 4 characters.
 
     Raises InputError with similar names for a name that is unknown or ambiguous.
@@ -42,11 +44,11 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
             raise _unknown(catalogue, owner)
     found = [record for record in records if is_workload(record, workload)]
     if not found:
-        there = list(dict.fromkeys(axes_name(record) for record in records))
+        there = _names(records)
         what = "Workload" if owner in catalogue.definitions else "Trace"
         raise InputError(f"{owner} has no {what} at {workload!r} (available: {', '.join(there) or 'none'})")
-    if len({record.workload.uuid for record in found}) > 1:
-        raise _ambiguous(f"{owner}@{workload}", (f"{owner}@{record.workload.uuid}" for record in found))
+    if len(names := _names(found)) > 1:
+        raise _ambiguous(f"{owner}@{workload}", (show_name(owner, name) for name in names))
     return max(found, key=_timestamp)
 
 
@@ -68,11 +70,33 @@ def axes_name(record: Trace) -> str:
     return ",".join(f"{axis}={value}" for axis, value in record.workload.axes.items())
 
 
+def _names(records: Iterable[Trace]) -> list[str]:
+    """What tells the Workloads of the records from each other, as one word each."""
+    titles = title_workloads(NamedWorkload.of(record.workload) for record in records)
+    return [title.replace(" ", "") for title in titles.values()]
+
+
 def is_workload(record: Trace, name: str) -> bool:
-    """Whether `name` is the start of the Workload's uuid, or its axes in any order."""
+    """Whether `name` is the start of the Workload's uuid, or its title in any order: all its axes, and any scalars."""
+    parts = set(re.split(r"[,\s]+", name.strip()))
+    named = NamedWorkload.of(record.workload)
+    axes = {f"{axis}={value}" for axis, value in named.axes.items()}
     if "=" in name:
-        return sorted(re.split(r"[,\s]+", name.strip())) == sorted(axes_name(record).split(","))
-    return len(name) >= _SHORTEST_PREFIX and record.workload.uuid.lower().startswith(name.lower())
+        return axes <= parts and all(_is_scalar(part, named) or _is_uuid(part, named) for part in parts - axes)
+    return _is_uuid(name, named)
+
+
+def _is_scalar(part: str, workload: NamedWorkload) -> bool:
+    """Whether it gives a scalar as a title does, in any notation: `eps=1e-5`."""
+    name, _, value = part.partition("=")
+    try:
+        return name in workload.scalars and f"{float(value):g}" == f"{workload.scalars[name]:g}"
+    except ValueError:
+        return False
+
+
+def _is_uuid(part: str, workload: NamedWorkload) -> bool:
+    return len(part) >= _SHORTEST_PREFIX and workload.uuid.lower().startswith(part.lower())
 
 
 def _timestamp(record: Trace) -> str:

@@ -31,7 +31,7 @@ def describe_comparisons(
         yield Heading(title)
         yield Grid(
             ("solution", "workload", ">old", ">new", ">runs", ">latency", ">interval", "verdict"),
-            [_row(each) for each in members],
+            [_row(each, found.title(each)) for each in members],
         )
     yield _summary(found)
     yield " ".join(_how_sure(found))
@@ -40,9 +40,9 @@ def describe_comparisons(
     told = [each.comparison for each in unjudged]  # at the end
     for each in found.comparisons:
         if each.verdict == "suspect" and each not in told:
-            yield Doubt(f"SUSPECT {each.record.name}: {each.why_suspect}")
+            yield Doubt(f"SUSPECT {found.name(each)}: {each.why_suspect}")
         if each.left_out:
-            yield Doubt(f"Left out as SUSPECT: {each.record.name}: {_name_left_out(each)}")
+            yield Doubt(f"Left out as SUSPECT: {found.name(each)}: {_name_left_out(each)}")
     yield from _regressions(found, max_slowdown, unjudged)
 
 
@@ -50,8 +50,8 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
     """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
-    slower = [each.record.name for each in regressions if each.verdict == "slower"]
-    failing = [f"{each.record.name} ({each.record.status})" for each in regressions if each.verdict == "now fails"]
+    slower = [found.name(each) for each in regressions if each.verdict == "slower"]
+    failing = [f"{found.name(each)} ({each.record.status})" for each in regressions if each.verdict == "now fails"]
     if slower:
         yield Doubt(f"Regression: slower{limit}: {', '.join(slower)}")
     if failing:
@@ -60,7 +60,7 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
         which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
         yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
     for each in unjudged:
-        yield Doubt(f"Not judged: {each.comparison.record.name}: {each.why}")
+        yield Doubt(f"Not judged: {found.name(each.comparison)}: {each.why}")
 
 
 def _name_left_out(each: SolutionComparison) -> str:
@@ -75,10 +75,10 @@ def _whose(each: SolutionComparison) -> str:
     return " against ".join(sides)
 
 
-def _row(each: SolutionComparison) -> Sequence[str]:
+def _row(each: SolutionComparison, title: str) -> Sequence[str]:
     return (
         each.record.solution,
-        each.record.axes_text,
+        title,
         _latency(each.old),
         _latency(each.new),
         f"{len(each.old)}, {len(each.new)}",
@@ -169,6 +169,7 @@ def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: S
                 "solution": each.record.solution,
                 "workload": each.record.workload,
                 "axes": each.record.axes,
+                "scalars": each.record.scalars,
                 "hardware": each.record.hardware,
                 "timer": each.record.timer,
                 "old_ms": [run.latency_ms for run in each.old],

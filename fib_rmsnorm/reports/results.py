@@ -9,6 +9,7 @@ from typing import Any
 from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.chain.chain_columns import CHAIN_COLUMNS, chain_cells, chain_doubts, chain_row, has_chains
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.csv_text import csv_text
@@ -50,10 +51,12 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
             yield "interpreted: the time of an interpreter, which says nothing about the kernel."
         if any(result.record.by_reference for result in section.results):
             yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
-        for result in section.results:
-            if result.record.is_native and result.record.suspect:
-                yield Doubt(f"SUSPECT {result.record.name}: {'; '.join(result.record.suspect)}")
-            yield from chain_doubts(result.record)
+        for each in section.workloads:
+            for result in each.results:
+                name = show_name(result.record.solution, each.title)
+                if result.record.is_native and result.record.suspect:
+                    yield Doubt(f"SUSPECT {name}: {'; '.join(result.record.suspect)}")
+                yield from chain_doubts(result.record, name)
         for each in section.workloads:
             for name, bound in (("the reference", each.reference), ("the copy", each.copy)):
                 if bound and bound.suspect:

@@ -36,6 +36,19 @@ def test_everything_passes(registry, tmp_path):
         assert evaluation.correctness.extra["tolerance"]["out"] == {"rtol": 1e-3, "atol": 4 * 2.0**-24}
 
 
+def test_workloads_with_the_same_axes_are_told_apart_and_shown_by_that_name(registry, bench, fib):
+    definition = next(iter(registry.definitions().values()))
+    both = [*generate_workloads(definition, [1]), *generate_workloads(definition, [1], scalars={"eps": 0.1})]
+    registry.write_workloads(definition, both)
+    add_kernel(registry, "wrong_v1", WRONG)
+    found = bench(*QUICK_OPTIONS)
+    told = [line.split("  ")[0] for line in found.lines if "INCORRECT" in line and line.startswith("batch")]
+    assert told == ["batch=1, eps=1e-06", "batch=1, eps=0.1"]
+    (command,) = [line.partition("fib-rmsnorm ")[2] for line in found.lines if line.startswith("Full failure logs")]
+    assert command == "show wrong_v1@batch=1,eps=1e-06"
+    assert fib(*command.split(), "--root", registry.root).code == 0
+
+
 def test_a_failure_is_exit_code_1_and_a_trace(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
     add_kernel(registry, "wrong_v1", WRONG)

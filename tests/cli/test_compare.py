@@ -73,6 +73,18 @@ def test_many_suspect_runs_are_told_in_one_line(fib, file):
     assert [line for line in gated.lines if "SUSPECT" in line] == [f"Not judged: fast_v1@batch=8: SUSPECT: {told}"]
 
 
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, file):
+    other = trace(suspect=["busy"])
+    other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
+    path = file("old.jsonl", trace(), other, trace(batch=32))
+    outcome = fib("compare", path, path)
+    told = [line.split("  ")[1].strip() for line in outcome.lines if line.startswith("fast_v1")]
+    assert told == ["batch=8, eps=1e-06", "batch=8, eps=0.1", "batch=32, eps=1e-06"]
+    assert "SUSPECT fast_v1@batch=8,eps=0.1: OLD: busy; NEW: busy" in outcome.lines
+    found = json.loads(fib("compare", path, path, "--json").out)["comparisons"]
+    assert [each["scalars"]["eps"] for each in found] == [1e-6, 0.1, 1e-6]
+
+
 def runs(latencies_ms, suspect=(), **changes):
     """A run each minute; those whose numbers `suspect` has are SUSPECT."""
     return [

@@ -118,6 +118,12 @@ def test_doubts_are_marked_and_explained(fib, file):
     assert "SUSPECT odd@batch=8: too fast" in outcome.lines
 
 
+def test_a_doubt_names_its_workload_as_show_finds_it(fib, file):
+    other = trace(suspect=["busy"])
+    other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
+    assert "SUSPECT fast_v1@batch=8,eps=0.1: busy" in fib("report", file(trace(), other)).lines
+
+
 @pytest.mark.parametrize("judged_by", [REFERENCE, "rmsnorm", None])
 def test_what_no_operator_judged_is_said_to_be(fib, file, judged_by):
     found = trace()

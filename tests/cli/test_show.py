@@ -101,7 +101,28 @@ def test_axes_of_several_workloads(fib, full_registry):
     full_registry.write_workloads(definition, both)
     outcome = fib("show", f"{DEFINITION}@batch=8")
     assert outcome.code == 2
-    assert all(f"{DEFINITION}@{workload.uuid}" in outcome.err for workload in both)
+    names = [f"{DEFINITION}@batch=8,eps=1e-06", f"{DEFINITION}@batch=8,eps=0.01"]
+    assert f" is ambiguous: {', '.join(names)}\n" in outcome.err
+    for name, workload in zip(names, both, strict=True):
+        assert fib("show", name).lines[0] == f"Workload: {workload.uuid}"
+    for other in ("eps=1e-2", "eps=0.010,batch=8", f"batch=8,{both[1].uuid[:8]}"):
+        named = other if "batch" in other else f"batch=8,{other}"
+        assert fib("show", f"{DEFINITION}@{named}").lines[0] == f"Workload: {both[1].uuid}"
+    outcome = fib("show", f"{DEFINITION}@batch=8,eps=0.5")
+    assert outcome.err.endswith("(available: batch=8,eps=1e-06, batch=8,eps=0.01)\n")
+
+
+def test_traces_on_workloads_with_the_same_axes(fib, full_registry):
+    """Those that `show` offers and those that its errors name are found."""
+    solution = full_registry.solutions()[PYTHON]
+    (other,) = generate_workloads(full_registry.definition(DEFINITION), [8], scalars={"eps": 0.01})
+    trace = make_trace(solution, other)
+    full_registry.append_trace(trace, "baseline", "norm")
+    assert f"One of them: fib-rmsnorm show {PYTHON}@batch=8,eps=0.01" in fib("show", PYTHON).lines
+    assert fib("show", f"{PYTHON}@batch=8,eps=0.01").lines[0] == f"Trace: {trace_id(trace)}  PASSED"
+    assert (
+        f"is ambiguous: {PYTHON}@batch=8,eps=1e-06, {PYTHON}@batch=8,eps=0.01" in fib("show", f"{PYTHON}@batch=8").err
+    )
 
 
 @pytest.mark.parametrize("by", ["id", "start of id", "axes", "uuid"])

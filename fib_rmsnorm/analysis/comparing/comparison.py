@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
@@ -19,6 +20,7 @@ from fib_rmsnorm.analysis.comparing.difference import (
 from fib_rmsnorm.analysis.trace_files.kinds import Content
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 from fib_rmsnorm.student_t import Estimate
 
 Verdict = Literal["slower", "faster", "no different", "suspect", "now fails"]
@@ -90,6 +92,18 @@ class Comparisons:
     missing: int
     """The number of old timings that NEW lacks, or has only under other conditions."""
     notes: tuple[str, ...]
+
+    @cached_property
+    def _titles(self) -> dict[str, dict[str, str]]:
+        return title_by_definition((each.record.definition, each.record.named_workload) for each in self.comparisons)
+
+    def title(self, each: SolutionComparison) -> str:
+        """The title of its Workload."""
+        return self._titles[each.record.definition][each.record.workload]
+
+    def name(self, each: SolutionComparison) -> str:
+        """The Solution on its Workload, as `fib-rmsnorm show` finds it."""
+        return show_name(each.record.solution, self.title(each))
 
     def regressions(self, max_slowdown: float) -> list[SolutionComparison]:
         """Those that now fail, and those that are certainly slower, by more than `max_slowdown`."""

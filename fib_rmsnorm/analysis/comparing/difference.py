@@ -150,7 +150,7 @@ def share_confidence(comparisons: int) -> float:
 
 def _log_latency(run: TraceRecord) -> float:
     if not run.latency_ms:
-        raise ValueError(f"{run.name} has no latency")
+        raise ValueError(f"{run.solution} at {run.axes_text} has no latency")
     return math.log(run.latency_ms)
 
 

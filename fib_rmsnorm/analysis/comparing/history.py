@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
 from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
-from fib_rmsnorm.analysis.results import title_workloads
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.registry.workload_titles import title_workloads
 
 _ENOUGH_FOR_OVERALL = 3
 """With fewer runs, the last against the first says what a change says."""
@@ -116,7 +116,7 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
 
     histories = []
     for home, found in homes.items():
-        titles = title_workloads({workload: line.runs for workload, line in found.items()})
+        titles = title_workloads(line.runs[0].named_workload for line in found.values())
         told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)

@@ -31,16 +31,16 @@ def _cell(latency_ms: float | None, suspect: Sequence[str]) -> str:
     return "" if latency_ms is None else f"{'*' * bool(suspect)}{format_latency(latency_ms)}"
 
 
-def chain_doubts(record: TraceRecord) -> Iterator[Doubt]:
+def chain_doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
     """A line for each cost that nobody should trust, and for calls that cannot be captured."""
     if record.chain_refused:
-        yield Doubt(f"Not captured in a graph: {record.name}: {harmless(record.chain_refused)}")
+        yield Doubt(f"Not captured in a graph: {name}: {harmless(record.chain_refused)}")
     for where, reasons in (
         ("in a graph", record.chained_suspect),
         ("in a graph with dependent launch", record.dependent_suspect),
     ):
         if reasons:
-            yield Doubt(f"SUSPECT {record.name} {where}: {'; '.join(reasons)}")
+            yield Doubt(f"SUSPECT {name} {where}: {'; '.join(reasons)}")
 
 
 def chain_row(record: TraceRecord) -> dict[str, object]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from textwrap import shorten
 
 from rich.text import Text
 
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import (
-    assignments,
     count,
     format_bandwidth,
     format_latency,
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, ScalarInput, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, Trace, list_cases
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
@@ -31,23 +30,24 @@ def axes_text(record: Trace | Check) -> str:
     return " ".join(f"{name}={value}" for name, value in record.workload.axes.items())
 
 
-def result_line(trace: Trace, name_width: int, *, is_cut: bool = True, failure: str = "") -> Text:
+def result_line(trace: Trace, name_width: int, *, title: str = "", is_cut: bool = True, failure: str = "") -> Text:
     """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for.
 
-    `failure` replaces the reason for a failure, such as one that was told before.
+    `title` tells the Workload from others with the same axes. `failure` replaces the reason for a failure, such as one
+    that was told before.
     """
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
-    line = _begin_line(trace, evaluation.status, name_width)
+    line = _begin_line(trace, evaluation.status, name_width, title)
     line.append(f"  {failure or _details(evaluation, _REASON_WIDTH if is_cut else None)}")
     if reasons := suspicions(trace):
         _append_doubt(line, reasons[0], _LINE_WIDTH if is_cut else None)
     return line
 
 
-def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int) -> Text:
-    line = Text(f"{axes_text(record):<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
+def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int, title: str = "") -> Text:
+    line = Text(f"{title or axes_text(record):<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
     return line.append(f"{status.value:<6}", style="green" if status is EvaluationStatus.PASSED else "bold red")
 
 
@@ -63,12 +63,14 @@ def folded_check(check: Check, name_width: int, failure: str = "") -> Folded:
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
-def folded_result(trace: Trace, name_width: int, failure: str = "") -> Folded:
+def folded_result(trace: Trace, name_width: int, failure: str = "", title: str = "") -> Folded:
     """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
 
     A pipe gets the reason whole.
     """
-    line, whole = (result_line(trace, name_width, is_cut=is_cut, failure=failure) for is_cut in (True, False))
+    line, whole = (
+        result_line(trace, name_width, title=title, is_cut=is_cut, failure=failure) for is_cut in (True, False)
+    )
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
@@ -135,18 +137,7 @@ def results_table(traces: Sequence[Trace]) -> WordTable:
 
 
 def _title_workloads(traces: Sequence[Trace]) -> dict[str, str]:
-    """The Workloads' axes by their uuids, with the scalar inputs where Workloads have the same axes."""
-    workloads = {trace.workload.uuid: trace for trace in traces}
-    axes = Counter(map(axes_text, workloads.values()))
-    return {
-        uuid: axes_text(trace) if axes[axes_text(trace)] == 1 else f"{axes_text(trace)} {_scalars_text(trace)}"
-        for uuid, trace in workloads.items()
-    }
-
-
-def _scalars_text(trace: Trace) -> str:
-    inputs = trace.workload.inputs.items()
-    return assignments({name: given.value for name, given in inputs if isinstance(given, ScalarInput)})
+    return title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
 
 
 def _reference_cell(traces: Sequence[Trace], workload: str) -> str:
@@ -179,15 +170,16 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
         if trace.evaluation and trace.evaluation.performance and trace.evaluation.performance.reference_suspect
     ]
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
+    titles = _title_workloads(traces)
+
+    def show(trace: Trace) -> str:
+        return f"fib-rmsnorm show {show_name(trace.solution or '', titles[trace.workload.uuid])}"
+
     found = []
     if doubted:
-        found.append(f"* SUSPECT: do not trust this number. Reasons: {_show(doubted[0])}")
+        found.append(f"* SUSPECT: do not trust this number. Reasons: {show(doubted[0])}")
     if failed:
-        found.append(f"Full failure logs: {_show(failed[0])}")
+        found.append(f"Full failure logs: {show(failed[0])}")
     if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
         found.append("Judged by the reference alone, on the Workload's inputs: no known operator computes the same")
     return found
-
-
-def _show(trace: Trace) -> str:
-    return f"fib-rmsnorm show {trace.solution}@{axes_text(trace).replace(' ', ',')}"

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
+from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 from fib_rmsnorm.reports.results import flat_row
 from fib_rmsnorm.reports.text.document import Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
@@ -41,7 +42,9 @@ def describe_failures(failed: Sequence[TraceRecord]) -> list[str]:
     """A line that names the Solutions without a row, by the Workloads on which they failed; none if there are none."""
     if not failed:
         return []
-    told = [f"{each.name} ({each.status})" for each in failed]
+    titles = title_by_definition((each.definition, each.named_workload) for each in failed)
+    names = (show_name(each.solution, titles[each.definition][each.workload]) for each in failed)
+    told = [f"{name} ({each.status})" for name, each in zip(names, failed, strict=True)]
     return [f"Not compared, because of failures: {', '.join(told)}."]
 
 

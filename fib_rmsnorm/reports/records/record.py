@@ -12,7 +12,7 @@ from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table
 from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.records.summaries import summarize_definition
@@ -105,7 +105,8 @@ def describe_solution(
     if traces:
         yield ""
         yield traces_table(trace_rows(traces))
-        yield f"\nOne of them: fib-rmsnorm show {solution.name}@{axes_name(traces[-1])}"
+        titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
+        yield f"\nOne of them: fib-rmsnorm show {show_name(solution.name, titles[traces[-1].workload.uuid])}"
     for source in solution.sources:
         yield heading(source.path)
         yield source_text(source.path, source.content, console)

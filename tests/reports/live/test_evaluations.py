@@ -96,8 +96,11 @@ def test_workloads_with_the_same_axes_have_a_column_each(make):
     with console.capture() as capture:
         console.print(results_table(traces))
     header, _, row = capture.get().splitlines()
-    assert header.split() == ["batch=1", "eps=1e-06", "batch=1", "eps=0.01"]
+    assert header.split() == ["batch=1,", "eps=1e-06", "batch=1,", "eps=0.01"]
     assert "12.5 us" in row and "50.0 us" in row
+    traces[1].evaluation.performance.suspect = [REASON]
+    (note,) = results_footnotes(traces)
+    assert note.endswith(f"fib-rmsnorm show {CUDA}@batch=1,eps=0.01")
 
 
 def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
