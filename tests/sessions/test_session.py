@@ -271,9 +271,7 @@ def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib
     sizes = ("--definition", "gemm_k128", "--batch-sizes", "3", "--device", "cpu", "--root", gemm.root)
     tried, refused = fib("try", kernel, *sizes), fib(*command, *sizes)
     assert (refused.code, refused.out, refused.err) == (2, "", tried.err)
-    assert (
-        "gemm_k128: has no Workload of m=3, and to generate one, fib-rmsnorm workload needs a value of n" in tried.err
-    )
+    assert "gemm_k128: has no Workload of m=3" in tried.err
 
 
 @pytest.mark.slow  # Triton's interpreter

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from fib_rmsnorm.reports.text.control_characters import harmless, one_line
+from fib_rmsnorm.schema import digest
 from support.full_registry import CUDA_TRACES, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FILE, PYTHON_TRACES
 from support.record_faults import edit
 
@@ -44,7 +45,10 @@ def evil_registry(full_registry):
     edit(DEFINITION_FILE, "tags", [EVIL])
     edit(PYTHON_FILE, "description", EVIL)
     edit(PYTHON_FILE, "sources", 0, "content", f"# {EVIL}\n")
+    of_this = digest(full_registry.definition(DEFINITION))  # Traces of another version would be left out
     for line in (1, 2):
+        edit(PYTHON_TRACES, "evaluation", "definition_sha256", of_this, line=line)
+        edit(CUDA_TRACES, "evaluation", "definition_sha256", of_this, line=line)
         edit(PYTHON_TRACES, "evaluation", "log", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "environment", "hardware", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "environment", "libs", {EVIL: EVIL}, line=line)
