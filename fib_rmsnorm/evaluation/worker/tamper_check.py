@@ -182,7 +182,7 @@ class TamperCheck:
     def make_check_of_sending(self) -> Callable[[], None]:
         """Return one that does so if anything that sends an answer was replaced.
 
-        It takes a tenth of the time. What replaces something else is found when the answer is on its way; this could
+        It takes an eighth of the time. What replaces something else is found when the answer is on its way; this could
         change the answer, and put back what it has replaced.
         """
         return self._make_check(self._replaced_in_sending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -135,14 +136,17 @@ class TimedCalls:
         self._caller.synchronize()
         return chosen
 
-    def changed_outputs(self, chosen: ChosenCall) -> list[str]:
-        """Names of the outputs that a call returned and changed later: a returned output belongs to its caller."""
-        return self._caller.changed(chosen.returned, chosen.outputs) if chosen.returned else []
+    def changed_outputs(self, chosen: Sequence[ChosenCall]) -> list[str]:
+        """Names of the outputs that calls returned and changed later: a returned output belongs to its caller."""
+        returning = ((call.returned, call.outputs) for call in chosen if call.returned)
+        return sorted({name for pair in returning for name in self._caller.changed(*pair)})
 
-    def earlier_numbers(self, number: int) -> list[int]:
-        """Numbers of the first two calls and of the call before `number`: a cache usually answers with one of these."""
-        index = self._numbers.index(number)
-        return [self._numbers[i] for i in sorted({0, 1, index - 1}) if 0 <= i < index]
+    def earlier_numbers(self, chosen: Sequence[ChosenCall]) -> list[int]:
+        """Numbers of the first two calls and of those before the chosen: a cache usually answers with one of these."""
+        found = set()
+        for index in (self._numbers.index(call.number) for call in chosen):
+            found |= {self._numbers[i] for i in (0, 1, index - 1) if 0 <= i < index}
+        return sorted(found)
 
     def warm_up(self, calls: int, budget_s: float, first_call_context: AbstractContextManager[object]) -> None:
         """Call up to `calls` times without timing, the first time within `first_call_context`."""

@@ -217,10 +217,10 @@ class Worker:
         return Revealed(
             memory=memory,
             numbers=[call.number for call in chosen],
-            earlier=sorted({earlier for call in chosen for earlier in timed_calls.earlier_numbers(call.number)}),
+            earlier=timed_calls.earlier_numbers(chosen),
             changed_inputs=timed_calls.changed_inputs(),
             overrun=timed_calls.overrun(),
-            changed_outputs=sorted({name for call in chosen for name in timed_calls.changed_outputs(call)}),
+            changed_outputs=timed_calls.changed_outputs(chosen),
         )
 
     def write_outputs(self, _: Message) -> OutputsWritten:
