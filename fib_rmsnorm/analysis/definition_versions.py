@@ -5,26 +5,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from fib_rmsnorm.analysis.trace_files.kinds import DefinitionVersion, SeenVersion
 from fib_rmsnorm.analysis.traffic import read_definitions
 
 
-def find_outdated(seen: Iterable[SeenVersion], roots: Iterable[Path]) -> dict[DefinitionVersion, int]:
-    """The versions that are not today's, and how many Traces are of each.
+class OtherVersions(NamedTuple):
+    """What Traces are not of the registry's version of their Definition, and how many."""
 
-    Today's is the registry's; of a Definition that no registry has, that of the newest Trace.
+    outdated: dict[DefinitionVersion, int]
+    """They do not belong to the others: to be left out."""
+    alone: dict[str, int]
+    """By Definition, those of the newest version that was seen, where none is of the registry's."""
+
+
+def find_other_versions(seen: Iterable[SeenVersion], roots: Iterable[Path], *, alone: bool) -> OtherVersions:
+    """What to leave out, so that Traces of one version of each Definition stay.
+
+    Of a Definition that the registries have, theirs stays; of one of which no Trace is so, the newest that was seen
+    if `alone` says so; of one that no registry has, the newest.
     """
     counts = Counter[DefinitionVersion]()
     newest: dict[str, tuple[str, str]] = {}
     for (name, sha256), traces, timestamp in seen:
         counts[DefinitionVersion(name, sha256)] += traces
         newest[name] = max(newest.get(name, ("", "")), (timestamp, sha256))
-    today = {name: sha256 for name, (_, sha256) in newest.items()}
-    if today:
+    kept = {name: DefinitionVersion(name, sha256) for name, (_, sha256) in newest.items()}
+    found: dict[str, int] = {}
+    if kept:
         from fib_rmsnorm.schema import digest
 
-        today |= {name: digest(definition) for name, definition in read_definitions(today, roots).items()}
-    return {
-        version: count for version, count in counts.items() if version.definition_sha256 != today[version.definition]
-    }
+        for name, definition in read_definitions(kept, roots).items():
+            of_registry = DefinitionVersion(name, digest(definition))
+            if alone and of_registry not in counts:
+                found[name] = counts[kept[name]]
+            else:
+                kept[name] = of_registry
+    return OtherVersions(
+        {version: count for version, count in counts.items() if version != kept[version.definition]}, found
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
-from fib_rmsnorm.analysis.definition_versions import find_outdated
+from fib_rmsnorm.analysis.definition_versions import OtherVersions, find_other_versions
 from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
@@ -102,22 +101,20 @@ class OpenTraces:
             else:
                 part.keep(kept)
 
-    def leave_out_outdated(self) -> dict[str, int]:
-        """Leave out the Traces of other versions of their Definition than today's; return how many, by Definition.
+    def leave_out_outdated(self, *, alone: bool) -> OtherVersions:
+        """Leave out the Traces of other versions of their Definition than the registry's, and return what was found.
 
-        Those that do not tell their version stay: flashinfer-bench does not record it.
+        With `alone`, those of one version stay where none is of the registry's. Those that do not tell their version
+        stay: flashinfer-bench does not record it.
         """
         seen = (see_versions(part) if isinstance(part, list) else part.versions() for part in self.parts)
-        outdated = find_outdated(chain.from_iterable(seen), self.roots)
-        for part in self.parts if outdated else ():
+        found = find_other_versions(chain.from_iterable(seen), self.roots, alone=alone)
+        for part in self.parts if found.outdated else ():
             if isinstance(part, list):
-                part[:] = [record for record in part if DefinitionVersion.of(record) not in outdated]
+                part[:] = [record for record in part if DefinitionVersion.of(record) not in found.outdated]
             else:
-                part.leave_out(outdated)
-        left_out = Counter[str]()
-        for version, traces in outdated.items():
-            left_out[version.definition] += traces
-        return left_out
+                part.leave_out(found.outdated)
+        return found
 
     def read(self) -> TraceSet:
         """All Traces."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
-from fib_rmsnorm.cli.reading import Traces, read_traces, wants_markdown, write_or_print
+from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, wants_markdown, write_or_print
 
 
 def command(
@@ -34,7 +34,7 @@ def command(
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, versions=Versions.ONE)
     results = find_results(split(found.records, found.unread), found.solutions)
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))

@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.options import (
     split_batch_sizes,
     split_names,
 )
-from fib_rmsnorm.cli.reading import choose_traces, complete
+from fib_rmsnorm.cli.reading import Versions, choose_traces, complete
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def command(
         sides = []
         for side, other in ((old, new), (new, old)):
             path = _find_traces(side, other)
-            with choose_traces([path], root, definitions, solutions, batch_sizes, outdated=True) as chosen:
+            with choose_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL) as chosen:
                 sides.append(complete(chosen.read_newest_contents()))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)

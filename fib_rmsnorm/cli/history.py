@@ -9,7 +9,7 @@ import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, check_output, split_names
-from fib_rmsnorm.cli.reading import Traces, read_traces, wants_markdown, write_or_print
+from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, wants_markdown, write_or_print
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.history import Histories
@@ -46,7 +46,7 @@ def command(
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    found = read_traces(traces, root, definitions, name, batch_sizes, outdated=True)
+    found = read_traces(traces, root, definitions, name, batch_sizes, versions=Versions.ALL)
     records = choose("device with Traces", found.records, lambda r: r.hardware, split_names(devices))
     histories = find_histories(records)
     if plots:

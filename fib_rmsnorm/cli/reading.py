@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +29,17 @@ Traces = Annotated[
 ]
 
 
+class Versions(Enum):
+    """The versions of a Definition whose Traces are read."""
+
+    REGISTRY = auto()
+    """The registry's alone: something is chosen by them."""
+    ONE = auto()
+    """The registry's, or where no Trace is of it, the newest that was seen: they are shown."""
+    ALL = auto()
+    """They are told apart later."""
+
+
 def read_traces(
     sources: list[Path] | None,
     root: Path | None,
@@ -35,15 +48,15 @@ def read_traces(
     batch_sizes: str | None = None,
     *,
     newest: bool = False,
-    outdated: bool = False,
+    versions: Versions = Versions.REGISTRY,
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
     With `newest`, those that `sections.split` needs for the newest of each evaluation, which of many Traces are few.
-    With `outdated`, those of other versions of their Definition than today's too; else a line on stderr counts them.
+    Of those of other `versions` of their Definition than the registry's, a line on stderr says how many there are.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    with choose_traces(sources, root, definitions, solutions, batch_sizes, outdated=outdated) as chosen:
+    with choose_traces(sources, root, definitions, solutions, batch_sizes, versions=versions) as chosen:
         return complete(chosen.read_newest() if newest else chosen.read())
 
 
@@ -55,7 +68,7 @@ def choose_traces(
     solutions: str | None = None,
     batch_sizes: str | None = None,
     *,
-    outdated: bool = False,
+    versions: Versions = Versions.REGISTRY,
 ) -> Iterator[OpenTraces]:
     """The same before it is read; what is read of it is to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
@@ -73,18 +86,23 @@ def choose_traces(
             raise InputError(f"no Traces in {where}; create them with: {command}")
         if definitions or solutions or sizes:
             opened.keep(_choose(opened, split_names(definitions), split_names(solutions), sizes))
-        if not outdated:
-            _leave_out_outdated(opened, warn)
+        if versions is not Versions.ALL:
+            _leave_out_outdated(opened, warn, alone=versions is Versions.ONE)
         yield opened
 
 
-def _leave_out_outdated(opened: OpenTraces, warn: Callable[[str], None]) -> None:
+def _leave_out_outdated(opened: OpenTraces, warn: Callable[[str], None], *, alone: bool) -> None:
     from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.units import count
 
-    left_out = opened.leave_out_outdated()
+    found = opened.leave_out_outdated(alone=alone)
+    left_out = Counter[str]()
+    for version, traces in found.outdated.items():
+        left_out[version.definition] += traces
     for name, traces in left_out.items():
         warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
+    for name, traces in found.alone.items():
+        warn(f"{count(traces, 'Trace')} of another version of Definition {name} than the registry's")
     if not opened.count():
         raise InputError(f"no Trace is left; measure again: {bench_command(left_out)}")
 

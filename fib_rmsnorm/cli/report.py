@@ -9,7 +9,7 @@ import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output, refuse_empty
-from fib_rmsnorm.cli.reading import Traces, read_traces, write_or_print
+from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, write_or_print
 from fib_rmsnorm.cli.report_format import Format, choose_format, write_parts
 from fib_rmsnorm.errors import InputError
 
@@ -66,7 +66,9 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=against is None)
+    found = read_traces(
+        traces, root, definitions, solutions, batch_sizes, newest=against is None, versions=Versions.ONE
+    )
     if against is not None:
         _report_differences(found, against, chosen, output)
         return

@@ -90,8 +90,19 @@ def test_traces_of_another_version_of_the_registrys_definition_are_left_out(
     assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
 
 
-def test_where_all_traces_are_of_another_version_of_the_definition_it_says_how_to_measure_again(fib, redefined):
-    outcome = fib("report", "--batch-sizes", "8")
+@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
+def test_where_all_traces_are_of_another_version_of_the_definition_they_are_shown_but_nothing_is_chosen_by_them(
+    fib, redefined, monkeypatch, limit
+):
+    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
+    for command in ("report", "analyze"):
+        outcome = fib(command, "--batch-sizes", "8")
+        assert (outcome.code, outcome.err) == (
+            0,
+            f"fib-rmsnorm: 2 Traces of another version of Definition {DEFINITION} than the registry's\n",
+        )
+        assert "batch=8" in outcome.out
+    outcome = fib("best", "--batch-sizes", "8")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
         f"{LEFT_OUT.replace('4', '2')}"
