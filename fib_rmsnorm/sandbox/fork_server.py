@@ -37,7 +37,7 @@ _START = """\
 import os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
 from fib_rmsnorm.sandbox.fork_server_process import main
-main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:7]), sys.argv[7:])
+main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:7]), *sys.argv[7:])
 """
 
 
@@ -81,6 +81,9 @@ class ForkServer:
         """
         self._adopting = contextlib.ExitStack()
         self._adopting.enter_context(adopt_orphans())
+        self._folder = make_private_folder()
+        """For the temporary folders of the processes."""
+        self._adopting.callback(remove_private_folder, self._folder)
         self.run = uuid.uuid4().hex
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
@@ -108,6 +111,7 @@ class ForkServer:
                 *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
                 *map(str, (*theirs, os.getpid())),
                 *modules,
+                self._folder,
                 *([str(self._cgroups.folder)] if self._cgroups else ()),
             ],
             pass_fds=theirs,
@@ -137,7 +141,7 @@ class ForkServer:
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         is_confined = is_confined or role.runs_untrusted_code
-        temporary = make_private_folder() if is_confined else None
+        temporary = self._make_temporary_folder() if is_confined else None
         cgroup = self._cgroups.make() if is_confined and self._cgroups else None
         try:
             own = [temporary] if temporary else []
@@ -157,6 +161,14 @@ class ForkServer:
                 cgroup.kill()
                 cgroup.end(self.kill_escaped)
             raise
+
+    def _make_temporary_folder(self) -> str:
+        try:
+            return make_private_folder(self._folder)
+        except FileNotFoundError:
+            if self._stopping.is_set():
+                raise StoppedError from None
+            return make_private_folder()  # many systems remove temporary files that nobody used for days
 
     def _spawn(self, request: Mapping[str, object], temporary: str | None, cgroup: Cgroup | None) -> Process:
         ours, theirs = socket.socketpair()

@@ -29,10 +29,12 @@ from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
+from fib_rmsnorm.sandbox.private_folder import remove_private_folder
 from fib_rmsnorm.sandbox.subreaper import become_subreaper
 
 _PR_SET_PDEATHSIG = 1
 _FDS_PER_SPAWN = 3  # channel, log, outputs file
+_REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
 _OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
 
 
@@ -67,13 +69,14 @@ def main(
     scheduler: int,
     early_modules: Sequence[str],
     late_modules: Sequence[str],
-    cgroups: Sequence[str],
+    temporary: str,
+    cgroups: str | None = None,
 ) -> None:
     """Serve spawn requests, for roles of `late_modules` in a process that imports these, which takes seconds.
 
     `early` and `late` are the descriptors of the sockets. The first message on `early` is the pid of that process. Both
     serve until the process `scheduler` dies, which kills them when it ends by itself. If it was killed, all that is
-    left in the run's folder of `cgroups` is killed.
+    left in the run's folder of `cgroups` is killed, and its `temporary` folder is removed.
     """
     sockets = [socket.socket(fileno=descriptor) for descriptor in (early, late)]
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
@@ -97,8 +100,18 @@ def main(
     # Most runs compile nothing early, and what that imports would take time from the other's imports.
     if sockets[0].recv(1, socket.MSG_PEEK):
         _serve_forks(sockets[0], scheduler, early_modules)
-    for folder in cgroups:
-        end_run(Path(folder))
+    if cgroups:
+        end_run(Path(cgroups))
+    _remove_when_they_have_died(temporary)
+
+
+def _remove_when_they_have_died(folder: str) -> None:
+    """Remove what workers of a scheduler that was killed may still write to: they are dying too."""
+    for _ in range(_REMOVALS):
+        remove_private_folder(folder)
+        if not Path(folder).exists():
+            return
+        time.sleep(_BETWEEN_REMOVALS_S)
 
 
 def _serve_forks(server: socket.socket, scheduler: int, modules: Sequence[str]) -> None:

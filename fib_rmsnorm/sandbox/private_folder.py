@@ -7,9 +7,9 @@ import tempfile
 from contextlib import suppress
 
 
-def make_private_folder() -> str:
-    """Make a folder that other users cannot open."""
-    return tempfile.mkdtemp(prefix="fib-rmsnorm-")
+def make_private_folder(within: str | None = None) -> str:
+    """Make a folder that other users cannot open, by default where the system has temporary files."""
+    return tempfile.mkdtemp(prefix="fib-rmsnorm-", dir=within)
 
 
 def remove_private_folder(folder: str) -> None:

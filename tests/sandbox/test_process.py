@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -173,10 +174,7 @@ def test_a_process_answers_dies_and_times_out():
         fork_server.spawn(WORKER)
 
 
-def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path, monkeypatch):
-    """Its writes elsewhere fail where the kernel has a Landlock that suffices."""
-    (tmp_path / "tries_to_write.py").write_text(
-        """
+WRITES = """
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -193,7 +191,11 @@ def write(message):
 def main(channel, _):
     serve(channel, {"write": write})
 """
-    )
+
+
+def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path, monkeypatch):
+    """Its writes elsewhere fail where the kernel has a Landlock that suffices."""
+    (tmp_path / "tries_to_write.py").write_text(WRITES)
     monkeypatch.syspath_prepend(tmp_path)
     cache, other = tmp_path / "cache", tmp_path / "other"
     cache.mkdir()
@@ -207,15 +209,53 @@ def main(channel, _):
 
         temporary = Path(write(None)["folder"])
         assert (temporary / "made" / "file").exists()
-        assert temporary.parent == Path(tempfile.gettempdir())
+        of_run = temporary.parent
+        assert of_run.parent == Path(tempfile.gettempdir())
         assert write(cache)["ok"]
         if landlock_version():
-            answer = write(other)
-            assert answer["ok"] is False and "PermissionError" in answer["message"]
+            for forbidden in (other, of_run):
+                answer = write(forbidden)
+                assert answer["ok"] is False and "PermissionError" in answer["message"]
             assert list(other.iterdir()) == []
         process.kill()
         assert not temporary.exists()
         assert (cache / "made" / "file").exists()
+        of_run.rmdir()  # as a system does that removes old temporary files
+        process = fork_server.spawn(role)
+        again = Path(write(None)["folder"])
+        assert again.exists()
+    assert not of_run.exists() and not again.exists()
+
+
+def test_a_scheduler_that_was_killed_leaves_no_temporary_files(tmp_path):
+    """Its fork server, which outlives it, removes them."""
+    (tmp_path / "tries_to_write.py").write_text(WRITES)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    program = f"""
+import os, signal, sys, time
+sys.path[:0] = {[str(tmp_path), *sys.path]!r}
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.role import Role
+role = Role("tries_to_write", runs_untrusted_code=True)
+process = ForkServer([role]).spawn(role)
+print(process.request({{"do": "write", "folder": None}}, time.monotonic() + 200)["folder"], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**cli_environment(), "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert temporary in Path(run.stdout.strip()).parents
+    deadline = time.monotonic() + 60
+    while list(temporary.iterdir()):
+        assert time.monotonic() < deadline, list(temporary.rglob("*"))
+        time.sleep(0.01)
 
 
 def test_messages_are_json(ends):
