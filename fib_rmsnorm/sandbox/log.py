@@ -6,6 +6,8 @@ import fcntl
 import os
 import tempfile
 
+from fib_rmsnorm.sandbox.confinement.libc import free_beginning
+
 _HALF = 32 << 10
 _MAX_ON_DISK = 4 << 20
 
@@ -18,6 +20,8 @@ class Log:
         # Append mode: else the process would write on at its old offset, after a hole as long as what we cut off.
         flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags | os.O_APPEND)
+        self._drained = 0
+        """What was read already: the process writes on behind it."""
         self._clear()
 
     def _clear(self) -> None:
@@ -31,7 +35,7 @@ class Log:
 
     def trim(self) -> None:
         """Free the disk space if the process has printed too much."""
-        if os.fstat(self.fileno()).st_size > _MAX_ON_DISK:
+        if os.fstat(self.fileno()).st_size - self._drained > _MAX_ON_DISK:
             self._drain()
 
     def take(self) -> str:
@@ -49,7 +53,15 @@ class Log:
     def _drain(self) -> None:
         descriptor = self.fileno()
         size = os.fstat(descriptor).st_size
-        self._head += os.pread(descriptor, _HALF - len(self._head), 0)
-        self._tail = (self._tail + os.pread(descriptor, _HALF, max(0, size - _HALF)))[-_HALF:]
-        self._length += size
-        os.ftruncate(descriptor, 0)
+        start = self._drained if self._drained <= size else 0  # the process can cut its log too
+        fresh = size - start
+        self._head += os.pread(descriptor, min(fresh, _HALF - len(self._head)), start)
+        last = min(fresh, _HALF)
+        self._tail = (self._tail + os.pread(descriptor, last, size - last))[-_HALF:]
+        self._length += fresh
+        self._drained = size
+        try:
+            free_beginning(descriptor, size)
+        except OSError:  # a file system without holes: what is written meanwhile is lost
+            os.ftruncate(descriptor, 0)
+            self._drained = 0

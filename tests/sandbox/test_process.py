@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import psutil
 import pytest
 
 from fib_rmsnorm.evaluation import EARLY_BUILDER, ROLES, WORKER
-from fib_rmsnorm.sandbox import fork_server
+from fib_rmsnorm.sandbox import fork_server, log
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -105,6 +106,33 @@ def test_a_log_stays_small_on_disk():
     text = log.take()
     assert text.startswith("0000x")
     assert f"{40 * 1_000_004 - (64 << 10)} bytes left out" in text
+
+
+def test_a_log_loses_nothing_that_is_written_while_it_is_trimmed(monkeypatch):
+    monkeypatch.setattr(log, "_MAX_ON_DISK", 0)
+    written, line, lines = Log(), b"x" * 99 + b"\n", 100_000
+
+    def write():
+        for _ in range(lines):
+            os.write(written.fileno(), line)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        written.trim()
+    assert f"\n[... {lines * len(line) - (64 << 10)} bytes left out ...]\n" in written.take()
+
+
+@pytest.mark.parametrize("to", [0, 20])
+def test_a_process_may_cut_its_log(to):
+    log = Log()
+    os.write(log.fileno(), b"before")
+    assert log.take() == "before"
+    os.ftruncate(log.fileno(), to)
+    os.write(log.fileno(), b"after")
+    assert log.take().endswith("after")
+    os.write(log.fileno(), b"then")
+    assert log.take() == "then"
 
 
 def test_the_fork_server_imports_nothing_from_the_working_folder(tmp_path):

@@ -7,6 +7,7 @@ import os
 from functools import cache
 
 _PR_SET_NO_NEW_PRIVS = 38
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 @cache
@@ -19,6 +20,18 @@ def prctl(option: int, argument: int) -> None:
     """Call prctl(2). Raises OSError if the kernel refuses."""
     if libc().prctl(option, argument, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def free_beginning(descriptor: int, length: int) -> None:
+    """Free the disk space of the first `length` bytes of a file, which read as zeros then. What follows stays in place.
+
+    Raises OSError where the file system cannot.
+    """
+    if not length:
+        return
+    how = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
+    if libc().fallocate(descriptor, how, ctypes.c_int64(0), ctypes.c_int64(length)) != 0:
+        raise OSError(ctypes.get_errno(), "fallocate failed")
 
 
 def system_call(number: int, *arguments: object) -> int:
