@@ -7,8 +7,9 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import axes_text, first_line, folded_check, folded_result
+from fib_rmsnorm.reports.live.evaluations import first_line, folded_check, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_speed
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -25,6 +26,8 @@ class TryPrinter:
         self._is_timed = is_timed
         self._as_json = as_json
         self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
+        self._titles = title_workloads(map(NamedWorkload.of, trial.workloads))
+        """What tells the Workloads from each other, by uuid."""
         self._checks: dict[str, Check] = {}
         """The verdicts on the draft by the uuid of the Workload."""
         self._drafts: list[Trace] = []
@@ -52,25 +55,32 @@ class TryPrinter:
                 self._drafts.append(trace)
             else:
                 self._rivals.append(trace)
-            self._print(trace if self._as_json else folded_result(trace, self._width, self._repeated(Check.of(trace))))
+            self._print(trace if self._as_json else self._fold(trace))
         elif isinstance(event, Check):
             self._checks[event.workload.uuid] = event
             if self._is_timed:
                 self._tell(event)
             else:
-                self._print(event if self._as_json else folded_check(event, self._width, self._repeated(event)))
+                self._print(event if self._as_json else self._fold(event))
+
+    def _fold(self, told: Trace | Check) -> Folded:
+        """A line; in a column of its own, what names the Workload."""
+        title = f"{self._titles[told.workload.uuid]:<{max(map(len, self._titles.values()))}}"
+        if isinstance(told, Check):
+            return folded_check(told, self._width, self._repeated(told), title)
+        return folded_result(told, self._width, self._repeated(Check.of(told)), title)
 
     def _tell(self, check: Check) -> None:
         """Tell a verdict whose time follows; a Trace tells a failure."""
         if check.passed:
             judged = count(len(list_cases(check.correctness)), "case")
-            self._bar.print(stderr(), f"right at {axes_text(check)}: {judged} judged")
+            self._bar.print(stderr(), f"right at {self._titles[check.workload.uuid]}: {judged} judged")
 
     def _repeated(self, check: Check) -> str:
         """`as at batch=1` for a failure whose first line was told there."""
         if check.passed:
             return ""
-        here = axes_text(check)
+        here = self._titles[check.workload.uuid]
         there = self._told.setdefault((check.solution, first_line(check.log)), here)
         return "" if there == here else f"as at {there}"
 
@@ -83,14 +93,14 @@ class TryPrinter:
         self._bar.stop()
         name, planned = self._trial.draft.name, len(self._trial.workloads)
         checks, drafts, rivals = list(self._checks.values()), self._in_order(self._drafts), self._in_order(self._rivals)
-        end = Folded(conclude(name, planned, checks, drafts, rivals), 4)
+        end = Folded(conclude(name, self._titles, checks, drafts, rivals), 4)
         if not self._as_json:
-            if failures := describe_failures(checks):
+            if failures := describe_failures(checks, self._titles):
                 stdout().print()
                 stdout().print(Folded(failures, 2))
             elif drafts:
                 stdout().print()
-                if details := describe_speed(drafts, rivals):
+                if details := describe_speed(drafts, rivals, self._titles):
                     stdout().print(Folded(details, 4))
                 stdout().print(POINTER)
             stdout().print()

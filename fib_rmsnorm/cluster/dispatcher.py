@@ -19,8 +19,8 @@ from fib_rmsnorm.cluster.record_store import RecordStore
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
-from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import Settings, Solution, Trace
 
 _MOST_LOSSES = 3
@@ -61,6 +61,9 @@ class Dispatcher:
         self._record = record
         self._done = dict(done)
         devices = Counter(device.hardware for device in pool.devices)
+        planned = [(group.definition.name, group.workload) for plan in plans.values() for group in plan.groups]
+        self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
+        """The titles of the Workloads, by Definition, then by uuid."""
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
         self._races: dict[Any, _Race] = {}
         self._doubted: dict[Any, _Race] = {}
@@ -134,7 +137,7 @@ class Dispatcher:
             *map(self._store.put, missing),
         )
         self._races[traces] = _Race(device, group, traces)
-        return self._tell(device, _describe(group))
+        return self._tell(device, self._name(group))
 
     def _advance(self, answer: Any) -> Generator[Event | Progress | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
@@ -170,7 +173,7 @@ class Dispatcher:
 
     def _pass_on(self, race: _Race, event: Event) -> Generator[Event | Progress]:
         if isinstance(event, Building):
-            yield self._tell(race.device, f"{_describe(race.group)}: building {event.solutions}")
+            yield self._tell(race.device, f"{self._name(race.group)}: building {event.solutions}")
         if not isinstance(event, Evaluated):
             yield event
             return
@@ -178,7 +181,7 @@ class Dispatcher:
         key = self._key(race.device.hardware, race.group, solution)
         if key not in self._recorded:
             yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
-            yield self._tell(race.device, _describe(race.group), finished=1)
+            yield self._tell(race.device, self._name(race.group), finished=1)
 
     def _lose(self, race: _Race, why: str) -> Generator[Event | Progress | Told]:
         """Give a lost device's Workload to another, unless it has ended several."""
@@ -189,7 +192,7 @@ class Dispatcher:
         self._losses[key] += not is_lost
         if (losses := self._losses[key]) < _MOST_LOSSES:
             self._queues[device.hardware].put_back(device.number, group)
-            yield Told(f"{what} while it evaluated {_describe(group)}, which another device evaluates again")
+            yield Told(f"{what} while it evaluated {self._name(group)}, which another device evaluates again")
         else:
             yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
         yield self._tell(device, "lost")
@@ -224,6 +227,5 @@ class Dispatcher:
         self._states[device.number] = DeviceState(device.name, doing, done)
         return Progress([*self._states.values()])
 
-
-def _describe(group: Group) -> str:
-    return f"{group.definition.name} {axes_name(Trace(definition=group.definition.name, workload=group.workload))}"
+    def _name(self, group: Group) -> str:
+        return f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"

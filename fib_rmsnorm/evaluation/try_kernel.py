@@ -68,7 +68,9 @@ def plan_try(
         )
     note = ""
     if len(kept) < len(workloads) or (default is CHECKED_INTERPRETED and not batch_sizes):
-        sizes = ", ".join(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
+        sizes = ", ".join(
+            dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
+        )
         note = f"interpreted, so only {sizes}; choose sizes with --batch-sizes, up to {MAX_INTERPRETED_BYTES >> 20} MiB"
     rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not is_interpreted else ()
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)

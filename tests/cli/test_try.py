@@ -9,7 +9,7 @@ import pytest
 
 from fib_rmsnorm.registry import Registry
 from support.paths import REPOSITORY
-from support.registries import DOUBLES, RIGHT, make_doubling_registry, make_registry
+from support.registries import DOUBLES, RIGHT, make_doubling_registry, make_registry, make_scaling_registry
 
 NAN = """\
 import torch
@@ -190,6 +190,20 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
         "",
         "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
     ]
+
+
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_path):
+    registry = make_scaling_registry(tmp_path / "registry")
+    options = ("--definition", "scaled", "--root", registry.root)
+    for factor in (2, 3):
+        assert fib("workload", *options, "--batch-sizes", "2", "--set", f"factor={factor}").code == 0
+    (tmp_path / "raises.py").write_text("def run(x, factor):\n    raise ValueError('boo')\n")
+    outcome = fib("try", tmp_path / "raises.py", *options, "--device", "cpu", "--check")
+    assert outcome.lines[:2] == [
+        "batch=2, factor=2  raises.py  RUNTIME_ERROR  calling: ValueError: boo (raises.py:2)",
+        "batch=2, factor=3  raises.py  RUNTIME_ERROR  as at batch=2, factor=2",
+    ]
+    assert outcome.lines[3] == "batch=2,factor=2, batch=2,factor=3: RUNTIME_ERROR"
 
 
 @pytest.mark.parametrize(

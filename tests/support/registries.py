@@ -65,6 +65,17 @@ def make_doubling_registry(root: Path) -> Registry:
     return registry
 
 
+def make_scaling_registry(root: Path) -> Registry:
+    """A registry with a Definition whose scalar has no default, so that it has only Workloads that were made for it."""
+    registry = make_doubling_registry(root)
+    (doubling,) = registry.definitions().values()
+    record = doubling.model_dump(mode="json")
+    record["inputs"] = {"x": record["inputs"]["x"], "factor": {"shape": None, "dtype": "float32"}}
+    record |= {"name": "scaled", "reference": "def run(x, factor):\n    return x * factor\n"}
+    registry.write_definition(Definition.model_validate(record))
+    return registry
+
+
 def add_sources(registry: Registry, name: str, files: dict[str, str], manifest: str | None = None) -> Path:
     """Write a folder of sources (by default of a Python solution) for the registry's only Definition."""
     definition = next(iter(registry.definitions()))

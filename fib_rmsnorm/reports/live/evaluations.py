@@ -25,11 +25,6 @@ _REASON_WIDTH = 160  # of a failure
 _SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
-def axes_text(record: Trace | Check) -> str:
-    """The Workload's axes: `batch=32`."""
-    return " ".join(f"{name}={value}" for name, value in record.workload.axes.items())
-
-
 def result_line(trace: Trace, name_width: int, *, title: str = "", is_cut: bool = True, failure: str = "") -> Text:
     """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for.
 
@@ -47,16 +42,17 @@ def result_line(trace: Trace, name_width: int, *, title: str = "", is_cut: bool 
 
 
 def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int, title: str = "") -> Text:
-    line = Text(f"{title or axes_text(record):<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
+    title = title or NamedWorkload.of(record.workload).title()
+    line = Text(f"{title:<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
     return line.append(f"{status.value:<6}", style="green" if status is EvaluationStatus.PASSED else "bold red")
 
 
-def folded_check(check: Check, name_width: int, failure: str = "") -> Folded:
+def folded_check(check: Check, name_width: int, failure: str = "", title: str = "") -> Folded:
     """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe.
 
-    `failure` replaces the fault, such as one that was told before.
+    `title` and `failure` are as in `result_line`.
     """
-    line, whole = _begin_line(check, check.status, name_width), _begin_line(check, check.status, name_width)
+    line, whole = (_begin_line(check, check.status, name_width, title) for _ in range(2))
     judged = f"{count(len(list_cases(check.correctness)), 'case')} judged" if check.passed else failure
     line.append(f"  {judged or first_line(check.log, _REASON_WIDTH)}")
     whole.append(f"  {judged or first_line(check.log)}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from fib_rmsnorm.reports.live.evaluations import axes_text, first_line, suspicions
+from fib_rmsnorm.reports.live.evaluations import first_line, suspicions
 from fib_rmsnorm.reports.text.units import count, format_percent, format_ratio, format_share
 from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Performance, Trace
 
@@ -14,32 +14,41 @@ _LEAST_LOAD = 0.02
 """A smaller share of the cores is not called a disturbance."""
 
 
-def describe_failures(checks: Sequence[Check]) -> str:
-    """The logs of the failed evaluations: a first line that several share is told once, with their workloads."""
+def describe_failures(checks: Sequence[Check], titles: Mapping[str, str]) -> str:
+    """The logs of the failed evaluations: a first line that several share is told once, with their workloads.
+
+    `titles` are those of the Workloads, by uuid.
+    """
     alike: dict[tuple[EvaluationStatus, str], list[Check]] = {}
     for check in checks:
         if not check.passed:
             alike.setdefault((check.status, first_line(check.log)), []).append(check)
-    return "\n\n".join("\n".join(_describe_alike(*which, some)) for which, some in alike.items())
+    return "\n\n".join("\n".join(_describe_alike(*which, some, titles)) for which, some in alike.items())
 
 
-def _describe_alike(status: EvaluationStatus, reason: str, checks: Sequence[Check]) -> Iterator[str]:
-    yield f"{_name_workloads(checks)}: {status.value}"
+def _describe_alike(
+    status: EvaluationStatus, reason: str, checks: Sequence[Check], titles: Mapping[str, str]
+) -> Iterator[str]:
+    yield f"{_name_workloads(checks, titles)}: {status.value}"
     yield reason
     rests: dict[str, list[Check]] = {}
     for check in checks:
         rests.setdefault(check.log.strip().partition("\n")[2], []).append(check)
     for rest, some in rests.items():
         if rest:
-            yield from [f"at {_name_workloads(some)}:", rest] if len(rests) > 1 else [rest]
+            yield from [f"at {_name_workloads(some, titles)}:", rest] if len(rests) > 1 else [rest]
 
 
-def _name_workloads(checks: Iterable[Check]) -> str:
-    return ", ".join(map(axes_text, checks))
+def _name_workloads(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
+    # Each as one word, or a comma would stand between two Workloads and within one.
+    return ", ".join(titles[check.workload.uuid].replace(" ", "") for check in checks)
 
 
-def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text:
-    """The range of the draft's speed over all Workloads against each rival, and every doubt about a time."""
+def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> Text:
+    """The range of the draft's speed over all Workloads against each rival, and every doubt about a time.
+
+    `titles` are those of the Workloads, by uuid.
+    """
     lines: list[Text] = []
     for rival in dict.fromkeys(trace.solution for trace in rivals):
         theirs = [trace for trace in rivals if trace.solution == rival]
@@ -52,7 +61,7 @@ def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Text:
         elif any(map(suspicions, (*drafts, *theirs))):
             lines.append(Text(f"not compared with {rival}: the numbers are SUSPECT", style="yellow"))
     lines += [
-        Text(f"SUSPECT: {trace.solution} at {axes_text(trace)}: {'; '.join(reasons)}", style="yellow")
+        Text(f"SUSPECT: {trace.solution} at {titles[trace.workload.uuid]}: {'; '.join(reasons)}", style="yellow")
         for trace in (*drafts, *rivals)
         if (reasons := suspicions(trace))
     ]
@@ -79,26 +88,27 @@ def _trusted(trace: Trace) -> Performance | None:
 
 
 def conclude(
-    name: str, planned: int, checks: Sequence[Check], drafts: Sequence[Trace], rivals: Sequence[Trace]
+    name: str, titles: Mapping[str, str], checks: Sequence[Check], drafts: Sequence[Trace], rivals: Sequence[Trace]
 ) -> Text:
     """One line: right or wrong, on what it was judged, how fast, how sure that is, and what disturbed it.
 
-    `checks` are the verdicts on the draft, of `planned` Workloads; `drafts` and `rivals` are empty if none was timed.
+    `titles` are those of the planned Workloads, by uuid; `checks` are the verdicts on the draft; `drafts` and `rivals`
+    are empty if none was timed.
     """
-    if len(checks) < planned or not all(check.passed for check in checks):
-        return Text(f"{name} FAILED: {_failure(planned, checks)}", style="bold red")
+    if len(checks) < len(titles) or not all(check.passed for check in checks):
+        return Text(f"{name} FAILED: {_failure(titles, checks)}", style="bold red")
     text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
     text.append(f" ({describe_judged(checks)})")
-    text.append(_speed(drafts, rivals) if drafts else "; not timed")
+    text.append(_speed(drafts, rivals, titles) if drafts else "; not timed")
     return text
 
 
-def _failure(planned: int, checks: Sequence[Check]) -> str:
-    last = checks[-1]
+def _failure(titles: Mapping[str, str], checks: Sequence[Check]) -> str:
+    last, planned = checks[-1], len(titles)
     if last.status is EvaluationStatus.TIMEOUT:
         left = planned - len(checks)
         stopped = f"; stopped there, {count(left, 'workload')} not tried" if left else ""
-        return f"TIMEOUT at {axes_text(last)}{stopped}"
+        return f"TIMEOUT at {titles[last.workload.uuid]}{stopped}"
     good = sum(check.passed for check in checks)
     statuses = dict.fromkeys(check.status.value for check in checks if not check.passed)
     return f"correct on {good} of {planned} workloads ({', '.join(statuses)})"
@@ -124,7 +134,7 @@ def _with(counts: Mapping[str, int], number: int) -> list[str]:
     return [what for what, found in counts.items() if found == number]
 
 
-def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> str:
+def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> str:
     """The draft's speed on the largest Workload on which its time is trusted."""
     performances = [trace.evaluation.performance for trace in drafts if trace.evaluation]
     if any(found and found.interpreted for found in performances):
@@ -143,7 +153,7 @@ def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> str:
         parts.append(f"{format_percent(mine.percent_of_copy)} of the copy's speed")
     if widths := list(filter(None, map(_half_width, (mine, *compared.values())))):
         parts.append(f"±{format_share(max(widths))}")
-    return f"; at {axes_text(trace)}: {', '.join(parts)}{_disturbance(mine)}"
+    return f"; at {titles[trace.workload.uuid]}: {', '.join(parts)}{_disturbance(mine)}"
 
 
 def _size(trace: Trace) -> int:

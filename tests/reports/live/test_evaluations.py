@@ -117,7 +117,7 @@ def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
 
 def test_a_verdict_names_every_doubt(make):
     draft = make(suspect=[REASON, "another"])
-    said = describe_speed([draft], []).plain
+    said = describe_speed([draft], [], {draft.workload.uuid: "batch=1"}).plain
     assert said.count("SUSPECT") == 1 and f"SUSPECT: {CUDA} at batch=1: {REASON}; another" in said
 
 
@@ -132,18 +132,19 @@ def test_a_line_has_no_ratio_over_what_is_not_trusted(make):
 def test_a_verdict_compares_no_suspect_number(make):
     draft, rival = make(), make(latency_ms=48.1, suspect=["other processes took 62% of the cores"])
     rival.solution = "torch"
-    told = describe_speed([draft], [rival]).plain
+    told = describe_speed([draft], [rival], {draft.workload.uuid: "batch=1"}).plain
     assert "the speed of torch" not in told and "not compared with torch: the numbers are SUSPECT" in told
     other, trusted = make(latency_ms=0.025), make(latency_ms=0.025)
     other.workload, trusted.workload = (draft.workload.model_copy(update={"uuid": "other"}) for _ in range(2))
     trusted.solution = "torch"
-    told = describe_speed([draft, other], [rival, trusted]).plain
+    told = describe_speed([draft, other], [rival, trusted], {draft.workload.uuid: "batch=1"}).plain
     assert "1.00x the speed of torch on 1 of 2 workloads; the other numbers are SUSPECT or missing" in told
 
 
 def last_line(*drafts, rivals=(), planned=None):
-    checks = [Check.of(draft) for draft in drafts]
-    return conclude("mine.py", planned or len(drafts), checks, drafts, rivals)
+    titles = {draft.workload.uuid: "batch=1" for draft in drafts}
+    titles |= {str(number): "not tried" for number in range((planned or len(drafts)) - len(titles))}
+    return conclude("mine.py", titles, [Check.of(draft) for draft in drafts], drafts, rivals)
 
 
 def test_the_last_line_has_what_an_engineer_acts_on(make):
