@@ -30,36 +30,36 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Pack the sources in solutions/ into Solutions and list them. Exit code 1 if a build fails."""
-    from fib_rmsnorm.languages import LANGUAGES, title_of
-    from fib_rmsnorm.registry import Registry, pack
+    """Pack the sources in solutions/ into Solutions and list them.
+
+    Exit code 1 if a build fails, or if sources that may be chosen cannot be packed beside others.
+    """
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.files.locking import locked
-    from fib_rmsnorm.registry.selection import choose, creating_command
-    from fib_rmsnorm.reports.text.console import echo, stderr, stdout
+    from fib_rmsnorm.registry.selection import creating_command
+    from fib_rmsnorm.registry.sources.packing import pack_chosen
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.folding import Folded
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
     with locked(writing=[registry.root]):
         definitions = registry.definitions()
-        packed = pack(registry, split_names(languages) or LANGUAGES)
-        packed = choose("Solution with sources", packed, lambda solution: solution.name, split_names(solutions))
+        packed, faulty = pack_chosen(registry, definitions, split_names(solutions), split_names(languages))
         for solution in packed:
             registry.write_solution(solution, definitions[solution.definition].op_type)
-    if not packed:
+    for sources in faulty:
+        stderr().print(Folded(f"Failed {sources.name}: {sources.error}", 2))
+    if not packed and not faulty:
         following = creating_command("solutions", definitions, *(["--root", str(root)] if root else []))
         which = f"{languages} sources" if languages else "sources"
         stderr().print(f"No {which} in {registry.layout.solutions}; create them with: {following}")
+    has_failed = bool(faulty)
     if build or arch:
-        return _build(registry, packed, target, timeout, as_json=json)
-    if json:
-        echo("[" + ",\n".join(solution.model_dump_json() for solution in packed) + "]")
-        return 0
-    console = stdout()
-    if packed:
-        console.print("Solutions:")
-    for number, solution in enumerate(packed, start=1):
-        console.print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
-    return 0
+        has_failed |= _build(registry, packed, target, timeout, as_json=json)
+    else:
+        _list(packed, as_json=json)
+    return 1 if has_failed else 0
 
 
 def _check_arch(arch: str) -> str:
@@ -68,7 +68,21 @@ def _check_arch(arch: str) -> str:
     return check_arch(arch)
 
 
-def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> int:
+def _list(solutions: list[Solution], *, as_json: bool) -> None:
+    from fib_rmsnorm.languages import title_of
+    from fib_rmsnorm.reports.text.console import echo, stdout
+
+    if as_json:
+        echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
+        return
+    if solutions:
+        stdout().print("Solutions:")
+    for number, solution in enumerate(solutions, start=1):
+        stdout().print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
+
+
+def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> bool:
+    """Build the Solutions and print what comes of it; return whether one failed."""
     from contextlib import closing
 
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -95,7 +109,7 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
                 failed |= compilation.outcome == "failed"
                 _print(compilation, bar, as_json=as_json)
                 bar.advance()
-    return 1 if failed else 0
+    return failed
 
 
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, operator_of, row_axis
+from fib_rmsnorm.registry.sources.packing import require_packed
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -126,18 +127,12 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
     """
     filters = (selection.definitions, selection.solutions, selection.languages, selection.authors)
     operators = {operator_of(name) for name in records.definitions if _matches(name, selection.definitions)}
-    lost = [
-        name
-        for name in filter(None, (*selection.solutions, selection.against))
-        if not any(fnmatch(solution, name) for solution in records.solutions)
-    ]
+    names = filter(None, (*selection.solutions, selection.against))
+    require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
-        if not any(filters) or any(map(faulty.is_meant, lost)):
-            raise faulty.error
-        is_named = not selection.solutions or any(map(faulty.is_meant, selection.solutions))
         # The manifest may name Definitions of other sizes than that of its folder.
         may_serve = not selection.definitions or operator_of(faulty.home) in operators
-        if is_named and may_serve and _matches(faulty.author, selection.authors):
+        if faulty.may_be_among(selection.solutions) and may_serve and _matches(faulty.author, selection.authors):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
 
 

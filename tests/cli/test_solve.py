@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from support.registries import RIGHT, WRONG, add_sources
 
@@ -19,4 +22,36 @@ def test_a_name_without_sources_is_refused(fib, registry):
     outcome = fib("solve", "--root", registry.root, "--solutions", "right_v1,rigth_v2")
     assert outcome.code == 2
     assert outcome.err == "fib-rmsnorm: no Solution with sources matches 'rigth_v2' (available: right_v1)\n"
+    assert registry.solutions() == {}
+
+
+def spoil(registry, which: str) -> Path:
+    """Sources beside others, with a manifest or a kernel that cannot be read."""
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT})
+    folder = add_sources(registry, "other_v1", {"kernel.py": RIGHT}, "[[[" if which == "manifest" else None)
+    if which == "kernel":
+        (folder / "kernel.py").write_bytes(b"\xff")
+    return folder
+
+
+@pytest.mark.parametrize("which", ["manifest", "kernel"])
+@pytest.mark.parametrize(
+    ("chosen", "is_meant"),
+    [(["--solutions", "right_v1"], False), (["--solutions", "*_v1"], True), (["--languages", "python"], True)],
+    ids=["other", "glob", "language"],
+)
+def test_sources_that_cannot_be_packed_stop_no_others(fib, registry, which, chosen, is_meant):
+    folder = spoil(registry, which)
+    outcome = fib("solve", "--root", registry.root, *chosen)
+    assert set(registry.solutions()) == {"right_v1"}
+    assert outcome.lines == ["Solutions:", "  1. right_v1 (Python)"]
+    assert outcome.code == is_meant
+    assert outcome.err.startswith(f"Failed other_v1: {folder}") if is_meant else not outcome.err
+
+
+@pytest.mark.parametrize("chosen", [[], ["--solutions", "right_v1,other_v1"], ["--solutions", "other*"]])
+def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, registry, chosen):
+    folder = spoil(registry, "manifest")
+    outcome = fib("solve", "--root", registry.root, *chosen)
+    assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {folder}")
     assert registry.solutions() == {}

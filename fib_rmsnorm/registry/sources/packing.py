@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,7 +14,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
-from fib_rmsnorm.registry.selection import operator_of
+from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.sources.source_folder import read_sources
 from fib_rmsnorm.registry.store import describe
@@ -39,6 +39,10 @@ class FaultySources:
     def is_meant(self, glob: str) -> bool:
         """Whether a glob may mean a Solution from these sources."""
         return fnmatch(self.name, glob) or self.may_make(glob)
+
+    def may_be_among(self, globs: Collection[str]) -> bool:
+        """Whether globs of names, of which none means all, may mean a Solution from these sources."""
+        return not globs or any(map(self.is_meant, globs))
 
 
 class NoDefinitionError(InputError):
@@ -83,6 +87,31 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
             places[solution.name] = manifest_path
             packed[solution.name] = solution
     return list(packed.values()), faulty
+
+
+def pack_chosen(
+    registry: Registry, definitions: dict[str, Definition], names: Collection[str], languages: Collection[str]
+) -> tuple[list[Solution], list[FaultySources]]:
+    """Pack the sources that globs of names and the languages choose; return what may be among them but is faulty too.
+
+    Raises InputError for an unknown language, a name without sources, a name used twice, and as `require_packed`.
+    """
+    chosen = check_languages(languages or LANGUAGES)
+    packed, faulty = pack_sound(registry, definitions)
+    packed = [solution for solution in packed if solution.spec.language.value in chosen]
+    require_packed(faulty, names, [solution.name for solution in packed], chooses_all=not names and not languages)
+    packed = choose("Solution with sources", packed, lambda solution: solution.name, names)
+    return packed, [each for each in faulty if each.may_be_among(names)]
+
+
+def require_packed(
+    faulty: Iterable[FaultySources], names: Iterable[str], packed: Collection[str], *, chooses_all: bool
+) -> None:
+    """Raise the error of sources that cannot be packed, if all are chosen or a glob of a name means nothing else."""
+    lost = [name for name in names if not any(fnmatch(solution, name) for solution in packed)]
+    for each in faulty:
+        if chooses_all or any(map(each.is_meant, lost)):
+            raise each.error
 
 
 def check_languages(languages: Iterable[str]) -> list[str]:
