@@ -49,12 +49,17 @@ class ProgressBar:
 
     def print(self, console: Console, what: RenderableType, **options: Any) -> None:
         """Print to a console, above the bar if both are on a terminal."""
-        shared = self._bar.live.is_started and console.is_terminal
+        shared = self.is_shown and console.is_terminal
         (self._bar.console if shared else console).print(what, **options)
 
     def expect(self, total: int) -> None:
         """Set the total number of evaluations or builds."""
         self._bar.update(self._task, total=total)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is on the terminal now."""
+        return bool(self._bar.live.is_started)
 
     def tell(self, doing: str) -> None:
         """Set the description of the current work."""
@@ -66,7 +71,7 @@ class ProgressBar:
 
     def show_below(self, table: RenderableType) -> bool:
         """Show a table below the bar while the bar is there; return whether it is shown."""
-        if not (self._bar.live.is_started and stdout().is_terminal):
+        if not (self.is_shown and stdout().is_terminal):
             return False
         self._bar.below = table
         return True

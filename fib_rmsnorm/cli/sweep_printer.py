@@ -1,13 +1,21 @@
-"""Print a sweep while it runs: a live table on a terminal, else one line per result."""
+"""Print a sweep while it runs: a live table on a terminal, else one line per result, and notes of what it is doing."""
 
 from __future__ import annotations
 
+import time
+
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
+from fib_rmsnorm.evaluation.scheduler import Building, Judged
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.tuning.sweep import Tried
+from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted
+
+_QUIET_S = 10.0
+"""How long nothing is told of the progress where no bar shows it: many results may come in a second."""
 
 
 class SweepPrinter:
@@ -17,6 +25,9 @@ class SweepPrinter:
         self.results = SweepResults()
         self._as_json = as_json
         self._bar = ProgressBar(doing="building")
+        self._expected = 0
+        self._tried = 0
+        self._told_at = time.monotonic()
 
     def __enter__(self) -> SweepPrinter:
         self._bar.__enter__()
@@ -25,14 +36,45 @@ class SweepPrinter:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def show(self, event: Tried | Skip) -> None:
+    def show(self, event: SweepEvent) -> None:
         """Print one event."""
-        if isinstance(event, Skip):
+        if isinstance(event, TrialsStarted):
+            self._expected += event.combinations * len(event.workloads)
+            self._bar.expect(self._expected)
+            self._note(_describe(event))
+        elif isinstance(event, Building):
+            self._bar.tell(f"building {event.solutions}")
+            self._note(f"building {count(event.solutions, 'combination')}")
+        elif isinstance(event, Judged):
+            at = NamedWorkload.of(event.workload).title()
+            self._tell(f"{at}: {event.right} of {event.solutions} right, which are timed when all are judged")
+        elif isinstance(event, Skip):
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
-            return
-        self.results.add(event.trace)
-        self._bar.tell(f"{self.results.passes + self.results.failures} tried")
-        if self._as_json:
-            self._bar.print(stdout(), event.trace.model_dump_json())
-        elif not self._bar.show_below(self.results.table()):
-            stdout().print(Folded(trial_line(event.trace), 2))
+        else:
+            self._tried += 1
+            self.results.add(event.trace)
+            self._bar.advance()
+            self._tell(f"{self._tried} of {self._expected} tried")
+            if self._as_json:
+                self._bar.print(stdout(), event.trace.model_dump_json())
+            elif not self._bar.show_below(self.results.table()):
+                stdout().print(Folded(trial_line(event.trace), 2))
+
+    def _note(self, text: str) -> None:
+        """Tell what begins."""
+        self._told_at = time.monotonic()
+        self._bar.print(stderr(), Folded(text, 2))
+
+    def _tell(self, doing: str) -> None:
+        """Tell how far it is: in the bar, or in a line now and then."""
+        self._bar.tell(doing)
+        if not self._bar.is_shown and time.monotonic() - self._told_at >= _QUIET_S:
+            self._note(doing)
+
+
+def _describe(started: TrialsStarted) -> str:
+    """`13 of 26 combinations at batch=1, batch=8`."""
+    titles = title_workloads(map(NamedWorkload.of, started.workloads)).values()
+    few = f"{started.combinations} of " if started.combinations < started.total else ""
+    what = f"{few}{count(started.total, 'combination')} at {', '.join(titles)}"
+    return f"the best {what}, once more" if started.is_final else what

@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
 from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed, Scheduler
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
 from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
 from fib_rmsnorm.machine.cuda_properties import find_properties
 from fib_rmsnorm.machine.devices import Device
@@ -40,6 +40,21 @@ class Tried:
     tunable: Tunable
     parameters: Parameters
     trace: Trace
+
+
+@dataclass(frozen=True)
+class TrialsStarted:
+    """Combinations are measured in turn, on all Workloads."""
+
+    combinations: int
+    total: int
+    """All combinations of the sweep, if there are more."""
+    workloads: tuple[Workload, ...]
+    is_final: bool = False
+    """Whether they are the best of all, measured once more."""
+
+
+SweepEvent = TrialsStarted | Building | Judged | Tried | Skip
 
 
 @dataclass(frozen=True)
@@ -89,23 +104,27 @@ class Sweep:
             )
         return found
 
-    def run(self, options: SweepOptions) -> Generator[Tried | Skip]:
+    def run(self, options: SweepOptions) -> Generator[SweepEvent]:
         """Measure every combination on every batch: in groups if there are many, then the best of all groups again."""
         workloads = self.workloads(options.batch_sizes)
         combinations = self._tunable.combinations(options.chosen)
         groups = split_evenly(combinations, _MOST_AT_ONCE)
         traces: list[Trace] = []
         for group in groups:
+            yield TrialsStarted(len(group), len(combinations), tuple(workloads))
             for event in self._run_trials(group, workloads, options.output):
                 if isinstance(event, Tried):
                     traces.append(event.trace)
                 yield event
         if len(groups) > 1:
-            yield from self._run_trials(choose_finalists(traces), workloads, options.output)
+            finalists = choose_finalists(traces)
+            if finalists:
+                yield TrialsStarted(len(finalists), len(combinations), tuple(workloads), is_final=True)
+                yield from self._run_trials(finalists, workloads, options.output)
 
     def _run_trials(
         self, combinations: Sequence[Parameters], workloads: Sequence[Workload], output: OutputFile | None
-    ) -> Generator[Tried | Skip]:
+    ) -> Generator[Building | Judged | Tried | Skip]:
         variants = {self._tunable.make_variant(each).name: each for each in combinations}
         solutions = tuple(map(self._tunable.make_variant, combinations))
 
@@ -127,7 +146,7 @@ class Sweep:
                 for event in events:
                     if isinstance(event, Evaluated):
                         yield convert(event.trace)
-                    elif isinstance(event, Skip):
+                    elif not isinstance(event, Resumed):
                         yield event
 
     def _as_kept(self, trace: Trace, parameters: Parameters) -> Trace:

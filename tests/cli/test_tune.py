@@ -7,7 +7,9 @@ import shutil
 
 import pytest
 
+from fib_rmsnorm.cli import sweep_printer
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.tuning import sweep
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 
@@ -32,6 +34,34 @@ def test_a_good_choice_is_found_and_written(fib, napping):
     table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
     assert sum(line.count("*") for line in table) == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_it_says_in_a_pipe_what_it_does(fib, napping, monkeypatch, options):
+    """Building and judging take minutes for some languages, and the first time comes when all are judged."""
+    monkeypatch.setattr(sweep_printer, "_QUIET_S", 0.0)
+    outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1,8", "--set", "few=9", "--dry-run", *options)
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[1:6] == [
+        "1 combination at batch=1, batch=8",
+        "building 1 combination",
+        "1 of 2 tried",
+        "building 1 combination",  # again, because a failure ended its worker
+        "2 of 2 tried",
+    ]
+    assert "tried" not in outcome.out
+
+
+@pytest.mark.slow
+def test_groups_and_verdicts_are_told_in_a_pipe(fib, napping, monkeypatch):
+    monkeypatch.setattr(sweep_printer, "_QUIET_S", 0.0)
+    monkeypatch.setattr(sweep, "_MOST_AT_ONCE", 1)
+    outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--set", "few=0", "--dry-run")
+    assert outcome.code == 0, outcome.err
+    told = outcome.err.splitlines()
+    assert told.count("1 of 2 combinations at batch=1") == 2
+    assert told.count("batch=1: 1 of 1 right, which are timed when all are judged") >= 2
+    assert any(line.endswith("of 2 combinations at batch=1, once more") for line in told)
 
 
 @pytest.mark.slow
