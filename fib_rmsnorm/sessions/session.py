@@ -31,6 +31,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_source import check_kernel
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contender import Contender, CurrentVersion
@@ -204,7 +205,10 @@ class Session:
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
-            verdicts = [describe_verdict(check) for check in self._check_all(current, plan)]
+            titles = title_workloads(map(NamedWorkload.of, plan.workloads))
+            verdicts = [
+                describe_verdict(check, titles[check.workload.uuid]) for check in self._check_all(current, plan)
+            ]
             if warming is not None:
                 warming.result()
                 self._is_warm = True
@@ -215,6 +219,7 @@ class Session:
             begun,
             sha256=digest(plan.draft),
             planned=[workload.axes for workload in plan.workloads],
+            titles=list(titles.values()),
             verdicts=verdicts,
             note=plan.note or ("interpreted, so its speed is unknown here" if self._is_interpreted(current) else ""),
             abandoned=len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
@@ -252,12 +257,14 @@ class Session:
 
     def _time(self, current: CurrentVersion, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
         version = version.model_copy(update={"timings": [], "abandoned": False})
+        titles = title_workloads(map(NamedWorkload.of, plan.workloads))
         for workload in plan.workloads:
             traces = {} if self._abandoned.is_set() else self._time_in_turn(current, workload)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
                 return
-            version = add_timing(version, workload, traces, current.solution.name, self._before_and_baseline())
+            rivals = self._before_and_baseline()
+            version = add_timing(version, workload, titles[workload.uuid], traces, current.solution.name, rivals)
             version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3)})
             is_done = workload is plan.workloads[-1] or not version.passed
             yield self._record(current, version, done=is_done)

@@ -18,6 +18,8 @@ class WorkloadVerdict(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     axes: dict[str, int]
+    title: str
+    """What tells the Workload from the others: its axes, with its scalars where another one has the same axes."""
     status: EvaluationStatus
     cases: int
     """The number of judged cases."""
@@ -45,6 +47,8 @@ class VersionTiming(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     axes: dict[str, int]
+    title: str
+    """As of a verdict."""
     latency_ms: float
     latency_low_ms: float | None
     latency_high_ms: float | None
@@ -75,6 +79,8 @@ class Version(BaseModel):
     """A digest of its sources and spec; None if they cannot be read."""
     planned: list[dict[str, int]] = []
     """The axes of the Workloads to judge it on."""
+    titles: list[str] = []
+    """What tells these Workloads from each other."""
     verdicts: list[WorkloadVerdict] = []
     timings: list[VersionTiming] = []
     refused: str = ""

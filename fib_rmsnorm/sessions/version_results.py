@@ -9,15 +9,16 @@ from fib_rmsnorm.schema import Check, EvaluationStatus, Trace, Workload, list_ca
 from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming, WorkloadVerdict
 
 
-def describe_verdict(check: Check) -> WorkloadVerdict:
-    """What the judge says of a version on a Workload."""
+def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
+    """What the judge says of a version on a Workload with this title."""
     cases = len(list_cases(check.correctness))
-    return WorkloadVerdict(axes=check.workload.axes, status=check.status, cases=cases, log=check.log)
+    return WorkloadVerdict(axes=check.workload.axes, title=title, status=check.status, cases=cases, log=check.log)
 
 
 def add_timing(
     version: Version,
     workload: Workload,
+    title: str,
     traces: Mapping[str, Trace],
     name: str,
     rivals: tuple[str | None, str | None],
@@ -30,13 +31,14 @@ def add_timing(
     own = traces.get(name)
     performance = own.evaluation.performance if own and own.evaluation else None
     if performance is None:
-        verdicts = [verdict for verdict in version.verdicts if verdict.axes != workload.axes]
-        failure = describe_verdict(Check.of(own)) if own else _lost(workload)
+        verdicts = [verdict for verdict in version.verdicts if verdict.title != title]
+        failure = describe_verdict(Check.of(own), title) if own else _lost(workload, title)
         return version.model_copy(update={"verdicts": [*verdicts, failure]})
     mine = None if performance.suspect else performance.latency_ms
     before, baseline = map(partial(_describe_rival, traces=traces, mine_ms=mine), rivals)
     timing = VersionTiming(
         axes=workload.axes,
+        title=title,
         latency_ms=performance.latency_ms,
         latency_low_ms=performance.latency_low_ms,
         latency_high_ms=performance.latency_high_ms,
@@ -48,9 +50,9 @@ def add_timing(
     return version.model_copy(update={"timings": [*version.timings, timing]})
 
 
-def _lost(workload: Workload) -> WorkloadVerdict:
+def _lost(workload: Workload, title: str) -> WorkloadVerdict:
     log = "it was right before, and failed when it was judged again"
-    return WorkloadVerdict(axes=workload.axes, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
+    return WorkloadVerdict(axes=workload.axes, title=title, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
 
 
 def _describe_rival(name: str | None, traces: Mapping[str, Trace], mine_ms: float | None) -> Rival | None:

@@ -24,7 +24,7 @@ def version_line(version: Version) -> Text:
         cases = sum(verdict.cases for verdict in version.verdicts)
         judged = f"{count(cases, 'case')} of {count(len(version.verdicts), 'workload')} judged"
         line.append(f"  {judged} in {version.verdict_s:.1f} s")
-    parts = [f"{_axes(timing.axes)} {_latency(timing)}" for timing in version.timings]
+    parts = [f"{timing.title} {_latency(timing)}" for timing in version.timings]
     parts += [f"{cell} {name}" for name, cell in _comparisons(version).items() if cell]
     line.append("".join(f"  {part}" for part in parts))
     if version.note:
@@ -34,16 +34,15 @@ def version_line(version: Version) -> Text:
 
 def versions_table(versions: Sequence[Version]) -> WordTable:
     """A row for each version, in this order."""
-    planned = [axes for version in versions for axes in map(_axes, version.planned)]
-    workloads = list(dict.fromkeys(planned))
+    workloads = list(dict.fromkeys(title for version in versions for title in version.titles))
     rivals = list(dict.fromkeys(name for version in versions for name in _comparisons(version)))
     rows = []
     for version in versions:
-        latencies = {_axes(timing.axes): _latency(timing) for timing in version.timings}
-        failures = {_axes(verdict.axes): "wrong" for verdict in version.failures}
+        latencies = {timing.title: _latency(timing) for timing in version.timings}
+        failures = {verdict.title: "wrong" for verdict in version.failures}
         compared = _comparisons(version)
         seconds = f"{version.verdict_s:.1f} s" if version.verdict_s is not None else ""
-        cells = [latencies.get(axes, failures.get(axes, "")) for axes in workloads]
+        cells = [latencies.get(title, failures.get(title, "")) for title in workloads]
         rows.append(
             (f"#{version.number}", version.status, seconds, *cells, *(compared.get(name, "") for name in rivals))
         )
@@ -65,7 +64,7 @@ def version_details(version: Version) -> list[Text]:
     for verdict in version.failures[:1]:
         lines += [Text(line) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
     lines += [
-        Text(f"SUSPECT at {_axes(timing.axes)}: {'; '.join(timing.suspect)}", style="yellow")
+        Text(f"SUSPECT at {timing.title}: {'; '.join(timing.suspect)}", style="yellow")
         for timing in version.timings
         if timing.suspect
     ]
@@ -77,7 +76,7 @@ def _reason(version: Version) -> str:
     if version.refused:
         return version.refused
     failures = version.failures
-    return f"{_axes(failures[0].axes)}: {first_line(failures[0].log)}" if failures else ""
+    return f"{failures[0].title}: {first_line(failures[0].log)}" if failures else ""
 
 
 def _comparisons(version: Version) -> dict[str, str]:
@@ -106,7 +105,3 @@ def _range(ends: Iterable[str]) -> str:
 
 def _latency(timing: VersionTiming) -> str:
     return f"{'*' if timing.suspect else ''}{format_latency(timing.latency_ms)}"
-
-
-def _axes(axes: dict[str, int]) -> str:
-    return " ".join(f"{name}={size}" for name, size in axes.items())
