@@ -57,7 +57,10 @@ def _all_or_nothing(root: Path, folder: Path) -> Iterator[Path]:
     It lies in the registry's root, where no other process takes it for sources.
     """
     created = [parent for parent in folder.parents if not parent.exists()]
-    place = Path(tempfile.mkdtemp(dir=root, prefix=f".{folder.name}."))
+    try:
+        place = Path(tempfile.mkdtemp(dir=root, prefix=f".{folder.name}."))
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
     staging = place / folder.name
     try:
         staging.mkdir()
