@@ -27,9 +27,11 @@ def command(
     json: Json = False,
 ) -> int:
     """Set up an exercise in a folder of its own, or grade it. Exit code 1 if points are missing."""
+    from shlex import join
+
     from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.exercises.course import find_exercise
-    from fib_rmsnorm.exercises.workspace import default_folder, is_set_up, require_files, set_up
+    from fib_rmsnorm.exercises.workspace import default_folder, is_free, is_set_up, require_files, set_up
 
     exercise = find_exercise(number)
     target = folder or default_folder(exercise)
@@ -38,7 +40,10 @@ def command(
         _print_start(exercise, target, as_json=json)
         return 0
     if not is_set_up(exercise, target):
-        raise InputError(f"{target} does not hold exercise {number}; set it up with: fib-rmsnorm exercise {number}")
+        # A folder that holds something else stays as it is.
+        there = [str(folder)] if folder and is_free(folder) else []
+        start = join(["fib-rmsnorm", "exercise", str(number), *there])
+        raise InputError(f"{target} does not hold exercise {number}; set it up with: {start}")
     require_files(exercise, target)
     tasks = exercise.grade(target)
     _print_grade(exercise, tasks, as_json=json)

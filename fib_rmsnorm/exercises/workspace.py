@@ -27,6 +27,11 @@ def is_set_up(exercise: Exercise, folder: Path) -> bool:
     return is_registry(folder) and any((folder / path).exists() for path in own)
 
 
+def is_free(folder: Path) -> bool:
+    """Whether an exercise can be set up there: the folder is new or empty."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
 def require_files(exercise: Exercise, folder: Path) -> None:
     """Raise InputError if a file of the exercise is missing."""
     for file in exercise.files:

@@ -84,6 +84,18 @@ def test_what_is_not_there_is_said(fib, tmp_path, monkeypatch, arguments, said):
     assert (outcome.code, outcome.err.strip()) == (2, said)
 
 
+def test_what_sets_an_exercise_up_names_the_folder_that_was_asked_for(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = fib("exercise", "1", "my work", "--check").err.strip()
+    *_, advice = said.partition("set it up with: ")
+    assert shlex.split(advice) == ["fib-rmsnorm", "exercise", "1", "my work"]
+    assert fib(*shlex.split(advice)[1:]).code == 0
+    assert fib("exercise", "1", "my work", "--check").code == 1  # points are missing, and nothing else
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/notes.md").touch()
+    assert fib("exercise", "1", "used", "--check").err.endswith("set it up with: fib-rmsnorm exercise 1\n")
+
+
 def test_answers_are_graded_by_the_traces(fib, folder):
     """The kernel is not in Triton, so that nothing is judged."""
     (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
