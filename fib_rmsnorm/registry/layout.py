@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join
 
 from fib_rmsnorm.errors import InputError
 
@@ -175,7 +176,8 @@ def find_root(given: Path | None = None) -> Path:
         if named.exists() and not named.is_dir():
             raise InputError(f"not a registry: {named} is not a folder")
         if not named.is_dir():
-            raise InputError(f"no such folder: {named}; to create a registry there, run: fib-rmsnorm init {named}")
+            create = join(["fib-rmsnorm", "init", str(named)])
+            raise InputError(f"no such folder: {named}; to create a registry there, run: {create}")
         if not is_registry(named):
             raise InputError(f"not a registry: {named} lacks definitions/ or solutions/")
         return named.resolve()

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import join
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.sessions.kernel_file import KernelFile
@@ -40,9 +41,8 @@ class Client:
             self._socket.connect(os.fspath(path))
         except OSError as error:
             self._socket.close()
-            raise InputError(
-                f"no server at {path} ({error.strerror}); start one: fib-rmsnorm serve --socket {path}"
-            ) from None
+            start = ["fib-rmsnorm", "serve", "--socket", str(path)]
+            raise InputError(f"no server at {path} ({error.strerror}); start one: {join(start)}") from None
         if read_peer(self._socket).uid != os.getuid():
             self._socket.close()
             raise InputError(f"the server at {path} is another user's; start one: fib-rmsnorm serve --socket PATH")

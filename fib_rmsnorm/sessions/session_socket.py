@@ -8,6 +8,7 @@ import stat
 import struct
 import tempfile
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from fib_rmsnorm.errors import InputError
@@ -51,7 +52,7 @@ def prepare_socket(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"--socket {path}: {error.strerror}") from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise InputError(f"--socket {path}: others can enter its folder; run: chmod 700 {path.parent}")
+        raise InputError(f"--socket {path}: others can enter its folder; run: chmod 700 {quote(str(path.parent))}")
     if path.exists() or path.is_symlink():
         if not path.is_socket():
             raise InputError(f"--socket {path}: exists and is not a socket")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -163,6 +164,12 @@ def test_mistakes_are_one_line(fib, full_registry, arguments, said):
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_what_creates_a_missing_registry_is_quoted_for_a_shell(fib, tmp_path):
+    missing = tmp_path / "my registry"
+    *_, advice = fib("list", "--root", missing).err.strip().partition("run: ")
+    assert shlex.split(advice) == ["fib-rmsnorm", "init", str(missing)]
 
 
 def test_nothing_to_list_says_what_makes_it(fib, full_registry):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -305,5 +306,6 @@ def test_the_server_of_another_user_is_refused():
 
 
 def test_a_client_without_a_server_is_told_how_to_start_one(tmp_path):
-    with pytest.raises(FibRmsnormError, match="start one: fib-rmsnorm serve --socket"):
-        Client(tmp_path / "none")
+    with pytest.raises(FibRmsnormError, match="start one: fib-rmsnorm serve --socket") as found:
+        Client(tmp_path / "of mine")
+    assert shlex.split(str(found.value).partition("start one: ")[2])[-1] == str(tmp_path / "of mine")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 import stat
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -25,10 +27,13 @@ def test_makes_a_folder_for_this_user_alone(private):
 
 
 def test_refuses_a_folder_that_others_can_enter(private):
-    (private / "open").mkdir()
-    (private / "open").chmod(0o755)
-    with pytest.raises(InputError, match="others can enter its folder; run: chmod 700"):
-        prepare_socket(private / "open/s")
+    folder = private / "open to all"
+    folder.mkdir()
+    folder.chmod(0o755)
+    with pytest.raises(InputError, match="others can enter its folder; run: chmod 700") as found:
+        prepare_socket(folder / "s")
+    subprocess.run(shlex.split(str(found.value).partition("run: ")[2]), check=True)
+    assert prepare_socket(folder / "s")
 
 
 def test_refuses_a_file_and_a_path_that_is_too_long(private):
