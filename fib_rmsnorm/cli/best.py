@@ -60,5 +60,6 @@ def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
     for (path, line), origin in false.items():
         stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
     if not found.records:
-        raise InputError("no Trace is left; measure again: fib-rmsnorm bench")
+        sign = " --sign KEY" if signers else ""
+        raise InputError(f"no Trace is left; measure again: fib-rmsnorm bench{sign}")
     return found

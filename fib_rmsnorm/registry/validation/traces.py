@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
 from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
@@ -44,7 +44,8 @@ class TraceChecker:
         yield from self._check_solution(record)
         yield from self._check_workload(record)
         if (origin := self._sealer.find_origin(trace)).is_false:
-            yield record.error(f"{origin.value}; remove it, and measure again: fib-rmsnorm bench --resume")
+            sign = " --sign KEY" if origin is TraceOrigin.UNSIGNED else ""
+            yield record.error(f"{origin.value}; remove it, and measure again: fib-rmsnorm bench --resume{sign}")
 
     def _check_definition(self, record: Record[Trace]) -> Iterator[Finding]:
         name = record.model.definition

@@ -154,8 +154,12 @@ def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry
     checked = fib("validate", "--signers", signers)
     assert checked.code == 1
     assert PYTHON_TRACES not in checked.out and f"{CUDA_TRACES}:1" in checked.out
+    assert "remove it, and measure again: fib-rmsnorm bench --resume --sign KEY\n" in checked.out
     signers.write_text("")
-    assert fib("best", "--signers", signers).err.endswith("no Trace is left; measure again: fib-rmsnorm bench\n")
+    remedy = (
+        "no Trace is left; measure again: fib-rmsnorm bench --sign KEY\n"  # without it, no Trace would be left again
+    )
+    assert fib("best", "--signers", signers).err.endswith(remedy)
 
 
 def test_a_key_that_cannot_sign_is_one_line_before_anything_is_evaluated(full_registry, tmp_path):
