@@ -11,6 +11,7 @@ from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fib_rmsnorm.analysis.winners import Deployable
@@ -67,7 +68,16 @@ def command(
     shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())
     stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
     if not shapes:
-        stderr().print("No Trace decides: they failed, are SUSPECT, or are of other sources than today's")
+        stderr().print(_why_none_decides({record.author for record in found.records}, split_names(authors)))
+
+
+def _why_none_decides(measured: set[str | None], chosen: Sequence[str]) -> str:
+    """Why no Trace decides; where all are of other authors' Solutions, how to choose among these."""
+    others = sorted(author for author in measured if author)
+    if others and measured.isdisjoint(chosen):
+        found = f"No Trace is of a Solution by {', '.join(chosen)}"
+        return f"{found}; to choose among those of others, run it with --authors {','.join(others)}"
+    return "No Trace decides: they failed, are SUSPECT, or are of other sources than today's"
 
 
 def _no_published(registry: Registry, deployable: Deployable, authors: str, root: Path | None) -> InputError:

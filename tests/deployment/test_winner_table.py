@@ -21,7 +21,7 @@ from fib_rmsnorm.functional import rms_norm, use_registry, why
 from fib_rmsnorm.functional.forms import FORMS, name_gradient_operator, name_operator
 from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
-from support.full_registry import DEFINITION
+from support.full_registry import DEFINITION, PYTHON_TRACES
 from support.paths import REPOSITORY
 
 GPU = "NVIDIA H200"
@@ -150,6 +150,14 @@ def test_deploy_without_published_traces_names_what_makes_some(fib, full_registr
     bench = f"fib-rmsnorm bench --definitions {DEFINITION}"
     said = fib("deploy", "--authors", "baseline").err
     assert said.endswith(f"no Traces in {full_registry.root}; create them with: {bench}; then run: {deploy}\n")
+
+
+def test_deploy_says_whose_solutions_the_traces_are_of_if_not_of_the_chosen_authors(fib, full_registry):
+    said = fib("deploy", PYTHON_TRACES, "--authors", "ann").err
+    assert said.endswith(
+        "No Trace is of a Solution by ann; to choose among those of others, run it with --authors baseline\n"
+    )
+    assert "No Trace is of" not in fib("deploy", PYTHON_TRACES, "--authors", "baseline").err
 
 
 PICKY = """\
