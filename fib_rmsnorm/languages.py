@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+NEEDS_GPU = "needs an NVIDIA GPU to run"
 Ability = Literal["run", "interpret", "compile", "no"]
 """What a language can do on a kind of device, from most to least."""
 ABILITIES: dict[Ability, str] = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
@@ -101,7 +102,7 @@ LANGUAGES = {
             is_compiled=True,
             on={
                 "cuda": ("run", ""),
-                "cpu": ("compile", "needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build"),
+                "cpu": ("compile", f"{NEEDS_GPU}; to compile it here, run: fib-rmsnorm solve --build"),
             },
             needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
             needs_to_compile=("nvcc", *_NATIVE_TOOLS),

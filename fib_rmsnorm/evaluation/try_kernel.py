@@ -15,7 +15,8 @@ from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Skip, fits, requi
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
-from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.languages import NEEDS_GPU
+from fib_rmsnorm.machine.capabilities import capability, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -54,9 +55,11 @@ def plan_try(
 
     Raises InputError if the draft cannot run on the device, or if a requested batch size does not fit it.
     """
-    reason = reason_to_skip(draft, device)
-    if reason:
-        raise InputError(f"{draft.name}: {reason}")
+    found = readiness(draft, device)
+    if not found.runs:
+        # `solve --build`, which compiles a registry's Solutions, does not know this file.
+        explain = f"{NEEDS_GPU}; to compile it here, run: fib-rmsnorm explain FILE --definition {definition.name}"
+        raise InputError(f"{draft.name}: {explain if found.ability == 'compile' else found.note}")
     is_interpreted = capability(draft.spec.language.value, device).ability == "interpret"
     default = CHECKED_INTERPRETED if is_interpreted and not is_timed else DEFAULT_BATCH_SIZES
     workloads = choose_tried_workloads(registry, definition, batch_sizes, device, default)

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from fib_rmsnorm.machine import capabilities
 from fib_rmsnorm.registry import Registry
 from support.paths import REPOSITORY
 from support.registries import DOUBLES, RIGHT, make_doubling_registry, make_registry, make_scaling_registry
@@ -252,6 +253,16 @@ def test_the_trace_says_the_compilers_flags(try_):
     evaluation = json.loads(outcome.out)["evaluation"]
     assert "ValueError: boo 3" in evaluation["log"]
     assert evaluation["build_flags"] == ["-O1", "-DVALUE=3"]
+
+
+def test_a_file_in_cuda_is_told_what_compiles_it_without_a_gpu(fib, try_, tmp_path, monkeypatch):
+    monkeypatch.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
+    file = tmp_path / "kernel.cu"
+    assert fib("new", "cuda", file, "--definition", "rmsnorm_d128", "--root", tmp_path / "registry").code == 0
+    explain = "fib-rmsnorm explain FILE --definition rmsnorm_d128"
+    outcome = try_("kernel.cu", file.read_text(), "--check")
+    assert outcome.code == 2
+    assert outcome.err == (f"fib-rmsnorm: kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}\n")
 
 
 def test_a_flag_that_is_refused_is_told_in_one_line(try_):
