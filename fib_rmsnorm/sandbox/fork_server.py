@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 
@@ -71,6 +72,9 @@ class _Template:
 class ForkServer:
     """Starts the processes of a run. Closing it ends them all."""
 
+    _open: ClassVar[set[ForkServer]] = set()
+    """All of this process, as of several sessions: their processes are its children alike."""
+
     def __init__(
         self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None, *, task_limit: int | None = None
     ) -> None:
@@ -123,6 +127,7 @@ class ForkServer:
         )
         for template in (self._early, self._late):
             template.theirs.close()
+        self._open.add(self)
 
     def spawn(
         self,
@@ -258,15 +263,24 @@ class ForkServer:
         """The worker from which a child descends, or what tells of one: its session; None for other children.
 
         It is in the worker's cgroup, which it cannot leave. Where there are no cgroups, it has the run's id or, if it
-        cleared its environment, a worker's mark and a session that is not ours.
+        cleared its environment, a worker's mark and a session that is not ours, nor of another run of this process.
         """
         session = os.getsid(child.pid)
         if self._cgroups and (folder := self._cgroups.find(child.pid)):
             return self._pids.get(folder, session)
-        with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
-            if child.environ().get(_RUN_VARIABLE) == self.run:
-                return session
+        if self._has(child, session):
+            return session
+        if any(other._has(child, session) for other in self._open - {self}):
+            return None
         return session if session != os.getsid(0) and is_marked(child.pid) else None
+
+    def _has(self, child: psutil.Process, session: int) -> bool:
+        """Whether a process of this session is of this run."""
+        if child.pid in self._alive or session in self._alive or (self._cgroups and self._cgroups.find(child.pid)):
+            return True
+        with contextlib.suppress(psutil.Error):
+            return bool(child.environ().get(_RUN_VARIABLE) == self.run)
+        return False
 
     def stop(self) -> None:
         """Kill every process of this run, and let no other start."""
@@ -296,6 +310,7 @@ class ForkServer:
         self._errors.close()
         if self._cgroups:
             self._cgroups.close()
+        self._open.discard(self)
         self._adopting.close()
 
     def __enter__(self) -> ForkServer:

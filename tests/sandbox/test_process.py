@@ -202,6 +202,24 @@ def test_a_process_answers_dies_and_times_out():
         fork_server.spawn(WORKER)
 
 
+def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
+    """As two sessions of a program."""
+
+    def answers(process):
+        return "message" in process.request({"do": "nonsense"}, time.monotonic() + 200)
+
+    with ForkServer(ROLES) as one:
+        with ForkServer(ROLES) as other:
+            mine, theirs = one.spawn(WORKER), other.spawn(WORKER)
+            assert answers(mine)
+            other.spawn(WORKER).kill()
+            assert answers(mine) and answers(theirs)
+        assert answers(mine)
+        one.spawn(WORKER).kill()
+        assert answers(mine)
+        assert one.escaped_from == other.escaped_from == set()
+
+
 WRITES = """
 import tempfile
 from pathlib import Path
