@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,17 +112,15 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
 
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
     """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
-    from fib_rmsnorm.registry import pack
     from fib_rmsnorm.registry.selection import creating_command
+    from fib_rmsnorm.registry.sources.packing import pack_sound
 
     name = definition.name
     there = ["--root", str(root)] if root else []
     if not registry.workloads(name):
         return creating_command("workloads", [name], *there)
-    known = list(registry.solutions().values())
-    with suppress(InputError):  # of faulty sources, which concern the command that packs them
-        known += pack(registry)  # as `bench` does
-    if any(solution.definition == name for solution in known):
+    sound, _ = pack_sound(registry, registry.definitions())  # as `bench` does
+    if any(solution.definition == name for solution in (*registry.solutions().values(), *sound)):
         return creating_command("traces", [name], *there)
     return creating_command("solutions", [name], *there)
 

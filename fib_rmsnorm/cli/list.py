@@ -107,11 +107,12 @@ def _following(kind: str, catalogue: Catalogue, registry: Registry, root: Path |
     """The command that makes the first of a kind; of Solutions whose sources are there, the one that packs them."""
     from shlex import join
 
-    from fib_rmsnorm.registry import pack
     from fib_rmsnorm.registry.selection import creating_command
+    from fib_rmsnorm.registry.sources.packing import pack_sound
 
     there = ["--root", str(root)] if root else []
-    if kind == "solutions" and any(each.definition in catalogue.definitions for each in pack(registry)):
+    sound = pack_sound(registry, registry.definitions())[0] if kind == "solutions" else []
+    if any(each.definition in catalogue.definitions for each in sound):
         return join(["fib-rmsnorm", "solve", *there])
     return creating_command(kind, catalogue.definitions, *there)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.registries import RIGHT, add_kernel
+from support.registries import RIGHT, add_kernel, add_sources
 
 NAME = "rmsnorm_python_mine_v1"
 CPP = """\
@@ -55,6 +55,13 @@ def test_a_registered_file_is_packed_as_it_was_tried(fib, register, registry):
     before = contents(registry.root)
     assert fib("solve", "--root", registry.root).code == 0
     assert contents(registry.root) == before  # what a command packs again is the same
+
+
+def test_sources_beside_it_that_cannot_be_packed_are_in_the_way_of_their_name_alone(register, registry):
+    add_sources(registry, "other_v1", {"kernel.py": RIGHT}, "[[[")
+    assert register({"kernel.py": RIGHT}).code == 0
+    outcome = register({"kernel.py": RIGHT}, name="other_v1")
+    assert outcome.code == 2 and "'other_v1' exists already (rmsnorm_d128, by tester)" in outcome.err
 
 
 def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):

@@ -55,3 +55,29 @@ def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, r
     outcome = fib("solve", "--root", registry.root, *chosen)
     assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {folder}")
     assert registry.solutions() == {}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("explain", "right_v1"),
+        ("explain", "rigth_v1"),
+        ("profile", "right_v1", "--batch-sizes", "1"),
+        ("list", "solutions"),
+        ("define", "rmsnorm", "--hidden", "128"),
+    ],
+    ids=" ".join,
+)
+def test_commands_for_another_solution_take_no_notice_of_it(fib, registry, command):
+    """Also not where they have nothing to tell."""
+    add_sources(registry, "right_v1", {"kernel.py": RIGHT})
+    before = fib(*command, "--root", registry.root)
+    spoil(registry, "manifest")
+    after = fib(*command, "--root", registry.root)
+    assert (after.code, after.out, after.err) == (before.code, before.out, before.err)
+
+
+def test_explain_tells_why_its_solution_cannot_be_packed(fib, registry):
+    folder = spoil(registry, "manifest")
+    outcome = fib("explain", "other_v1", "--root", registry.root)
+    assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {folder}/solution.toml: ")

@@ -10,11 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.signatures import make_signature
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack_sound
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
@@ -40,7 +41,7 @@ def find_solution(
 
     A registered Solution is packed from its current sources. `definition` selects another Definition that the same
     sources serve. `entry` names another function of a file or folder than the default. Raises InputError with similar
-    names for an unknown name, or for an `entry` of a registered Solution.
+    names for an unknown name, for an `entry` of a registered Solution, and for sources of it that cannot be packed.
     """
     path = Path(name)
     if definition is not None:
@@ -49,7 +50,12 @@ def find_solution(
         wanted = registry.definition(definition or choose_definition(registry, path, entry))
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
-    solutions = {**registry.solutions(), **{solution.name: solution for solution in pack(registry)}}
+    packed, faulty = pack_sound(registry, registry.definitions())
+    current = {solution.name: solution for solution in packed}
+    for each in faulty:
+        if name not in current and each.may_make(name):
+            raise each.error
+    solutions = {**registry.solutions(), **current}
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
         served = (each for each in solutions.values() if each.definition == definition)
