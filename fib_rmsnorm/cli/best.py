@@ -60,6 +60,6 @@ def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
     for (path, line), origin in false.items():
         stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
     if not found.records:
-        sign = " --sign KEY" if signers else ""
-        raise InputError(f"no Trace is left; measure again: fib-rmsnorm bench{sign}")
+        bench = "fib-rmsnorm bench --sign KEY" if signers else "fib-rmsnorm bench"
+        raise InputError(f"no Trace is left; measure again: {bench}")
     return found
