@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+
+_LEAST_ROOM_BYTES = 16 << 20
+"""What compilers may leave for a moment, and a build for good."""
 
 
 def cache_folder() -> Path:
@@ -26,3 +30,22 @@ def making_folders() -> Iterator[None]:
     except OSError as error:
         fault = f"the cache, {cache_folder()}: {error.strerror}"
         raise InputError(f"{fault}; name a folder that you may write to in $FIB_RMSNORM_CACHE") from None
+
+
+def require_room() -> None:
+    """Raise InputError, which says how to move it, if the disk of the cache or of temporary files is all but full.
+
+    A build that fails then says nothing about a kernel.
+    """
+    places = (("the cache", cache_folder(), "FIB_RMSNORM_CACHE"), ("temporary files", tempfile.gettempdir(), "TMPDIR"))
+    for what, folder, variable in places:
+        try:
+            disk = os.statvfs(folder)
+        except OSError:  # nothing is there yet
+            continue
+        is_out_of_files = disk.f_files > 0 and not disk.f_favail
+        if disk.f_bavail * disk.f_frsize < _LEAST_ROOM_BYTES or is_out_of_files:
+            raise InputError(
+                f"{what}, {folder}: less than {_LEAST_ROOM_BYTES >> 20} MB is left on its disk; free some, or name"
+                f" another folder in ${variable}"
+            )

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fib_rmsnorm.building.cache import require_room
 from fib_rmsnorm.building.native import is_native_unbuilt
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
@@ -197,8 +199,9 @@ class WorkerPool:
     ) -> tuple[Process, Built]:
         """Start a process that builds a Solution.
 
-        Raises EvaluationFailedError or DeviceUnusableError, and then the process has ended.
+        Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
+        require_room()
         process = self._fork_server.spawn(
             role,
             environment,
@@ -216,6 +219,9 @@ class WorkerPool:
         except EvaluationFailedError as failure:
             process.kill()
             raise failure.with_log(process.take_log()) from None
+        except InputError:
+            process.kill()
+            raise
         finally:
             del self._building[key]
 
@@ -241,7 +247,21 @@ class WorkerPool:
 
 
 def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:
-    """Ask a process that runs a Solution's code. Raises EvaluationFailedError with the status that fits its failure."""
+    """Ask a process that runs a Solution's code.
+
+    Raises EvaluationFailedError with the status that fits its failure, or InputError if a disk is full.
+    """
+    try:
+        return _ask_worker(process, request, kind, budget, config)
+    except EvaluationFailedError as failure:
+        if failure.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR):
+            require_room()
+        raise
+
+
+def _ask_worker(
+    process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig
+) -> Answer:
     started = time.monotonic()
     try:
         answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)

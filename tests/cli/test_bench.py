@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 from functools import partial
 
 import pytest
@@ -186,6 +188,32 @@ def test_if_nothing_can_be_evaluated_it_says_so_and_writes_nothing(registry, ben
     assert line.startswith("fib-rmsnorm: nothing to evaluate on cpu: ")
     assert said.format(root=registry.root) in line
     assert sorted(tmp_path.rglob("*")) == before  # what would have been packed is not either
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """One with little room."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("this user may mount nothing")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)  # temporary files may still be open
+
+
+@pytest.mark.parametrize(("variable", "what"), [("FIB_RMSNORM_CACHE", "the cache"), ("TMPDIR", "temporary files")])
+def test_a_full_disk_is_no_fault_of_a_kernel(registry, bench, full_disk, monkeypatch, variable, what):
+    add_kernel(registry, "right_v1")
+    monkeypatch.setenv(variable, str(full_disk))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # which remembers the variable
+    output = registry.root / "t.json"
+    found = bench(*QUICK_OPTIONS, "--output", output)
+    assert found.code == 2 and not output.exists()
+    assert found.err.endswith(
+        f"fib-rmsnorm: {what}, {full_disk}: less than 16 MB is left on its disk; free some, or name another folder in"
+        f" ${variable}\n"
+    )
 
 
 @pytest.fixture
