@@ -51,9 +51,12 @@ def command(
 
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
+        others = sorted({each.author for each in registry.solutions().values()})
+        able = [author for author in others if find_deployable(registry, [author]).solutions]
+        instead = f"; to choose among those of others: --authors {','.join(able)}" if able else ""
         raise InputError(
             f"no Solution by {authors} in {registry.root} for a Definition that is named as `define` names it, such as"
-            " rmsnorm_d4096"
+            f" rmsnorm_d4096{instead}"
         )
     if not traces and not registry.layout.published.exists():
         raise _no_published(registry, deployable, authors, root)

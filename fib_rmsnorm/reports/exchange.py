@@ -64,7 +64,7 @@ def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, wr
     same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
     told = counts_text(added) or "nothing"
     already = f"; already there: {counts_text(same)}" if same else ""
-    where = f"{into} all of {merger.ours.root}, and" if into else f"{merger.ours.root}:"
+    where = f"{into} all records of {merger.ours.root}, and" if into else f"{merger.ours.root}:"
     if written:
         kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
         return Text(f"{'Wrote to' if into else 'Added to'} {where} {told}{already}{kept}")

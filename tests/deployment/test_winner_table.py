@@ -143,6 +143,7 @@ def test_deploy_needs_traces_and_solutions(fib, tmp_path):
 def test_deploy_without_published_traces_names_what_makes_some(fib, full_registry):
     traces = full_registry.root / "traces"
     deploy = f"fib-rmsnorm deploy {traces} --authors baseline"
+    assert fib("deploy").err.endswith("; to choose among those of others: --authors ann,baseline\n")
     said = fib("deploy", "--authors", "baseline").err
     assert said.endswith(f"no published Traces in {full_registry.root}; to choose by your own, run: {deploy}\n")
     assert fib(*deploy.split()[1:]).code == 0

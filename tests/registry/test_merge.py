@@ -83,7 +83,7 @@ def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place)
     before = files_of(full_registry.root)
     outcome = fib("merge", full_registry.root, grown.root, *([] if in_place else ["--into", into]))
     assert outcome.code == 0
-    where = f"Added to {into}:" if in_place else f"Wrote to {into} all of {full_registry.root}, and"
+    where = f"Added to {into}:" if in_place else f"Wrote to {into} all records of {full_registry.root}, and"
     assert outcome.lines[0].startswith(
         f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; already there: 1 Definition, 2 Solutions,"
     )

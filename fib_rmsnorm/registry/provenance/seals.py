@@ -18,7 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.provenance.signing import find_signer, is_signature_of, sign
+from fib_rmsnorm.registry.provenance.signing import check_signers, find_signer, is_signature_of, sign
 from fib_rmsnorm.schema import Seal, Trace
 
 _KEY_BYTES = 32
@@ -72,6 +72,8 @@ class Sealer:
                 raise InputError(f"{option} {file}: no such file")
         if sign_with is not None:
             sign(b"", sign_with)  # now, rather than after the first evaluation
+        if signers is not None:
+            check_signers(signers)
         path = key_file()
         try:
             if create and not path.exists():

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from fib_rmsnorm.errors import InputError
 
+_KEY_TYPES = ("ssh-", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-")
 _NAMESPACE = "fib-rmsnorm"
 """What a signature is for: one of a commit or a mail does not fit a Trace."""
 
@@ -28,6 +29,17 @@ def is_signature_of(content: bytes, signature: str) -> bool:
     """Whether somebody signed just this content, whoever that is."""
     with TemporaryDirectory() as folder:
         return _ssh_keygen("check-novalidate", "-s", _keep(signature, folder), content=content).returncode == 0
+
+
+def check_signers(file: Path) -> None:
+    """Raise InputError for a public key where a file of allowed signers belongs: it names nobody, so it allows none."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    for line in lines:
+        if line.startswith(_KEY_TYPES):
+            raise InputError(f"{file}: a public key; name its owner first: NAME {' '.join(line.split()[:2])}")
 
 
 def find_signer(content: bytes, signature: str, signers: Path) -> str | None:

@@ -160,6 +160,11 @@ def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry
         "no Trace is left; measure again: fib-rmsnorm bench --sign KEY\n"  # without it, no Trace would be left again
     )
     assert fib("best", "--signers", signers).err.endswith(remedy)
+    public = key.with_suffix(".pub")
+    confused = fib("best", "--signers", public)
+    assert confused.code == 2
+    words = public.read_text().split()
+    assert confused.err.endswith(f"{public}: a public key; name its owner first: NAME {words[0]} {words[1]}\n")
 
 
 def test_a_key_that_cannot_sign_is_one_line_before_anything_is_evaluated(full_registry, tmp_path):
