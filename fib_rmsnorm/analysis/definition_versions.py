@@ -12,10 +12,10 @@ from fib_rmsnorm.analysis.traffic import read_definitions
 
 
 class OtherVersions(NamedTuple):
-    """What Traces are not of the registry's version of their Definition, and how many."""
+    """The Traces that are not of the registry's version of their Definition, by number."""
 
     outdated: dict[DefinitionVersion, int]
-    """They do not belong to the others: to be left out."""
+    """Those to be left out: others are of the version that stays."""
     alone: dict[str, int]
     """By Definition, those of the newest version that was seen, where none is of the registry's."""
 

@@ -43,9 +43,10 @@ def require_room() -> None:
             disk = os.statvfs(folder)
         except OSError:  # nothing is there yet
             continue
-        is_out_of_files = disk.f_files > 0 and not disk.f_favail
-        if disk.f_bavail * disk.f_frsize < _LEAST_ROOM_BYTES or is_out_of_files:
-            raise InputError(
-                f"{what}, {folder}: less than {_LEAST_ROOM_BYTES >> 20} MB is left on its disk; free some, or name"
-                f" another folder in ${variable}"
-            )
+        fault = ""
+        if disk.f_bavail * disk.f_frsize < _LEAST_ROOM_BYTES:
+            fault = f"less than {_LEAST_ROOM_BYTES >> 20} MB is left on its disk"
+        elif disk.f_files and not disk.f_favail:
+            fault = "its disk can hold no more files"
+        if fault:
+            raise InputError(f"{what}, {folder}: {fault}; free some, or name another folder in ${variable}")

@@ -278,7 +278,7 @@ class ForkServer:
         """Whether a process of this session is of this run."""
         if child.pid in self._alive or session in self._alive or (self._cgroups and self._cgroups.find(child.pid)):
             return True
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
             return bool(child.environ().get(_RUN_VARIABLE) == self.run)
         return False
 
