@@ -21,10 +21,11 @@ from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.reports.text import console
 from support.full_registry import make_full_registry
+from support.lent_fork_server import lend, lending
 from support.registries import make_registry  # which imports torch
 
 # The same examples every time: a change fails by what it changes. `--hypothesis-profile explore` looks for others.
-settings.register_profile("repeatable", derandomize=True, database=None)
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore")
 settings.load_profile("repeatable")
 
@@ -59,7 +60,8 @@ def private_build_cache(tmp_path_factory):
         patch.setenv("XDG_STATE_HOME", str(base / "state"))
         for variable in ("FIB_RMSNORM_ROOT", "TRITON_INTERPRET", "PYTHONUNBUFFERED", "NO_COLOR"):
             patch.delenv(variable, raising=False)
-        yield
+        with lending():
+            yield
 
 
 @pytest.fixture
@@ -104,8 +106,16 @@ class Outcome:
         return line
 
 
+@pytest.fixture(scope="module")
+def lent():
+    """Runs take processes of a fork server that has imported torch already."""
+    with pytest.MonkeyPatch.context() as patch:
+        lend(patch)
+        yield
+
+
 @pytest.fixture
-def fib(capsys, monkeypatch):
+def fib(lent, capsys, monkeypatch):
     """Run a command as a user would, in this process: importing torch again would take seconds."""
 
     def run(*arguments: str | Path) -> Outcome:

@@ -17,12 +17,12 @@ from support.tunable_solution import TABLE, folder_of, make_tunable
 # flashinfer, which upstream imports, calls what its own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.005)\n    x_fp32 = x.float()\n")
+SLOW = RIGHT.replace("    x_fp32 = x.float()\n", "    import time\n\n    time.sleep(0.05)\n    x_fp32 = x.float()\n")
 CPP = "honest_cpp_cpp_header_in_a_folder"
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory):
+def registry(tmp_path_factory, lent):
     """A registry after a bench: a slow kernel, a wrong one, and C++ with destination passing."""
     registry = make_registry(tmp_path_factory.mktemp("upstream") / "registry", 4096, (1, 8))
     add_kernels(registry, [read_kernels("honest")["cpp_header_in_a_folder"]])

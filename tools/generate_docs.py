@@ -97,7 +97,7 @@ The same kernels on sisters of the Definition, on an H200: `fib-rmsnorm define -
 H100_HEADER = """\
 ## Another GPU: an H100
 
-The same sources with the same tables, which were made on an H200.
+With the tables that were made on an H200. A kernel that has changed since is marked as an earlier one.
 """
 
 
@@ -118,11 +118,10 @@ def run(*command: str) -> str:
 def make_page() -> str:
     """The whole page."""
     sys.path.insert(0, str(ROOT))
-    from fib_rmsnorm.cli.app import app
+    from fib_rmsnorm.cli.app import COMMANDS
 
     parts = [HEADER, f"```\n{run('--help')}\n```\n"]
-    names = [str(command.name) for command in app.registered_commands]
-    parts += [f"## {name}\n\n```\n{run(name, '--help')}\n```\n" for name in names]
+    parts += [f"## {name}\n\n```\n{run(name, '--help')}\n```\n" for name in COMMANDS]
     return "\n".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,8 @@ def _summary(compared: dict[str, Any] | None) -> str:
         ("honest kernels that pass", f"{passed(honest, 'ours')} of {len(honest)}", f"{passed(honest, 'upstream')}"),
     ]
     where = f"{compared['hardware']}, `{compared['definition']}` at batch {compared['batch']}"
+    elsewhere = Counter(both["hardware"] for both in compared["kernels"].values() if "hardware" in both)
+    where += "".join(f" ({count} of the kernels on {hardware})" for hardware, count in elsewhere.items())
     return f"On {where}:\n\n" + _table(("", "fib-rmsnorm", theirs), iter(rows))
 
 

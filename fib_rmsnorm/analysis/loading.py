@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
-from fib_rmsnorm.analysis.definition_versions import OtherVersions, find_other_versions
 from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
@@ -27,6 +26,7 @@ from fib_rmsnorm.analysis.trace_files.listing_files import (
     path_in_registry,
 )
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.versions import OtherVersions, find_other_versions
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
@@ -50,6 +50,8 @@ class TraceSet:
     """The registries, where Definitions can be found."""
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Those of the Solutions as they are today, if they were asked for."""
     unread: LeftUnread | None = None
     """What `records` leaves out where only the newest of each evaluation was asked for."""
 

@@ -138,8 +138,10 @@ def hold_contest(workload: WorkloadResults) -> Contest:
 def _why_left_out(result: Result, workload: WorkloadResults) -> str:
     """Why a result cannot win; empty if it can."""
     record = result.record
-    newest = max(each.record.timestamp for each in workload.results if each.record.solution == record.solution)
-    if record.timestamp < newest:
+    versions = [each for each in workload.results if each.record.solution == record.solution]
+    # An earlier version may have been measured later: a kernel was changed back.
+    current = [each for each in versions if each.label == record.solution] or versions
+    if result not in current or record.timestamp < max(each.record.timestamp for each in current):
         return "superseded by a newer version"
     if record.is_trusted:
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.versions import is_changed
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.workload_titles import title_workloads
 
@@ -31,7 +32,7 @@ class Result:
 
     record: TraceRecord
     label: str
-    """The Solution's name, with the start of its digest unless it is the newest of that name."""
+    """The Solution's name, with the start of its digest unless it is today's; if that is unknown, the newest."""
     bandwidth_gb_per_s: float | None
     percent_of_peak: float | None
     over_reference: Speedup | None
@@ -78,6 +79,12 @@ class WorkloadResults:
     results: tuple[Result, ...]
 
     @property
+    def is_of_several_runs(self) -> bool:
+        """Whether not all were measured beside the same reference and copy; then `reference` and `copy` are of one."""
+        timed = [result.record for result in self.results if result.record.is_native]
+        return len({(record.reference_latency_ms, record.copy_ms) for record in timed}) > 1
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Which Workload it is, for JSON: its uuid, its axes and its scalars."""
         record = self.results[0].record
@@ -100,16 +107,25 @@ class SectionResults:
 
 
 def find_results(
-    sections: Sections, solutions: dict[str, SolutionFacts], baseline: str | None = None
+    sections: Sections,
+    solutions: dict[str, SolutionFacts],
+    baseline: str | None = None,
+    digests: Mapping[str, str] | None = None,
 ) -> list[SectionResults]:
-    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
+    """Sum up each section. `digests` are those of today's Solutions, where they are known.
+
+    Raises InputError if no Trace is of the `baseline`.
+    """
     if baseline is not None:
         names = sorted({record.solution for section in sections.sections for record in section.records})
         if baseline not in names:
             raise InputError(
                 f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
-    return [_section_results(section, baseline or _find_baseline(section, solutions)) for section in sections.sections]
+    return [
+        _section_results(section, baseline or _find_baseline(section, solutions), digests or {})
+        for section in sections.sections
+    ]
 
 
 def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str | None:
@@ -122,8 +138,8 @@ def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str
     return min(names, key=lambda name: (not solutions[name].is_for_cpus, solutions[name].size, name), default=None)
 
 
-def _section_results(section: Section, baseline: str | None) -> SectionResults:
-    labels = _label(section.records)
+def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
+    labels = _label(section.records, digests)
     titles = title_workloads(record.named_workload for record in section.records)
     return SectionResults(
         section.definition,
@@ -136,15 +152,24 @@ def _section_results(section: Section, baseline: str | None) -> SectionResults:
     )
 
 
-def _label(records: Sequence[TraceRecord]) -> dict[tuple[str, str | None], str]:
-    """A name for each content of each Solution: the newest has the Solution's, earlier ones tell their digest."""
+def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[tuple[str, str | None], str]:
+    """A name for each content of each Solution: today's has the Solution's, earlier ones tell their digest.
+
+    Where today's is not known, the newest counts as it.
+    """
     newest: dict[str, TraceRecord] = {}
     for record in records:
         if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
             newest[record.solution] = record
+
+    def is_current(record: TraceRecord) -> bool:
+        if record.solution in digests and record.solution_sha256 is not None:
+            return not is_changed(record, digests)
+        return record.solution_sha256 == newest[record.solution].solution_sha256
+
     return {
         (record.solution, record.solution_sha256): record.solution
-        if record.solution_sha256 == newest[record.solution].solution_sha256
+        if is_current(record)
         else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
         for record in records
     }

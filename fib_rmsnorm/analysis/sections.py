@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -35,10 +35,15 @@ class SectionConditions:
     """The lowest and the highest clock in MHz."""
     cold_l2: bool | None
     settings: SectionSettings
+    told: tuple[str, ...] = field(default=(), compare=False)
+    """The settings without which the text would be that of another section."""
 
     @property
     def text(self) -> str:
-        """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype."""
+        """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype.
+
+        And with the settings that are `told`: `iterations=200`.
+        """
         cache = {True: ["cold L2"], False: ["warm L2"], None: []}[self.cold_l2]
         measured = [self.hardware or "unknown device", self.timer or "timer not recorded", _clock_text(self.clock)]
         judged = [
@@ -46,7 +51,13 @@ class SectionConditions:
             for name, value in (("rtol", self.settings.rtol), ("atol", self.settings.atol))
             if value is not None
         ]
-        return ", ".join([*measured, *cache, *judged])
+        return ", ".join([*measured, *cache, *judged, *map(self._tell, self.told)])
+
+    def _tell(self, name: str) -> str:
+        value = getattr(self.settings, name)
+        if value is None:
+            return f"{name}={'unknown' if self.settings.warmup_runs is None else 'auto'}"
+        return f"{name}={value}"
 
 
 @dataclass(frozen=True)
@@ -173,7 +184,22 @@ def split(records: Iterable[TraceRecord], unread: LeftUnread | None = None) -> S
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
     kept = {id(record) for section in sections for record in section.records}
-    return Sections(tuple(sections), len(listed) - len(kept) + (unread.number if unread else 0))
+    return Sections(tuple(_tell_apart(sections)), len(listed) - len(kept) + (unread.number if unread else 0))
+
+
+def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:
+    """The sections; those with the same text tell the settings in which they differ."""
+    same: dict[tuple[str, str], list[SectionSettings]] = {}
+    for section in sections:
+        same.setdefault((section.definition, section.conditions.text), []).append(section.conditions.settings)
+    for section in sections:
+        settings = same[section.definition, section.conditions.text]
+        told = [
+            name
+            for name, values in zip(SectionSettings._fields, zip(*settings, strict=True), strict=True)
+            if len(set(values)) > 1
+        ]
+        yield replace(section, conditions=replace(section.conditions, told=tuple(told)))
 
 
 def _evaluated(record: TraceRecord) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ def read_definitions(names: Iterable[str], roots: Iterable[Path]) -> dict[str, D
                     definition = read_json(path, Definition, root)
                 except InputError:
                     continue
-                found[definition.name] = definition
+                if definition.name == path.stem:  # `validate` reports others
+                    found[definition.name] = definition
     return found
 
 

@@ -10,13 +10,15 @@ from pathlib import Path
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Wait for the lock of a folder and hold it. Where a file system has no locks, nobody waits."""
+def held(folder: Path) -> Iterator[bool]:
+    """Wait for the lock of a folder and hold it. Where a file system has no locks, nobody waits, and it is False."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        is_held = False
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+            is_held = True
+        yield is_held
     finally:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a child has inherited it

@@ -45,6 +45,7 @@ def write_sources(solution: Solution, folder: Path) -> None:
     """Write the sources to `folder` unless it holds exactly them; atomic, even if two processes do it at once.
 
     Any other content is replaced: another Solution, which runs as the same user, may have put it there.
+    Raises BuildError for sources that no folder can hold, such as `k.py` beside `k.py/more.py`.
     """
     if _holds(folder, solution):
         return
@@ -52,10 +53,8 @@ def write_sources(solution: Solution, folder: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         written = staging / "sources"
-        for source in solution.sources:  # the schema refuses paths that lead outside
-            path = written / source.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(source.content, encoding="utf-8")
+        for source in solution.sources:
+            _write_source(written, source.path, source.content)
         if folder.exists():
             folder.rename(staging / "replaced")
         written.rename(folder)
@@ -64,6 +63,16 @@ def write_sources(solution: Solution, folder: Path) -> None:
             raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _write_source(folder: Path, name: str, content: str) -> None:
+    """Write one file; the schema refuses names that lead outside."""
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        raise BuildError(f"cannot write the source {name!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:

@@ -51,11 +51,13 @@ def build_module(
     try:
         # With torch's own lock, a second process waits and then loads a library that may not have compiled. With
         # ours it waits for its turn to build, and gets the compiler's message.
-        with held(folder):
+        with held(folder) as is_alone:
             if is_intact(library):
                 with suppress(ImportError):  # it may be of a machine whose libraries differ
                     return _load(library)
             library.unlink(missing_ok=True)  # torch links again what is missing, but loads what is damaged
+            if is_alone:  # so torch's own lock is of a build that was killed, and torch would wait for it for ever
+                (folder / "lock").unlink(missing_ok=True)
             module = _compile(sources, library, flags, [sources, *include_paths], libraries)
             seal(library)
             return module

@@ -35,7 +35,7 @@ def command(
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, versions=Versions.ONE)
-    results = find_results(split(found.records, found.unread), found.solutions)
+    results = find_results(split(found.records, found.unread), found.solutions, digests=found.digests)
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))
     if json:

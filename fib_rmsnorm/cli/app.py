@@ -1,49 +1,70 @@
-"""The typer application: every command by name."""
+"""The typer application: every command by name, in a file of that name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import (
-    adapt,
-    analyze,
-    bench,
-    best,
-    cache,
-    compare,
-    define,
-    deploy,
-    env,
-    exercise,
-    explain,
-    export,
-    history,
-    init,
-    legend,
-    merge,
-    new,
-    profile,
-    register,
-    report,
-    serve,
-    show,
-    solve,
-    try_,
-    tune,
-    validate,
-    workload,
+COMMANDS = (
+    "define",
+    "solve",
+    "workload",
+    "bench",
+    "new",
+    "try",
+    "serve",
+    "register",
+    "adapt",
+    "list",
+    "show",
+    "report",
+    "analyze",
+    "legend",
+    "best",
+    "compare",
+    "history",
+    "explain",
+    "profile",
+    "tune",
+    "export",
+    "deploy",
+    "merge",
+    "validate",
+    "env",
+    "cache",
+    "init",
+    "exercise",
 )
-from fib_rmsnorm.cli import list as list_
+"""In the order of the help."""
 
-app = typer.Typer(
-    name="fib-rmsnorm",
-    help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+
+def make_app(arguments: Sequence[str]) -> typer.Typer:
+    """The application for these arguments: with the command that they begin with alone, or else with every command.
+
+    To import all commands and describe their options would take half the time of a quick one; nor are options described
+    where only the list of commands is asked for.
+    """
+    app = typer.Typer(
+        name="fib-rmsnorm",
+        help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(_root)
+    is_list = bool(arguments) and {*arguments} <= {"-h", "--help", "--version"}
+    for name in [name for name in arguments[:1] if name in COMMANDS] or COMMANDS:
+        module = import_module(f"fib_rmsnorm.cli.{'try_' if name == 'try' else name}")
+        command = _without_options if is_list else module.command
+        app.command(name, cls=getattr(module, "Command", None), help=module.command.__doc__)(command)
+    return app
+
+
+def _without_options() -> None:
+    """Stands for a command that is listed, not run."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -58,7 +79,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
     version: Annotated[
@@ -70,33 +90,3 @@ def _root(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-
-
-app.command("define")(define.command)
-app.command("solve")(solve.command)
-app.command("workload")(workload.command)
-app.command("bench", cls=bench.BenchCommand)(bench.command)
-app.command("new")(new.command)
-app.command("try")(try_.command)
-app.command("serve")(serve.command)
-app.command("register")(register.command)
-app.command("adapt")(adapt.command)
-app.command("list")(list_.command)
-app.command("show")(show.command)
-app.command("report")(report.command)
-app.command("analyze")(analyze.command)
-app.command("legend")(legend.command)
-app.command("best")(best.command)
-app.command("compare")(compare.command)
-app.command("history")(history.command)
-app.command("explain")(explain.command)
-app.command("profile")(profile.command)
-app.command("tune")(tune.command)
-app.command("export")(export.command)
-app.command("deploy")(deploy.command)
-app.command("merge")(merge.command)
-app.command("validate")(validate.command)
-app.command("env")(env.command)
-app.command("cache")(cache.command)
-app.command("init")(init.command)
-app.command("exercise")(exercise.command)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 
-class BenchCommand(TyperCommand):
+class Command(TyperCommand):
     """Lets `--ray` stand without an address: typer has no options whose values are optional."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, Signers, SolutionNames
-from fib_rmsnorm.cli.reading import Traces, choose_traces, complete
+from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,15 +25,18 @@ def command(
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
     from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
     from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     with choose_traces(traces, root, definitions, solutions, batch_sizes) as chosen:
-        rankings = _rank(complete(chosen.read_newest()))
+        found = complete(chosen.read_newest())
+        shown = (record for section in split(found.records, found.unread).sections for record in section.records)
         # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-        if find_false((result.record for ranking in rankings for result in ranking.section.results), signers):
-            rankings = _rank(_leave_out_false(chosen, signers))
+        if find_false(shown, signers):
+            found = _leave_out_false(chosen, signers)
+    rankings = _rank(find_todays(found))
     if json:
         echo(rankings_json(rankings), end="")
     else:
@@ -45,7 +48,8 @@ def _rank(found: TraceSet) -> list[Ranking]:
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    return [rank(section) for section in find_results(split(found.records, found.unread), found.solutions)]
+    sections = split(found.records, found.unread)
+    return [rank(section) for section in find_results(sections, found.solutions, digests=found.digests)]
 
 
 def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:

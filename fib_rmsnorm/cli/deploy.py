@@ -61,7 +61,9 @@ def command(
     if not traces and not registry.layout.published.exists():
         raise _no_published(registry, deployable, authors, root)
     found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
-    table = make_table(find_results(split(found.records, found.unread), found.solutions), deployable)
+    table = make_table(
+        find_results(split(found.records, found.unread), found.solutions, digests=found.digests), deployable
+    )
     text, path = format_table(table), registry.layout.winners
     if json:
         echo(text, end="")

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, check_output, split_names
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DefinitionNames,
+    Json,
+    Root,
+    check_output,
+    parse_plots,
+    refuse_empty,
+    split_names,
+)
 from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, wants_markdown, write_or_print
+from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.history import Histories
@@ -19,7 +29,10 @@ def command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", autocompletion=completion.solutions, help="Solution; or comma-separated names or globs."
+            metavar="NAME",
+            callback=refuse_empty,
+            autocompletion=completion.solutions,
+            help="Solution; or comma-separated names or globs.",
         ),
     ],
     traces: Traces = None,
@@ -28,7 +41,8 @@ def command(
         typer.Option("--output", "-o", callback=check_output, help="Write to this file instead; .md gives Markdown."),
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write a PNG and an SVG chart for each device here.")
+        Path | None,
+        typer.Option(parser=parse_plots, metavar="DIR", help="Also write a PNG and an SVG chart for each device here."),
     ] = None,
     definitions: DefinitionNames = None,
     devices: Annotated[
@@ -65,10 +79,13 @@ def _draw(found: Histories, folder: Path) -> None:
     from fib_rmsnorm.reports.charts.plots import draw, file_name
     from fib_rmsnorm.reports.text.console import stderr
 
-    paths = []
+    paths: list[Path] = []
     for each in found.histories:
         chart = over_time_chart(each)
         if chart is not None:
             prefix = file_name(f"{each.solution} on {each.hardware}")
-            paths += list(draw([chart], folder, prefix, number_series([chart])))
+            try:
+                paths += draw([chart], folder, prefix, number_series([chart]))
+            except OSError as error:
+                raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
     stderr().print(f"Wrote {len(paths)} charts to {folder}")

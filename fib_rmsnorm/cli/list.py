@@ -81,7 +81,8 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     if kind in (None, "workloads"):
         rows["workloads"] = make.workload_rows(catalogue)
     if kind in (None, "traces"):
-        rows["traces"] = make.each_trace_rows(catalogue.traces) if each else make.trace_rows(catalogue.traces)
+        traces = catalogue.traces
+        rows["traces"] = make.each_trace_rows(traces) if each else make.trace_rows(traces, catalogue)
     return rows
 
 

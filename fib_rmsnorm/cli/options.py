@@ -31,6 +31,13 @@ def _parse_root(value: str) -> Path:
     return Path(value)
 
 
+def parse_plots(value: str) -> Path:
+    """Refuse an empty value, which Path would read as the working folder."""
+    if not value:
+        raise _empty("--plots")
+    return Path(value)
+
+
 def _empty(option: str) -> InputError:
     return InputError(f"{option} is empty: give it a value, or leave it out")
 

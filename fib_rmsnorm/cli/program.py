@@ -28,13 +28,13 @@ def run_program() -> NoReturn:
         with importing():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             _use_bytecode_cache()
-            from fib_rmsnorm.cli.app import app
+            from fib_rmsnorm.cli.app import make_app
             from fib_rmsnorm.registry.files.locking import tell_waits
 
         tell_waits(_note)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal whose encoding lacks ± shows a ?
-        code = app(standalone_mode=False, prog_name="fib-rmsnorm")
+        code = make_app(sys.argv[1:])(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
         sys.exit(_complain(str(error), getattr(error, "paste", "")))
@@ -49,9 +49,8 @@ def run_program() -> NoReturn:
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps it while a class is made
             end_interrupted()
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            _drop_streams(sys.stdout)
-            sys.exit(_complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}"))
+        if isinstance(error, OSError) and error.errno in (*_NO_ROOM, errno.ENAMETOOLONG):
+            sys.exit(_complain_of_file(error))
         # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
         describe = getattr(error, "format_message", None)
         if describe is None:
@@ -97,6 +96,13 @@ def _note(line: str) -> None:
     from fib_rmsnorm.reports.text.control_characters import one_line
 
     stderr().print(f"fib-rmsnorm: {one_line(line)}")
+
+
+def _complain_of_file(error: OSError) -> int:
+    if error.errno == errno.ENAMETOOLONG:  # what a user named was looked for
+        return _complain(f"{error.filename}: {error.strerror}")
+    _drop_streams(sys.stdout)
+    return _complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}")
 
 
 def _complain(message: str, paste: str = "") -> int:

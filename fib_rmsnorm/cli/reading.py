@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
+_NAMED = 5
+"""The most Solutions to name in a command."""
+
 Traces = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -53,11 +56,13 @@ def read_traces(
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
     With `newest`, those that `sections.split` needs for the newest of each evaluation, which of many Traces are few.
-    Of those of other `versions` of their Definition than the registry's, a line on stderr says how many there are.
+    Of those of other `versions` of their Definition than the registry's, a line on stderr says how many there are;
+    another names Solutions of whose version today none is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
     with choose_traces(sources, root, definitions, solutions, batch_sizes, versions=versions) as chosen:
-        return complete(chosen.read_newest() if newest else chosen.read())
+        found = complete(chosen.read_newest() if newest else chosen.read())
+    return found if versions is Versions.ALL else find_todays(found)
 
 
 @contextmanager
@@ -113,6 +118,23 @@ def complete(found: TraceSet) -> TraceSet:
 
     gc.freeze()  # a million objects that live to the end: do not scan them again and again
     count_bytes(found.records, found.roots)
+    return found
+
+
+def find_todays(found: TraceSet) -> TraceSet:
+    """Fill in what the Solutions are today, and say for each device which were measured as something else."""
+    from fib_rmsnorm.analysis.versions import digest_solutions, find_changed
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.control_characters import one_line
+    from fib_rmsnorm.reports.text.units import count
+
+    found.digests = digest_solutions({record.solution for record in found.records}, found.roots)
+    for hardware, changed in find_changed(found.records, found.digests).items():
+        again = "fib-rmsnorm bench"
+        if len(changed) <= _NAMED:
+            again = f"fib-rmsnorm bench --solutions {','.join(changed)}"
+        told = f"{count(len(changed), 'Solution')} changed since the newest Trace on {hardware}; measure again: {again}"
+        stderr().print(f"fib-rmsnorm: {one_line(told)}")
     return found
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output, refuse_empty
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DefinitionNames,
+    Json,
+    Root,
+    SolutionNames,
+    check_output,
+    parse_plots,
+    refuse_empty,
+)
 from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, write_or_print
 from fib_rmsnorm.cli.report_format import Format, choose_format, write_parts
 from fib_rmsnorm.errors import InputError
@@ -28,7 +37,8 @@ def command(
         Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to this file instead.")
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write PNG and SVG charts to this folder.")
+        Path | None,
+        typer.Option(parser=parse_plots, metavar="DIR", help="Also write PNG and SVG charts to this folder."),
     ] = None,
     baseline: Annotated[
         str | None,
@@ -73,7 +83,7 @@ def command(
         _report_differences(found, against, chosen, output)
         return
     sections = split(found.records, found.unread)
-    results = find_results(sections, found.solutions, baseline)
+    results = find_results(sections, found.solutions, baseline, found.digests)
     if summary:
         _report_summary(results, chosen, output)
         return

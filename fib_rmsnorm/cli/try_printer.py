@@ -10,6 +10,7 @@ from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import first_line, folded_check, folded_result
+from fib_rmsnorm.reports.live.prints import describe_prints
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_speed
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -95,6 +96,9 @@ class TryPrinter:
         checks, drafts, rivals = list(self._checks.values()), self._in_order(self._drafts), self._in_order(self._rivals)
         end = Folded(conclude(name, self._titles, checks, drafts, rivals), 4)
         if not self._as_json:
+            if printed := describe_prints(checks, self._titles):
+                stdout().print()
+                stdout().print(Folded(printed, 4))
             if failures := describe_failures(checks, self._titles):
                 stdout().print()
                 stdout().print(Folded(failures, 2))

@@ -143,7 +143,8 @@ def _sweep(
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
     from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.tuning.sweep import Sweep, Tried
+    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.tuning.sweep import Sweep, Tried, is_interpreted
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
@@ -151,14 +152,25 @@ def _sweep(
         sweep = Sweep(tunable, device, config)
         mine = traces.setdefault(tunable.definition.name, [])
         stderr().print(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
+        is_timed = not is_interpreted(tunable, device)
+        with SweepPrinter(is_timed=is_timed, as_json=as_json) as printer, closing(sweep.run(options)) as events:
             for event in events:
                 printer.show(event)
                 mine += [event.trace] if isinstance(event, Tried) else []
         passes += printer.results.passes
         if printer.results.batches:
             _print_results(tunable, printer.results, device, options, config, as_json=as_json)
+            if not is_timed:
+                stderr().print(Folded(_untimed_line(tunable, printer.results), 2))
     return traces, passes
+
+
+def _untimed_line(tunable: Tunable, results: SweepResults) -> str:
+    """What an interpreter judged, at the end of a sweep whose beginning said what would not come of it."""
+    judged = results.passes + results.failures
+    sizes = ", ".join(map(results.name_batch, results.batches))
+    what = f"{results.passes} of {judged} right at {sizes}"
+    return f"{tunable.definition.name}: {what}; nothing was timed, and no table was written"
 
 
 def _print_results(
@@ -185,7 +197,7 @@ def _print_results(
     if figures:
         stdout().print(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
-    if results.failures or results.doubts:
+    if not is_interpreted(tunable, device) and (results.failures or results.doubts):
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Signers
+from fib_rmsnorm.cli.options import Json, Root, Signers
+from fib_rmsnorm.errors import InputError
 
 
 def command(
@@ -20,9 +21,12 @@ def command(
         typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
     ] = False,
     signers: Signers = None,
+    root: Root = None,
     json: Json = False,
 ) -> int:
     """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
+    if folder and root:
+        raise InputError("DIR and --root both name what to check: leave one of them out")
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
@@ -31,7 +35,7 @@ def command(
         from fib_rmsnorm.reports.text.console import echo, stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
-        validation = validate(folder or find_root(), published_only=published, signers=signers)
+        validation = validate(folder or find_root(root), published_only=published, signers=signers)
     if json:
         echo(validation_json(validation))
     else:

@@ -56,7 +56,9 @@ def command(
     workloads = _generate(wanted, split_batch_sizes(batch_sizes), sizes, values, device)
     made = {workload.uuid for workload in workloads}
     with locked(writing=[registry.root]):
-        others = [workload for workload in registry.workloads(definition) if workload.uuid not in made]
+        # One may lie in the files of two op_types.
+        there = {workload.model_dump_json(): workload for workload in registry.workloads(definition)}
+        others = [workload for workload in there.values() if workload.uuid not in made]
         kept = [] if replace else others
         everything = sorted([*kept, *workloads], key=partial(_sizes_of, wanted)) if kept else workloads
         path = registry.write_workloads(wanted, everything)
@@ -119,16 +121,25 @@ def _generate(
     scalars: dict[str, float],
     device: str,
 ) -> list[Workload]:
-    """Generate what was asked for; of the default sizes, those that fit the device."""
+    """Generate what was asked for; of the default sizes, those that obey the constraints and fit the device."""
     from fib_rmsnorm.evaluation.plan import fits
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
+    from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
+    from fib_rmsnorm.registry.workload_generation import refuse_empty
 
+    refuse_empty(definition)
     workloads = generate_workloads(definition, batch_sizes or None, axes, scalars)
-    if batch_sizes or axes.keys() >= {*definition.var_axes}:
+    broken = [next(find_broken_constraints(definition, each), None) for each in workloads]
+    is_asked_for = batch_sizes or axes.keys() >= {*definition.var_axes}
+    faults = [fault for fault in broken if fault]
+    if faults and (is_asked_for or all(broken)):
+        raise InputError(f"{faults[0]}; give other sizes")
+    if is_asked_for:
         return workloads
     target = choose_devices(device)[0]
-    fitting = [each for each in workloads if fits(definition, each, target)]
+    sound = [each for each, fault in zip(workloads, broken, strict=True) if not fault]
+    fitting = [each for each in sound if fits(definition, each, target)]
     if not fitting:
         raise InputError(f"{definition.name}: no Workload of the default sizes fits {target.hardware}; give sizes")
     return fitting

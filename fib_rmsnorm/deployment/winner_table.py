@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -57,7 +58,7 @@ class MeasuredShape(msgspec.Struct, frozen=True):
     """What was measured on a shape, the Solution that serves it first."""
 
     shape: Shape
-    candidates: tuple[Candidate, ...]
+    candidates: Annotated[tuple[Candidate, ...], msgspec.Meta(min_length=1)]
     faster_elsewhere: str | None = None
     """A Solution of another author that was certainly faster. It does not run in a user's process."""
 

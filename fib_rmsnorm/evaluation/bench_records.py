@@ -11,6 +11,7 @@ from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.packing import FaultySources, pack_sound
+from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, Workload, digest
 
@@ -68,7 +69,9 @@ def collect_records(registry: Registry) -> BenchRecords:
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):
-            records.workloads[name] = generate_workloads(definition)
-            write = partial(registry.write_workloads, definition, records.workloads[name])
-            add(f"Workloads of {name}", definition, None, write)
+            usual = generate_workloads(definition)
+            records.workloads[name] = [each for each in usual if not any(find_broken_constraints(definition, each))]
+            if records.workloads[name]:
+                write = partial(registry.write_workloads, definition, records.workloads[name])
+                add(f"Workloads of {name}", definition, None, write)
     return records

@@ -18,6 +18,7 @@ from fib_rmsnorm.evaluation.worker_pool import (
     WorkerDiedError,
     WorkerPool,
 )
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
@@ -61,28 +62,32 @@ class CorrectnessGate:
         definition: Definition,
         workload: Workload,
         solutions: Sequence[Solution],
-        meanwhile: Sequence[Callable[[], object]] = (),
+        needed: Sequence[Callable[[], object]] = (),
+        meanwhile: Callable[[], object] = lambda: None,
         peer: Solution | None = None,
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
         """Judge each Solution on a Workload. Yields each verdict as soon as it is known.
 
         Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
-        called and judged in parallel, and the tasks of `meanwhile` run beside them. A `peer` among them comes first and
-        alone: the outputs of all others are compared with its own. Raises ReferenceFailedError.
+        called and judged in parallel, those first that take the longest. What every verdict has `needed` runs beside
+        them from the start, and `meanwhile` when all have begun: a GPU's driver lets few processes in at a time. A
+        `peer` among the Solutions comes first and alone: the outputs of all others are compared with its own. Raises
+        ReferenceFailedError.
         """
         others = [solution for solution in solutions if peer is None or solution.name != peer.name]
+        others.sort(key=_takes_less_to_start)
         stages = [others] if peer is None or len(others) == len(solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
-        with ThreadPoolExecutor((os.cpu_count() or 1) + len(meanwhile)) as pool:
-            aside: list[Future[object]] = []
+        with ThreadPoolExecutor((os.cpu_count() or 1) + len(needed) + 1) as pool:
+            aside: list[Future[object]] = [pool.submit(task) for task in needed]
             try:
                 for number, some in enumerate(stages):
                     verdicts = {
                         pool.submit(self._examine, definition, workload, one, room, _keep_as(one, peer)): one
                         for one in some
                     }
-                    if number == 0:  # after them: a GPU's driver creates one context at a time
-                        aside = [pool.submit(task) for task in meanwhile]
+                    if number == 0:
+                        aside.append(pool.submit(meanwhile))
                     for future in as_completed(verdicts):
                         yield verdicts[future], future.result()
                 for task in aside:
@@ -184,6 +189,14 @@ def _describe_guarded(died: WorkerDiedError, beyond: str | None, written: str | 
     else:
         why = "it does so only where its inputs are read-only and nothing lies beyond them"
     return EvaluationFailedError("RUNTIME_ERROR", f"{died}: {why}")
+
+
+def _takes_less_to_start(solution: Solution) -> tuple[bool, bool]:
+    """A key to sort by: first those whose compilers take tens of seconds if nothing is in the cache, then Python.
+
+    That imports libraries, or compiles at its first call; the others have only their kernels to compile.
+    """
+    return not LANGUAGES[solution.spec.language.value].is_compiled, solution.spec.language.value != "python"
 
 
 def _keep_as(solution: Solution, peer: Solution | None) -> Peer | None:

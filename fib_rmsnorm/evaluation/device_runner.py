@@ -153,13 +153,13 @@ class DeviceRunner:
             some = solutions[start : start + size]
             admitted = {solution.name: known[solution.name] for solution in some if solution.name in known}
             unknown = [solution for solution in some if solution.name not in known]
-            # The reference and the copy are needed for timing, and take as long to build as a solution.
-            meanwhile = (
+            needed = (
                 partial(self._judge_client.expect, definition, workload),
                 partial(self._find_reference, definition),
-                self._ceiling_client.build,
             )
-            for solution, verdict in self._correctness_gate.admit(definition, workload, unknown, meanwhile, peer):
+            # The copy is needed for timing, and takes as long to build as a solution.
+            copy = self._ceiling_client.build
+            for solution, verdict in self._correctness_gate.admit(definition, workload, unknown, needed, copy, peer):
                 if isinstance(verdict, Admitted):
                     admitted[solution.name] = verdict
                     yield FoundRight(solution)

@@ -16,6 +16,7 @@ from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, operator_of, row_axis
 from fib_rmsnorm.registry.sources.packing import require_packed
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
+from fib_rmsnorm.registry.workload_generation import find_empty_axis
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
@@ -110,7 +111,10 @@ def make_plan(
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
-        if mine:
+        if mine and (axis := find_empty_axis(definition)):
+            reason = f"axis {axis!r} of the Definition is 0; it must be positive"
+            plan.skips.append(Skip(definition.name, None, reason, is_failure=True))
+        elif mine:
             sound = _leave_out_faulty(plan, records, definition, workloads[definition.name])
             _plan_definition(plan, definition, sound, mine, device, peers.get(definition.name), find_readiness)
     if not plan.evaluations:

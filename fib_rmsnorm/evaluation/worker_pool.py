@@ -22,7 +22,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import AUTHOR
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable, take_turn
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
@@ -230,7 +230,8 @@ class WorkerPool:
         if self._device.kind == "cpu":
             return
         request = Prepare(device=build.device, solution=build.solution, cache=build.cache)
-        opened = ask_worker(process, request, DeviceOpened, budget, self._config)
+        with take_turn(build.device):
+            opened = ask_worker(process, request, DeviceOpened, budget, self._config)
         if opened.fault is not None:
             process.kill()
             raise DeviceUnusableError(describe_unusable(self._device, opened.fault))

@@ -102,7 +102,7 @@ class Launch(_Fact):
 
 
 class HostLoop(_Fact):
-    """What one pass of a loop without loops in it executes, if it computes with floating-point numbers."""
+    """The code of a loop without loops in it, rare cases too, if it computes with floating-point numbers."""
 
     instructions: int
     vector_bytes: int
@@ -118,7 +118,7 @@ class HostLoop(_Fact):
     divisions: int
     """Divisions and square roots."""
     calls: tuple[str, ...]
-    """The functions that it calls."""
+    """The functions that it calls at each pass, whichever way through its code that takes."""
 
 
 class HostFunction(_Fact):

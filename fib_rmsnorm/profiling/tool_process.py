@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -43,9 +43,8 @@ def run_tool(
     `cgroup` is the one that the process which calls the Solution enters; all that is left in it is killed.
     Raises InputError if it cannot be started or takes too long.
     """
-    out, err = Log(), Log()
     deadline = time.monotonic() + timeout_s
-    with _started(command, variables, cgroup, out, err) as process:
+    with closing(Log()) as out, closing(Log()) as err, _started(command, variables, cgroup, out, err) as process:
         while process.poll() is None:
             if time.monotonic() > deadline:
                 raise _describe_timeout(solution, timeout_s)

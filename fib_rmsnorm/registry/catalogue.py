@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import choose, choose_solutions
-from fib_rmsnorm.schema import Definition, Solution, Trace
+from fib_rmsnorm.schema import Definition, Solution, Trace, digest
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,18 @@ class Catalogue:
     solutions: dict[str, Solution]
     workloads: list[Trace]
     traces: list[Trace]
+
+    def is_earlier(self, trace: Trace) -> bool:
+        """Whether a Trace is of earlier contents of its Solution, so that it says nothing of today's."""
+        recorded = trace.evaluation.solution_sha256 if trace.evaluation else None
+        # flashinfer-bench records no digest, and of a Solution that is not here nobody knows today's.
+        return recorded not in (None, self._digests.get(trace.solution or "", recorded))
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        """The digest of each Solution that has Traces: without any there is nothing to compare it with."""
+        measured = {trace.solution for trace in self.traces}
+        return {name: digest(solution) for name, solution in self.solutions.items() if name in measured}
 
     @classmethod
     def read(cls, registry: Registry) -> Catalogue:

@@ -49,6 +49,13 @@ def copy_file(source: Path, path: Path, root: Path) -> None:
         _replace(path, root, lambda file: shutil.copyfileobj(data, file, 1 << 20))
 
 
+def remove_file(path: Path, root: Path) -> None:
+    """Remove a file of a registry. Raises InputError if it cannot be removed."""
+    with _writing(path, root), enter_folder(path.parent, root) as folder:
+        os.unlink(path.name, dir_fd=folder)
+        os.fsync(folder)
+
+
 def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) -> None:
     if root is None:
         path = follow_links(path)

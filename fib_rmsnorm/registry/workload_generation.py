@@ -65,8 +65,17 @@ def choose_workloads(
 
     Without either, the registered ones, one for each set of sizes, or if there are none generated ones of the default
     sizes. Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes.
-    Raises InputError if one is missing.
+    Raises InputError if one is missing, or if one has empty tensors.
     """
+    chosen = _choose_workloads(definition, registered, batch_sizes, usual)
+    for each in chosen:
+        refuse_empty(definition, each)
+    return chosen
+
+
+def _choose_workloads(
+    definition: Definition, registered: Sequence[Workload], batch_sizes: Sequence[int], usual: Sequence[int]
+) -> list[Workload]:
     if registered and not batch_sizes and not usual:
         by_sizes: dict[tuple[int, ...], Workload] = {}
         for each in registered:
@@ -207,6 +216,23 @@ def generating_command(definition: Definition, workloads: Sequence[Workload]) ->
         if value != usual.get(name):
             words += ["--set", f"{name}={str(value).lower()}"]
     return " ".join(words)
+
+
+def find_empty_axis(definition: Definition, workload: Workload | None = None) -> str | None:
+    """The first axis of a tensor whose size is 0, if there is one; without a Workload, among the constant axes.
+
+    The schema allows it, as upstream's does, but a kernel has nothing to do then, and nothing can be measured.
+    """
+    sizes = {**definition.const_axes, **(workload.axes if workload else {})}
+    shapes = [spec.shape or [] for spec in (*definition.inputs.values(), *definition.outputs.values())]
+    return next((axis for shape in shapes for axis in shape if sizes.get(axis) == 0), None)
+
+
+def refuse_empty(definition: Definition, workload: Workload | None = None) -> None:
+    """Raise InputError if a Definition, or a Workload of it, has an axis of 0."""
+    if axis := find_empty_axis(definition, workload):
+        which = f"Workload {workload.uuid} of " if workload and axis in workload.axes else ""
+        raise InputError(f"{which}{definition.name}: axis {axis!r} is 0; it must be positive")
 
 
 def bytes_moved(definition: Definition, workload: Workload) -> int:

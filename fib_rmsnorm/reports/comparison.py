@@ -11,7 +11,7 @@ from typing import Any
 
 from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict
 from fib_rmsnorm.analysis.comparing.difference import session_deviation
-from fib_rmsnorm.analysis.comparing.gate import Unjudged
+from fib_rmsnorm.analysis.comparing.gate import Unjudged, find_unjudged
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
@@ -56,9 +56,14 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
         yield Doubt(f"Regression: slower{limit}: {', '.join(slower)}")
     if failing:
         yield Doubt(f"Regression: now failing: {', '.join(failing)}")
-    if not regressions and max_slowdown is not None and len(unjudged) < len(found.comparisons):
-        which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
-        yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
+    if not regressions and max_slowdown is not None:
+        total = len(found.comparisons)
+        doubtful = len(find_unjudged(found, max_slowdown))
+        if doubtful < total:
+            which = f"Among the other {total - doubtful}, no" if doubtful else "No"
+            yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
+        if accepted := doubtful - len(unjudged):
+            yield f"Accepted by --allow: {accepted} of {total} that cannot be judged; they do not fail."
     for each in unjudged:
         yield Doubt(f"Not judged: {found.name(each.comparison)}: {each.why}")
 

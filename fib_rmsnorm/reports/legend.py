@@ -20,6 +20,7 @@ LEGEND = {
     "baseline": "A registered Solution to beat, by default the one in Python. As a number: its latency divided by"
     " this one.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
+    "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",
     "SUSPECT": "The verdict holds, the time does not; the reason stands beside it. Usually another process used the"
     " machine. `*` marks it where there is little room.",
     "untrusted": "No ratio, because the reference or the copy is SUSPECT.",

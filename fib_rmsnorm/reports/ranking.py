@@ -124,8 +124,7 @@ def _record(ranking: Ranking) -> dict[str, Any]:
         "timer": conditions.timer,
         "clock_mhz": conditions.clock,
         "cold_l2": conditions.cold_l2,
-        "rtol": conditions.settings.rtol,
-        "atol": conditions.settings.atol,
+        **conditions.settings._asdict(),
         "workloads": [{**contest.workload.identity, **contest_record(contest)} for contest in ranking.contests],
         "leaderboard": [
             {

@@ -81,7 +81,10 @@ def _legend(section: SectionResults) -> str:
     chained = ""
     if has_chains(result.record for result in section.results):
         chained = " In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
-    return f"Latency: {latency}. {rivals}{peak}{untrusted}{chained}"
+    several = ""
+    if any(each.is_of_several_runs for each in section.workloads):
+        several = " Measured in several runs: each result is compared with the reference and the copy of its own."
+    return f"Latency: {latency}. {rivals}{several}{peak}{untrusted}{chained}"
 
 
 def section_title(section: SectionResults) -> str:

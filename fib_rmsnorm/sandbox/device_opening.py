@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -12,6 +14,10 @@ from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.sandbox.channel import Message
 
 _GIB = 1 << 30
+# What a process needs beside its context: the timer alone reads a buffer of twice L2's size (100 MiB on an H200).
+_ROOM_BYTES = 256 << 20
+_AT_ONCE = 3
+_turns: dict[str, threading.Semaphore] = {}
 
 
 class DeviceUnusableError(InputError):
@@ -34,14 +40,25 @@ class DeviceOpened:
     """CUDA's message, in a line."""
 
 
+def take_turn(device: str) -> AbstractContextManager[object]:
+    """Wait until few other processes are being asked to open this device.
+
+    A driver creates contexts one after the other, whoever asks: of 13 processes that asked an H100's at once, none was
+    ready after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
+    """
+    return _turns.setdefault(device, threading.Semaphore(_AT_ONCE))
+
+
 def open_device(message: Message) -> DeviceOpened:
-    """Create this process's context on a GPU."""
+    """Create this process's context on a GPU, and see whether there is room for what comes after it."""
     import torch
 
     request = OpenDevice.model_validate(message)
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call, unused-ignore]
         torch.cuda.set_device(request.device)
+        torch.empty(_ROOM_BYTES, dtype=torch.uint8, device=request.device)
+        torch.cuda.empty_cache()
         torch.cuda.synchronize()
     except (RuntimeError, AssertionError) as error:  # AssertionError: this torch is built without CUDA
         return DeviceOpened(str(error).strip().partition("\n")[0])

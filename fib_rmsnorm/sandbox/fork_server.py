@@ -176,13 +176,14 @@ class ForkServer:
             return make_private_folder()  # many systems remove temporary files that nobody used for days
 
     def _spawn(self, request: Mapping[str, object], temporary: str | None, cgroup: Cgroup | None) -> Process:
-        ours, theirs = socket.socketpair()
-        log = Log()
-        outputs_file = os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0)
         data = json.dumps(request).encode()
         template = self._early if request["needs_no_imports"] else self._late
         self._learn_pid()
-        with template.lock, theirs:
+        ours, theirs = socket.socketpair()
+        with template.lock, theirs, contextlib.ExitStack() as unowned:
+            unowned.enter_context(ours)
+            log = unowned.enter_context(contextlib.closing(Log()))
+            outputs_file = unowned.enter_context(os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0))
             if self._stopping.is_set():
                 raise StoppedError
             answer = template.ask(data, [theirs.fileno(), log.fileno(), outputs_file.fileno()])
@@ -206,6 +207,7 @@ class ForkServer:
                     self._pids[cgroup.folder] = process.pid
                 self._alive[process.pid] = process
                 self._temporary_folders[process.pid] = temporary
+            unowned.pop_all()  # the process closes them
         self.is_warm = self.is_warm or template is self._late
         return process
 

@@ -21,13 +21,14 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
-from fib_rmsnorm.sandbox.confinement.libc import prctl
+from fib_rmsnorm.sandbox.confinement.libc import prctl, write_each_line
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
 from fib_rmsnorm.sandbox.private_folder import remove_private_folder
 from fib_rmsnorm.sandbox.subreaper import become_subreaper
@@ -196,6 +197,10 @@ def _redirect(log_fd: int) -> None:
     os.dup2(null, 0)
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
+    # What is printed last, before a crash or in a call without end, is what its author wants to know.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    write_each_line()
 
 
 def _limit() -> None:

@@ -13,7 +13,7 @@ _MAX_ON_DISK = 4 << 20
 
 
 class Log:
-    """The file behind a process's stdout and stderr."""
+    """The file behind a process's stdout and stderr. Closing it keeps what `take` has not returned yet."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open for the process's life
@@ -50,7 +50,14 @@ class Log:
         self._clear()
         return data.decode(errors="replace")
 
+    def close(self) -> None:
+        """Read what was printed last and close the file."""
+        self._drain()
+        self._file.close()
+
     def _drain(self) -> None:
+        if self._file.closed:
+            return
         descriptor = self.fileno()
         size = os.fstat(descriptor).st_size
         start = self._drained if self._drained <= size else 0  # the process can cut its log too

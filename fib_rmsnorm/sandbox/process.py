@@ -144,7 +144,9 @@ class Process:
                 self._ended = _describe_end(self.pid, by_itself)
                 os.close(self._pidfd)
                 self._channel.close()
+                self._outputs_file.close()
                 self._forget(self)
+                self._log.close()  # after the end of all processes that may print to it
         return self._ended
 
     def signal_kill(self) -> None:
@@ -162,16 +164,25 @@ class Process:
 
     @property
     def outputs_file(self) -> int:
-        """The descriptor of the file to which the process writes its outputs, for another process to read."""
-        return self._outputs_file.fileno()
+        """The descriptor of the file to which the process writes its outputs, for another process to read.
+
+        Raises ProcessDiedError if the process has ended, and with it the outputs; StoppedError if the run is stopped.
+        """
+        with self._lock:
+            if self._ended is not None:
+                raise StoppedError if self._stopping.is_set() else ProcessDiedError(self._ended)
+            return self._outputs_file.fileno()
 
     def clear_outputs(self) -> None:
         """Discard the outputs that were transferred."""
-        self._outputs_file.truncate(0)
+        with self._lock:
+            if self._ended is None:
+                self._outputs_file.truncate(0)
 
     def take_log(self) -> str:
         """Return what it printed since the last call; only its beginning and end if it is long."""
-        return self._log.take()
+        with self._lock:
+            return self._log.take()
 
 
 def _describe_end(pid: int, by_itself: bool) -> str:

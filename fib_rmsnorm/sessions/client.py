@@ -42,7 +42,7 @@ class Client:
         except OSError as error:
             self._socket.close()
             start = ["fib-rmsnorm", "serve", "--socket", str(path)]
-            raise InputError(f"no server at {path} ({error.strerror}); start one: {join(start)}") from None
+            raise InputError(f"no server at {path} ({error.strerror or error}); start one: {join(start)}") from None
         if read_peer(self._socket).uid != os.getuid():
             self._socket.close()
             raise InputError(f"the server at {path} is another user's; start one: fib-rmsnorm serve --socket PATH")

@@ -122,10 +122,16 @@ class Session:
     ) -> Generator[Version]:
         """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
 
-        `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. Raises
-        FibRmsnormError if the reference fails.
+        `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
+        ends it from this call on, also before the first Version is asked for. Raises FibRmsnormError if the reference
+        fails.
         """
         self._abandoned.clear()
+        return self._follow(source, timed=timed, judged=judged, draft=draft)
+
+    def _follow(
+        self, source: str | Path | KernelFile, *, timed: bool, judged: bool, draft: Solution | None
+    ) -> Generator[Version]:
         kernel, started = KernelFile.of(source), time.monotonic()
         begun = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         try:

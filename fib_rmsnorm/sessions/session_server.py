@@ -58,7 +58,7 @@ class SessionServer(ThreadingUnixStreamServer):
                         return SessionAnswer(ok=True, versions=list(self._session.history))
             self.shutdown()
             return SessionAnswer(ok=True)
-        except FibRmsnormError as error:
+        except (FibRmsnormError, OSError) as error:  # OSError: a name too long, say
             return SessionAnswer(ok=False, error=" ".join(str(error).split()))
 
 

@@ -7,6 +7,7 @@ import socket
 import stat
 import struct
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -52,7 +53,7 @@ def prepare_socket(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"--socket {path}: {error.strerror}") from None
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise InputError(f"--socket {path}: others can enter its folder; run: chmod 700 {quote(str(path.parent))}")
+        raise InputError(f"--socket {path}: others can enter its folder; {_advise(path)}")
     if path.exists() or path.is_symlink():
         if not path.is_socket():
             raise InputError(f"--socket {path}: exists and is not a socket")
@@ -60,6 +61,15 @@ def prepare_socket(path: Path) -> Path:
             raise InputError(f"--socket {path}: another server listens there; end it, or choose another path")
         path.unlink()
     return path
+
+
+def _advise(path: Path) -> str:
+    """How to keep others out: not by closing a folder that others may use, such as /tmp."""
+    with suppress(OSError):
+        if path.parent.lstat().st_uid == os.getuid() and not any(path.parent.iterdir()):
+            return f"run: chmod 700 {quote(str(path.parent))}"
+    private = path.parent / "fib-rmsnorm" / path.name
+    return f"name a new one, which is made for you alone: --socket {quote(str(private))}"
 
 
 def _is_served(path: Path) -> bool:

@@ -48,9 +48,11 @@ class Watch:
                     if content == self._evaluated:
                         continue
                     self._evaluated = content
+                    # Begun under the lock: a save that comes now ends it, and is not forgotten.
+                    found = self._session.follow(self._kernel, timed=timed, draft=solution)
                 files.watch(self._folders(solution))
                 yield None
-                yield from self._session.follow(self._kernel, timed=timed, draft=solution)
+                yield from found
                 if self._session.history[-1].abandoned:
                     self._evaluated = None  # if this content comes back, it has no verdict yet
 

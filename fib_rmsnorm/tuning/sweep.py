@@ -20,6 +20,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
+from fib_rmsnorm.registry.workload_generation import refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, Settings, Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
@@ -90,9 +91,10 @@ class Sweep:
     def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
         """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row.
 
-        Raises InputError if none fits.
+        Raises InputError if none fits, or if their tensors are empty.
         """
         definition = self._tunable.definition
+        refuse_empty(definition)
         found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
         if is_interpreted(self._tunable, self._device):
             few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]

@@ -147,3 +147,9 @@ def test_clusters_cover_all_values_and_lie_apart(values, gap):
     ranges = cluster(values, gap)
     assert all(any(low <= value <= high for low, high in ranges) for value in values)
     assert all(after[0] > before[1] * (1 + gap) for before, after in pairwise(ranges))
+
+
+def test_sections_that_differ_in_settings_alone_tell_them():
+    found = split(records(trace("a_v1"), trace("b_v1", settings={"iterations": 200}), trace("c_v1", hardware="Other")))
+    told = [each.conditions.text.rsplit(", ", 1)[-1] for each in found.sections]
+    assert sorted(told) == ["cold L2", "iterations=200", "iterations=auto"]

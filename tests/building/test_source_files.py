@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.source_files import write_sources
+from fib_rmsnorm.schema import SourceFile
 from support.registries import add_kernel
 
 
@@ -35,3 +39,22 @@ def test_correct_sources_are_left_alone(registry, tmp_path):
     before = (tmp_path / "sources").stat().st_ino
     write_sources(solution, tmp_path / "sources")
     assert (tmp_path / "sources").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("kernel.py/more.py", "Not a directory|File exists"),
+        (300 * "x", "File name too long"),
+        ("more\0.py", "embedded null"),
+        (".", "Is a directory"),
+    ],
+)
+def test_sources_that_no_folder_can_hold_do_not_compile(registry, tmp_path, name, why):
+    solution = make_solution(registry)
+    more = SourceFile(path=name, content="X = 2\n")
+    unwritable = solution.model_copy(update={"sources": [*solution.sources, more]})
+    with pytest.raises(BuildError, match=why) as raised:
+        write_sources(unwritable, tmp_path / "made" / "sources")
+    assert repr(name) in str(raised.value) and str(tmp_path) not in str(raised.value)
+    assert list((tmp_path / "made").iterdir()) == []

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,9 +22,9 @@ assert callable(build_torch_binding(solution, Path(sys.argv[2])))
 """
 
 
-def build(solution: Path, cache: Path) -> None:
+def build(solution: Path, cache: Path, timeout: float | None = None) -> None:
     """Build in a process of its own: a process keeps what it has loaded."""
-    subprocess.run([sys.executable, "-c", BUILD, solution, cache], check=True)
+    subprocess.run([sys.executable, "-c", BUILD, solution, cache], check=True, timeout=timeout)
 
 
 @pytest.mark.slow
@@ -38,3 +41,17 @@ def test_a_build_is_loaded_without_a_compiler_and_made_again_if_it_is_damaged(tm
         if is_sealed:
             seal(library)
         build(solution, cache)
+
+
+@pytest.mark.slow
+def test_a_build_that_was_killed_does_not_keep_the_next_waiting(tmp_path):
+    solution, cache = tmp_path / "solution.json", tmp_path / "cache"
+    solution.write_text(read_kernels("honest")["cpp_torch_binding"].solution(DEFINITION).model_dump_json())
+    with subprocess.Popen([sys.executable, "-c", BUILD, solution, cache], start_new_session=True) as killed:
+        while not list(cache.rglob("lock")):
+            assert killed.poll() is None
+            time.sleep(0.05)
+        os.killpg(killed.pid, signal.SIGKILL)
+    (lock,) = cache.rglob("lock")
+    build(solution, cache, timeout=400)
+    assert not lock.exists()

@@ -216,6 +216,19 @@ def test_a_full_disk_is_no_fault_of_a_kernel(registry, bench, full_disk, monkeyp
     )
 
 
+def test_half_a_character_in_a_message_stops_no_other(registry, bench):
+    """Traces are UTF-8, which cannot hold it."""
+    add_kernel(registry, "half_v1", "def run(x, weight, eps):\n    raise ValueError('half \\ud800')\n")
+    add_kernel(registry, "right_v1")
+    assert bench(*QUICK_OPTIONS).code == 1
+    found = {trace.solution: trace.evaluation for trace in registry.traces()}
+    assert {name: each.status.value for name, each in found.items()} == {
+        "half_v1": "RUNTIME_ERROR",
+        "right_v1": "PASSED",
+    }
+    assert "half ?" in found["half_v1"].log
+
+
 @pytest.fixture
 def broken_manifest(registry):
     """That of one of two Solutions, which was packed before."""

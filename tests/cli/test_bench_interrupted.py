@@ -139,7 +139,7 @@ def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
 def test_sigkill_at_fifty_moments(registry, tmp_path, suffix):
     bench_until_killed(registry, tmp_path / f"traces.{suffix}", random.Random(2), kills=50)

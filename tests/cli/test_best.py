@@ -148,3 +148,13 @@ def test_a_batch_size_of_which_there_is_no_trace_is_one_line(fib, tmp_path, comm
     path.write_text(lines(trace("a"), trace("b", batch=64)))
     outcome = fib(command, path, *options)
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
+
+
+def test_winners_under_other_settings_tell_them(fib, tmp_path):
+    path = tmp_path / "traces.jsonl"
+    path.write_text(lines(trace("a_v1"), trace("b_v1", settings={"iterations": 200})))
+    assert {line for line in fib("best", path).lines if line.startswith("rmsnorm_d4096 on ")} == {
+        f"rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2, iterations={calls}" for calls in ("auto", 200)
+    }
+    found = json.loads(fib("best", path, "--json").out)
+    assert {each["iterations"]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", 200: "b_v1"}

@@ -38,7 +38,10 @@ def test_a_gate_does_not_take_a_suspect_number_for_a_pass(fib, file):
     )
     assert "Among the other 1, no regression: nothing is slower by more than 5%, and nothing now fails." in outcome.out
     assert "Not judged: odd_v1@batch=8: SUSPECT: OLD: the clock moved; NEW: the clock moved" in outcome.lines
-    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "suspect").code == 0
+    accepted = fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "suspect")
+    assert accepted.code == 0
+    assert "Among the other 1, no regression: nothing is slower by more than 5%, and nothing now fails." in accepted.out
+    assert "Accepted by --allow: 1 of 2 that cannot be judged; they do not fail." in accepted.lines
     found = json.loads(fib("compare", old, new, "--max-slowdown", "0.05", "--json").out)
     assert found["unjudged"] == 1
     assert [each["unjudged"] for each in found["comparisons"]] == [
@@ -92,7 +95,9 @@ def test_a_gate_does_not_pass_what_it_cannot_resolve(fib, file, low):
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert outcome.err.endswith("1 of 1 cannot be judged; to accept that, add --allow unresolved\n")
     assert any(line.startswith("Not judged: fast_v1@batch=8: a slowdown below") for line in outcome.lines)
-    assert fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "unresolved").code == 0
+    accepted = fib("compare", old, new, "--max-slowdown", "0.05", "--allow", "unresolved")
+    assert accepted.code == 0 and "regression" not in accepted.out
+    assert "Accepted by --allow: 1 of 1 that cannot be judged; they do not fail." in accepted.lines
     assert fib("compare", old, new, "--max-slowdown", "0").code == 0, "a limit of 0 asks for what is certainly slower"
 
 

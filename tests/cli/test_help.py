@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.cli.app import app
+from fib_rmsnorm.cli.app import COMMANDS, make_app
 from fib_rmsnorm.machine.cuda_properties import list_gpus
 from support.command_line import cli_command, cli_environment, run_cli
 from support.full_registry import DEFINITION, PYTHON
@@ -19,7 +19,6 @@ from support.paths import REPOSITORY
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
-COMMANDS = sorted(command.name for command in app.registered_commands)
 
 IMPORTED = """\
 import atexit, json, sys
@@ -57,6 +56,20 @@ def test_help_works_and_imports_nothing_heavy(arguments):
     assert found.stderr == ""
     assert found.stdout
     assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "made"),
+    [
+        (["list", "--json"], ["list"]),
+        (["try", "bench"], ["try"]),
+        (["--help", "list"], [*COMMANDS]),
+        (["lst"], [*COMMANDS]),  # for the one that is meant
+        ([], [*COMMANDS]),
+    ],
+)
+def test_a_command_waits_for_no_other(arguments, made):
+    assert [command.name for command in make_app(arguments).registered_commands] == made
 
 
 def test_without_a_command_the_help_is_shown():
@@ -147,7 +160,7 @@ RIGHT = "def run(x, weight, eps):\n    return x\n"
         ("kernel.rs", "fn run() {}", [], "kernel.rs: unknown language"),
         ("kernel.py", "def run(x,\n", [], "kernel.py:1: '(' was never closed"),
         ("kernel.py", RIGHT, ["--entry", "f"], "kernel.py: no function 'f' (available: run)"),
-        ("kernel.py", "def run(x):\n    return x\n", [], "kernel.py: run takes 1 parameters; rmsnorm_d4096 needs 3"),
+        ("kernel.py", "def run(x):\n    return x\n", [], "kernel.py: run takes 1 parameters (x); rmsnorm_d4096 "),
         ("kernel.cpp", "int main() {}", [], "kernel.cpp: does not export 'run'"),
         ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], "no Definition 'rmsnorm_d7' in "),
     ],

@@ -7,14 +7,15 @@ import re
 import pytest
 import typer.main
 
-from fib_rmsnorm.cli.app import app
+from fib_rmsnorm.cli.app import make_app
 from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head
 from fib_rmsnorm.machine.devices import choose_devices
 from support.call_graph import Symbol, reach, texts
 from support.full_registry import DEFINITION, PYTHON
 from support.registries import RIGHT
 
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+APP = make_app([])
+COMMANDS = typer.main.get_command(APP).commands  # type: ignore[attr-defined]
 OPTIONS = {
     name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     | {"--help"}
@@ -34,7 +35,7 @@ NOT_RAISED = {
 
 def symbols_of(name: str) -> set[Symbol]:
     """What the code of a command may use."""
-    callback = next(each.callback for each in app.registered_commands if each.name == name)
+    callback = next(each.callback for each in APP.registered_commands if each.name == name)
     return reach((callback.__module__, callback.__name__))
 
 

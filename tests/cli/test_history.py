@@ -208,6 +208,24 @@ def test_json_conflicts_with_a_suffix_of_another_format(fib, tmp_path):
     assert json.loads(outcome.err)["error"] == "--json conflicts with --output h.md: .md asks for Markdown"
 
 
+@pytest.mark.parametrize(("place", "said"), [("f", "File exists"), ("f/x", "Not a directory"), ("", "is empty")])
+def test_plots_that_cannot_be_written_are_one_line(fib, tmp_path, monkeypatch, place, said):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0), on(2, 2.0)))
+    (tmp_path / "f").touch()
+    for command in (("history", "mine_v1"), ("report",)):
+        outcome = fib(*command, "t.jsonl", "--plots", place)
+        assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_empty_name_is_not_all(fib, tmp_path):
+    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
+    outcome = fib("history", "", tmp_path / "t.jsonl")
+    assert (outcome.code, outcome.out) == (2, "") and "is empty" in outcome.err
+
+
 def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "t.jsonl"
@@ -222,7 +240,7 @@ def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
 def test_benches_of_a_changed_kernel(fib, tmp_path, monkeypatch):
     registry = make_registry(tmp_path / "registry", batch_sizes=[8])
     monkeypatch.chdir(registry.root)
-    slow = RIGHT.replace("    return", "    for _ in range(300):\n        x_fp32.sum()\n    return")
+    slow = RIGHT.replace("    return", "    for _ in range(3000):\n        x_fp32.sum()\n    return")
     for source in (RIGHT, RIGHT, slow):
         add_kernel(registry, "mine_v1", source)
         assert fib("bench", "--device", "cpu").code == 0

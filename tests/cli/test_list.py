@@ -9,7 +9,16 @@ from fib_rmsnorm.machine import capabilities, devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.schema import trace_id
-from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, add_sources, make_trace, pack_all
+from support.full_registry import (
+    CUDA,
+    DEFINITION,
+    HARDWARE,
+    PYTHON,
+    add_sources,
+    change_sources,
+    make_trace,
+    pack_all,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +121,59 @@ def test_the_same_solution_on_other_hardware_is_another_row(fib, full_registry):
     full_registry.append_trace(trace, "baseline", "norm")
     rows = json.loads(fib("list", "traces", "--solutions", PYTHON, "--json").out)
     assert [(row["hardware"], row["traces"]) for row in rows] == [(HARDWARE, 2), ("Other", 1)]
+
+
+@pytest.fixture
+def rewritten(full_registry):
+    """The Python Solution was changed after both of its Traces, and is wrong in the only one of today's content."""
+    wrong = make_trace(
+        change_sources(full_registry), full_registry.workloads(DEFINITION)[0], status="INCORRECT_NUMERICAL"
+    )
+    wrong.evaluation.timestamp = "2026-02-03T04:05:06.789+00:00"
+    full_registry.append_trace(wrong, "baseline", "norm")
+    return full_registry
+
+
+def test_traces_of_earlier_contents_are_told_apart(fib, rewritten):
+    outcome = fib("list", "solutions")
+    assert outcome.lines[0].split() == [
+        *("solution", "language", "author", "definition", "traces", "passed", "earlier", "here")
+    ]
+    assert columns(outcome.row(PYTHON))[4:] == ["1", "0", "2", "run on cpu"]
+    assert columns(outcome.row(CUDA))[4:7] == ["2", "1", "0"]
+    row = columns(fib("list", "traces").row(PYTHON))
+    assert row[3:] == ["1", "1", "2026-02-03", "1 INCORRECT_NUMERICAL (and 2 of earlier contents)"]
+    overview = columns(fib("list").row(DEFINITION))
+    assert overview[-1] == "3: 2 INCORRECT_NUMERICAL, 1 PASSED (and 2 of earlier contents)"
+
+
+def test_json_tells_traces_of_earlier_contents_apart(fib, rewritten):
+    found = json.loads(fib("list", "--json").out)
+    counts = {row["name"]: (row["traces"], row["passed"], row["earlier"]) for row in found["solutions"]}
+    assert counts == {CUDA: (2, 1, 0), PYTHON: (1, 0, 2)}
+    (row,) = (row for row in found["traces"] if row["solution"] == PYTHON)
+    assert (row["traces"], row["statuses"], row["earlier"]) == (1, {"INCORRECT_NUMERICAL": 1}, 2)
+
+
+def test_a_solution_that_was_not_measured_since_it_changed(fib, full_registry):
+    change_sources(full_registry)
+    assert columns(fib("list", "solutions").row(PYTHON))[4:7] == ["0", "0", "2"]
+    row = columns(fib("list", "traces").row(PYTHON))
+    assert row[3:] == ["0", "0", "2026-01-02", "2 of earlier contents"]
+
+
+def test_traces_without_a_digest_count_as_of_today(fib, full_registry):
+    """flashinfer-bench records none."""
+    trace = make_trace(change_sources(full_registry), full_registry.workloads(DEFINITION)[0])
+    trace.evaluation.solution_sha256 = None
+    full_registry.append_trace(trace, "baseline", "norm")
+    assert columns(fib("list", "solutions").row(PYTHON))[4:7] == ["1", "1", "2"]
+
+
+def test_traces_of_a_solution_that_is_gone_are_of_no_earlier_content(fib, full_registry):
+    change_sources(full_registry)
+    full_registry.layout.solution("baseline", "norm", DEFINITION, PYTHON).unlink()
+    assert columns(fib("list", "traces").row(PYTHON))[3:] == ["2", "2", "2026-01-02", "2 PASSED"]
 
 
 def test_each_trace_has_an_id_that_show_takes(fib, full_registry):

@@ -92,3 +92,24 @@ def test_any_comparison(fib, tmp_path, sides):
     for options in ([], ["--json", "--allow", "device,timer,clock,cache"]):
         outcome = fib("compare", *paths, *options)
         check(outcome)
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("try", f"{LONG}.py"),
+        ("report", LONG),
+        ("merge", ".", LONG),
+        ("compare", f"{LONG}.json", "."),
+        ("exercise", "1", LONG),
+        ("tune", LONG),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_name_that_no_file_can_have_is_one_line(fib, full_registry, command):
+    outcome = fib(*command)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("fib-rmsnorm: ") and outcome.err.count("\n") == 1 and LONG in outcome.err

@@ -104,7 +104,7 @@ def test_an_operator_of_several_words_is_usual(fib, tmp_path, file, name, usual)
         (RIGHT, "../up", "ann", "solution '../up' is not a safe name"),
         (RIGHT, NAME, "..", "author '..' is not a safe name"),
         (RIGHT, NAME, "published", "an author cannot be named 'published'"),
-        ("def run(x): pass\n", NAME, "bob", "run takes 1 parameters"),
+        ("def run(x): pass\n", NAME, "bob", "run takes 1 parameters (x)"),
         ("def run(:\n", NAME, "bob", "kernel.py:1: "),
     ],
 )

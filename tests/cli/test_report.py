@@ -11,6 +11,7 @@ from rich.console import Console
 from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.schema import REFERENCE, digest
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, make_trace
+from support.registries import RIGHT, add_kernel, make_registry, pack_all
 from support.trace_json import lines, trace, upstream_trace
 
 
@@ -120,6 +121,78 @@ def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_co
     outcome = fib("report", path)
     assert outcome.err == "fib-rmsnorm: 1 Trace of another version of Definition rmsnorm_d4096 (left out)\n"
     assert "new_v1" in outcome.out and "plain_v1" in outcome.out and "old_v1" not in outcome.out
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
+@pytest.mark.parametrize("command", ["report", "best", "analyze"])
+def test_solutions_that_changed_since_they_were_measured_are_named(fib, full_registry, monkeypatch, command, limit):
+    """Of each device: a kernel that was measured again on one is still another than what was measured elsewhere."""
+    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
+    assert fib(command).err == ""
+    (source,) = full_registry.layout.solutions.rglob(f"{PYTHON}/*.py")
+    source.write_text(f"{source.read_text()}\n")
+    pack_all(full_registry)
+    changed = full_registry.solutions()[PYTHON]
+    told = (
+        "fib-rmsnorm: 1 Solution changed since the newest Trace on Test Processor; measure again: fib-rmsnorm bench"
+        f" --solutions {PYTHON}\n"
+    )
+    assert fib(command).err == told
+    assert fib(command, "--solutions", CUDA).err == ""
+    for workload in full_registry.workloads(DEFINITION):
+        again = make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00")
+        again.evaluation.environment.hardware = "Other Processor"
+        full_registry.append_trace(again, "baseline", "norm")
+    assert fib(command).err == told
+    again.evaluation.environment.hardware = "Test Processor"
+    full_registry.append_trace(again, "baseline", "norm")
+    assert fib(command).err == ""
+
+
+@pytest.mark.parametrize("command", ["report", "best", "analyze"])
+def test_sources_that_changed_since_they_were_packed_and_measured_are_told_apart(fib, tmp_path, monkeypatch, command):
+    """A bench would pack them: the kernel of that name is not what was measured."""
+    registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
+    monkeypatch.chdir(registry.root)
+    add_kernel(registry, "mine_v1", RIGHT)
+    (solution,), (workload,) = registry.solutions().values(), registry.workloads("rmsnorm_d128")
+    registry.append_trace(make_trace(solution, workload), "tester", "norm")
+    assert (fib(command).err, "(earlier: " in fib(command).out) == ("", False)
+    (source,) = registry.layout.solutions.rglob("kernel.py")
+    source.write_text(source.read_text() + "\n")
+    outcome = fib(command)
+    assert outcome.err.endswith("; measure again: fib-rmsnorm bench --solutions mine_v1\n")
+    assert f"mine_v1 (earlier: {digest(solution)[:6]})" in outcome.out
+    changed = add_kernel(registry, "mine_v1", source.read_text())
+    again = make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00")
+    registry.append_trace(again, "tester", "norm")
+    source.write_text(RIGHT)  # changed back: what was measured first is today's
+    outcome = fib(command)
+    assert outcome.err == ""
+    if command == "best":
+        assert f"Left out: mine_v1 (earlier: {digest(changed)[:6]}) at batch=1 (superseded" in outcome.out
+    else:
+        assert f"mine_v1 (earlier: {digest(changed)[:6]})" in outcome.out
+    assert digest(solution)[:6] not in outcome.out
+
+
+def test_a_definition_under_another_name_counts_as_missing(fib, full_registry):
+    """`validate` tells of it."""
+    path = full_registry.layout.definitions / "norm" / f"{DEFINITION}.json"
+    path.write_text(path.read_text().replace(f'"name": "{DEFINITION}"', '"name": "other"'))
+    for command in ("report", "analyze", "best"):
+        outcome = fib(command)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert CUDA in outcome.out
+
+
+def test_results_of_several_runs_are_said_to_have_a_reference_each(fib, file):
+    """The table shows one."""
+    said = "Measured in several runs: each result is compared with the reference and the copy of its own."
+    one = fib("report", file(trace("a_v1"), trace("b_v1")))
+    assert said not in " ".join(one.out.split())
+    other = fib("report", file(trace("a_v1"), trace("b_v1", reference_latency_ms=0.07)))
+    assert said in " ".join(other.out.split())
 
 
 def test_doubts_are_marked_and_explained(fib, file):

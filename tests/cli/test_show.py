@@ -10,7 +10,17 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import is_workload
 from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace, trace_id
-from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, PYTHON_SOURCE, add_sources, make_trace, pack_all
+from support.full_registry import (
+    CUDA,
+    DEFINITION,
+    HARDWARE,
+    PYTHON,
+    PYTHON_SOURCE,
+    add_sources,
+    change_sources,
+    make_trace,
+    pack_all,
+)
 
 
 @pytest.fixture
@@ -43,6 +53,34 @@ def test_a_solution_with_all_its_sources(fib, full_registry):
     assert "Traces:          2" in outcome.lines
     assert "1 PASSED, 1 INCORRECT_NUMERICAL" in outcome.row("Test", "GPU")
     assert outcome.out.index("kernel.cu\n\n// run\n") < outcome.out.index("rows/rows.cuh\n\n#define ROWS 4\n")
+
+
+def test_a_solution_tells_traces_of_earlier_contents_apart(fib, full_registry, workloads):
+    changed = change_sources(full_registry)
+    assert "Traces:          0 (and 2 of earlier contents)" in fib("show", PYTHON).lines
+    for workload in workloads:
+        wrong = make_trace(changed, workload, status="INCORRECT_NUMERICAL")
+        full_registry.append_trace(wrong, "baseline", "norm")
+    outcome = fib("show", PYTHON)
+    assert "Traces:          2 (and 2 of earlier contents)" in outcome.lines
+    assert outcome.row(*HARDWARE.split()).endswith("  2 INCORRECT_NUMERICAL (and 2 of earlier contents)")
+    assert "earlier" not in fib("show", CUDA).out
+
+
+def test_sources_that_changed_since_they_were_packed_are_told(fib, full_registry):
+    """What is shown is what was packed."""
+    assert fib("show", PYTHON).err == ""
+    (source,) = full_registry.layout.solutions.rglob(f"{PYTHON}/kernel.py")
+    source.write_text(PYTHON_SOURCE + "# faster\n")
+    outcome = fib("show", PYTHON)
+    assert outcome.err == (
+        f"fib-rmsnorm: {PYTHON}: its sources have changed since; to pack them, run: fib-rmsnorm solve --solutions"
+        f" {PYTHON}\n"
+    )
+    assert "# faster" not in outcome.out
+    assert fib("solve", "--solutions", PYTHON).code == 0
+    outcome = fib("show", PYTHON)
+    assert outcome.err == "" and "# faster" in outcome.out
 
 
 def test_a_solution_without_traces_offers_none(fib, full_registry):
@@ -183,9 +221,7 @@ def test_the_newest_of_several_and_the_ids_of_the_others(fib, full_registry, wor
 
 
 def test_a_trace_of_sources_that_changed(fib, full_registry):
-    kernel = full_registry.layout.solutions / "baseline" / "norm" / DEFINITION / PYTHON / "kernel.py"
-    kernel.write_text(PYTHON_SOURCE + "# faster\n")
-    pack_all(full_registry)
+    change_sources(full_registry)
     assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
 
 

@@ -158,7 +158,7 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
 
 @pytest.mark.parametrize("option", [pytest.param("--json", marks=pytest.mark.slow), "--check"])
 def test_a_kernel_that_hangs_costs_one_timeout(try_, option):
-    outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "1", option)
+    outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "5", option)
     assert outcome.code == 1
     assert (outcome.out if option == "--check" else outcome.err).splitlines()[-1] == (
         "hangs.py FAILED: TIMEOUT at batch=1; stopped there, 2 workloads not tried"
@@ -177,6 +177,50 @@ def test_a_check_judges_every_case_and_times_nothing(try_):
         assert (each["status"], each["judged_by"]) == ("PASSED", "rmsnorm")
         assert "evaluation" not in each  # not a Trace: that says PASSED of what was timed
         assert {case["kind"] for case in each["correctness"]["extra"]["cases"]} == {"workload", "hard", "awkward"}
+
+
+def test_what_a_right_kernel_prints_is_shown_once(try_):
+    """Calls are repeated, so most of it is the same line."""
+    prints = RIGHT.replace("    x_fp32", "    print('rows', len(x))\n    x_fp32", 1)
+    outcome = try_("prints.py", prints, "--check", "--batch-sizes", "8")
+    assert outcome.code == 0
+    where = outcome.lines.index("printed at batch=8:")
+    assert re.fullmatch(r"  rows 8  \(\d+ times\)", outcome.lines[where + 1])
+    talks = RIGHT.replace("    x_fp32", "    print(*range(len(x) + 10), sep='\\n')\n    x_fp32", 1)
+    outcome = try_("talks.py", talks, "--check")
+    where = outcome.lines.index("printed at batch=1, and at 2 more workloads (with --json):")
+    assert outcome.lines[where + 1 : where + 11] == [f"  {number}" for number in range(10)]
+    assert re.fullmatch(r"  \[\.\.\. \d+ lines more with --json\]", outcome.lines[where + 11])
+
+
+CPP_PRINTS = "#include <cstdio>\n#include <cstdlib>\n" + THROWS.replace(
+    'TVM_FFI_THROW(ValueError) << "boo";', 'std::printf("last words\\n"); std::abort();'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "end", "timeout"),
+    [
+        (
+            "kills.py",
+            "import os\n\n\ndef run(x, weight, eps):\n    print('last words')\n    os.abort()\n",
+            "SIGABRT",
+            120,
+        ),
+        (
+            "hangs.py",
+            "def run(x, weight, eps):\n    print('last words')\n    while True:\n        pass\n",
+            "timed out",
+            5,
+        ),
+        ("kills.cpp", CPP_PRINTS, "SIGABRT", 120),  # the limit holds for its compiler, too
+    ],
+)
+def test_what_a_kernel_printed_before_its_end_is_shown(try_, name, source, end, timeout):
+    outcome = try_(name, source, "--check", "--batch-sizes", "1", "--timeout", str(timeout))
+    assert outcome.code == 1
+    assert end in outcome.out
+    assert "last words" in outcome.lines
 
 
 def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
@@ -238,7 +282,7 @@ def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
     )
     outcome = try_("kernel.py", "def run(x, residual, weight, eps, out, new_residual): pass\n")
     assert outcome.code == 2
-    assert outcome.err.startswith(f"{kernel}run takes 6 parameters; rmsnorm_d128 needs 3 (x, weight, eps)")
+    assert outcome.err.startswith(f"{kernel}run takes 6 parameters (x, residual, weight, eps, out, new_residual); ")
     outcome = try_("kernel.py", "def run(x, residual, weight, eps): return x, x\n")
     assert outcome.err.startswith(
         f"{kernel}run(x, residual, weight, eps) cannot be called as run(x, weight, eps, out); "

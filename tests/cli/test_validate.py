@@ -39,6 +39,13 @@ def test_the_folder_may_be_named(fib, full_registry, tmp_path, monkeypatch):
     assert fib("validate", "registry").code == 0
 
 
+def test_the_registry_may_be_named_as_for_other_commands(fib, full_registry, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert fib("validate", "--root", full_registry.root).lines == fib("validate", full_registry.root).lines
+    both = fib("validate", full_registry.root, "--root", full_registry.root)
+    assert (both.code, both.out) == (2, "") and "leave one of them out" in both.err
+
+
 def test_a_finding_in_a_jsonl_file_names_its_line(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", "batch", -1, line=2)
     (workload,) = errors_of(fib("validate"))

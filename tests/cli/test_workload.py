@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from support.full_registry import DEFINITION
+from fib_rmsnorm.schema import Trace
+from support.full_registry import DEFINITION, DEFINITION_FILE, WORKLOAD_FILE
+from support.record_faults import edit
 
 
 def batches(registry):
@@ -33,6 +35,31 @@ def test_one_that_is_replaced_is_told_with_its_traces_and_how_to_restore_it(fib,
     assert len(json.loads(outcome.out)) == 2
 
 
+def test_those_in_the_folder_of_another_op_type_move_and_are_written_once(fib, full_registry):
+    def change_op_type(old, new):
+        path = full_registry.root / "definitions" / old / f"{DEFINITION}.json"
+        moved = full_registry.root / "definitions" / new / path.name
+        moved.parent.mkdir(exist_ok=True)
+        moved.write_text(path.read_text().replace(f'"op_type": "{old}"', f'"op_type": "{new}"'))
+        path.unlink()
+
+    before = full_registry.workloads(DEFINITION)
+    elsewhere = full_registry.root / "workloads" / "other" / f"{DEFINITION}.jsonl"
+    elsewhere.parent.mkdir()
+    of_another = Trace(definition="another", workload=before[0]).model_dump_json() + "\n"
+    elsewhere.write_text(of_another + (full_registry.root / WORKLOAD_FILE).read_text())
+    for change in ((), ("norm", "other"), (), ("other", "norm"), ()):
+        if change:
+            change_op_type(*change)
+        outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "3")
+        assert outcome.code == 0 and "; kept 2 existing Workloads" in outcome.out
+        assert batches(full_registry) == [1, 3, 8]
+        assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 3] == before
+    assert elsewhere.read_text() == of_another
+    elsewhere.unlink()
+    assert fib("validate").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -57,6 +84,23 @@ def test_what_cannot_be_is_refused(fib, full_registry, arguments, said):
     outcome = fib(*arguments, *(["--definition", DEFINITION] if arguments[0] == "workload" else []))
     assert outcome.code == 2 and said in outcome.err and len(outcome.err.splitlines()) == 1
     assert {path: path.read_bytes() for path in full_registry.root.rglob("*.json*")} == before
+
+
+@pytest.mark.parametrize("replace", [(), ("--replace",)])
+def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib, full_registry, replace):
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
+    before = (full_registry.root / WORKLOAD_FILE).read_text()
+    fault = f"constraint 'batch % 8 == 0' of {DEFINITION} does not hold"
+    for sizes in ("--batch-sizes=8,3", "--axes=batch=3"):
+        outcome = fib("workload", "--definition", DEFINITION, sizes, *replace)
+        assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {fault} (batch=3); give other sizes\n")
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 3"])
+    outcome = fib("workload", "--definition", DEFINITION, *replace, "--device", "cpu")
+    assert outcome.code == 2 and "(batch=1); give other sizes" in outcome.err
+    assert (full_registry.root / WORKLOAD_FILE).read_text() == before
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
+    assert fib("workload", "--definition", DEFINITION, "--replace", "--device", "cpu").code == 0
+    assert batches(full_registry)[:2] == [8, 32]
 
 
 def test_json_has_what_was_made(fib, full_registry):

@@ -245,6 +245,7 @@ def test_a_lost_workload_with_the_axes_of_another_is_named_by_its_scalars(regist
     assert told in " ".join(errors.split())
 
 
+@pytest.mark.timeout(1800)
 def test_thirty_killed_nodes_lose_nothing(tmp_path, cluster):
     registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 61))
     add_kernel(registry, "sleeps_v1", SLEEPS)

@@ -161,6 +161,18 @@ def test_deploy_says_whose_solutions_the_traces_are_of_if_not_of_the_chosen_auth
     assert "No Trace is of" not in fib("deploy", PYTHON_TRACES, "--authors", "baseline").err
 
 
+def test_a_table_with_a_shape_that_nothing_serves_is_refused(fib, tmp_path):
+    for folder in ("definitions", "solutions"):
+        (tmp_path / folder).mkdir()
+    measured = MeasuredShape(shape(2, 128), ())
+    table = WinnerTable(("me",), {"rmsnorm": OperatorWinners({}, {cpu_device().hardware: (measured,)})})
+    path = tmp_path / "winners.json"
+    path.write_text(format_table(table))
+    refused = fib("deploy", "--build", "--root", tmp_path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert f"{path}: is not a table of winners: " in refused.err and ".candidates`; make it with" in refused.err
+
+
 PICKY = """\
 def run(x, weight, eps, out):
     if x.shape[1] % 128:

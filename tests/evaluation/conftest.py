@@ -6,10 +6,11 @@ import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.sandbox.fork_server import ForkServer
+from support.lent_fork_server import LentForkServer
 
 
 @pytest.fixture(scope="module")
 def fork_server() -> Iterator[ForkServer]:
-    """One for a module's tests that do not stop it: it imports torch, which takes longer than what it starts."""
-    with ForkServer(ROLES) as started:
+    """One for a module's tests that do not stop it."""
+    with LentForkServer(ROLES) as started:
         yield started

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, Started, bench
+from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators import RmsNorm
 from support.registries import RIGHT, add_sources, python_manifest
@@ -37,3 +38,13 @@ def test_only_what_is_chosen_is_written(two_definitions, selection, solutions, w
                 break
     assert set(two_definitions.solutions()) == solutions
     assert {name for name in two_definitions.definitions() if two_definitions.workloads(name)} == workloads
+
+
+def test_workloads_that_it_makes_obey_the_constraints(registry):
+    definition = RmsNorm().define(256).model_copy(update={"constraints": ["batch % 32 == 0"]})
+    registry.write_definition(definition)
+    made = collect_records(registry).workloads[definition.name]
+    assert [workload.axes["batch"] for workload in made][:2] == [32, 128]
+    registry.write_definition(definition.model_copy(update={"constraints": ["batch % 32 == 3"]}))
+    records = collect_records(registry)
+    assert records.workloads[definition.name] == [] and records.unwritten == []

@@ -15,7 +15,7 @@ FEW_BATCH = 8
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory):
+def few(tmp_path_factory, lent):
     return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", FEW, "cpu", (FEW_BATCH,))
 
 

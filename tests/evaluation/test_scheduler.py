@@ -22,6 +22,7 @@ from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
 from support.command_line import cli_environment
+from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
@@ -61,16 +62,16 @@ def test_a_segfault_is_reported_when_it_happens(fork_server, registry):
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"),
+    ("fault", "status", "timeout_s"),
     [
-        (SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"),
-        pytest.param(HANG_ON_8_ROWS, "TIMEOUT", marks=pytest.mark.slow),
+        (SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR", 60),
+        pytest.param(HANG_ON_8_ROWS, "TIMEOUT", 10, marks=pytest.mark.slow),
     ],
 )
-def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_path, fault, status):
+def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_path, fault, status, timeout_s):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8, 2))
     faulty, right = add_kernel(registry, "faulty_v1", fault), add_kernel(registry, "right_v1")
-    assert statuses(evaluate(fork_server, registry, faulty, right, timeout_s=3)) == [
+    assert statuses(evaluate(fork_server, registry, faulty, right, timeout_s=timeout_s)) == [
         ("faulty_v1", 1, "PASSED"),
         ("right_v1", 1, "PASSED"),
         ("faulty_v1", 8, status),
@@ -139,7 +140,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
     monkeypatch.setattr(correctness_gate.os, "cpu_count", lambda: 2)
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     waits = "import time\n\nprint('begins', time.monotonic(), flush=True)\n"
-    waits += "time.sleep(1.5)\nprint('ends', time.monotonic(), flush=True)\n"
+    waits += "time.sleep(4)\nprint('ends', time.monotonic(), flush=True)\n"
     solutions = [add_kernel(registry, name, f"{waits}{RIGHT}") for name in ("first_v1", "second_v1")]
     logs = [trace.evaluation.log.split() for trace in evaluate(fork_server, registry, *solutions)]
     begins, ends = ([float(log[log.index(word) + 1]) for log in logs] for word in ("begins", "ends"))
@@ -152,7 +153,7 @@ def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
     plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
     missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
     events = []
-    with ForkServer(ROLES) as fork_server:
+    with LentForkServer(ROLES) as fork_server:
         scheduler = Scheduler(fork_server, [missing], RunConfig(QUICK, 60), record=events.append)
         with pytest.raises(
             DeviceUnusableError, match=r"cuda:99 \(a GPU that is not there\) cannot be used: .*choose another device$"
@@ -197,7 +198,7 @@ def test_closing_the_generator_stops_everything(registry):
     hangs = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
     hangs = add_kernel(registry, "hangs_v1", hangs)
     before = threading.enumerate()
-    with ForkServer(ROLES) as fork_server:
+    with LentForkServer(ROLES) as fork_server:
         events = evaluate(fork_server, registry, raises, hangs, timeout_s=FOR_EVER_S)
         next(events)  # the first is done while the second is being called
         assert threading.enumerate() != before

@@ -10,8 +10,8 @@ from fib_rmsnorm.evaluation.scheduler import Building, Evaluated
 from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check
+from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT, WRONG, add_kernel
 
 
@@ -50,5 +50,5 @@ def try_beside_a_rival(registry, name: str, source: str = RIGHT, rivals: str = R
     add_kernel(registry, "rival_v1", rivals)
     found = Registry.find(registry.root)
     plan = plan_try(found, found.definition("rmsnorm_d128"), found.solutions()[name], (2,), choose_devices("cpu")[0])
-    with ForkServer(ROLES) as fork_server:
+    with LentForkServer(ROLES) as fork_server:
         return list(run_try(fork_server, plan, RunConfig(QUICK, 600.0, found.root)))

@@ -25,7 +25,7 @@ from support.wrong_kernels import (
 )
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language == "python"]
 ON_CUDA = kernels_for("cuda")

@@ -8,6 +8,8 @@ import torch
 from fib_rmsnorm.functional import rms_norm_fp8, rms_norm_relu, rms_norm_silu_gate
 from fib_rmsnorm.operators.known_operators import find_operator
 
+pytestmark = pytest.mark.usefixtures("served")
+
 HIDDEN = 64
 
 

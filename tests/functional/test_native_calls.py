@@ -14,6 +14,8 @@ from fib_rmsnorm.functional.custom_ops import norm
 from fib_rmsnorm.functional.gradient_calls import TWICE
 from support.known_calls import HIDDEN, draw, known
 
+pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
+
 
 @pytest.fixture
 def native():
@@ -106,7 +108,6 @@ def test_the_operators_gradients_are_torchs(native, dtype, given):
         found.sum().backward()
 
 
-@pytest.mark.slow  # it imports torch's compiler
 def test_the_operator_in_cpp_passes_torchs_own_check_and_compiles(native):
     x, weight = known()
     rms_norm(x, weight)

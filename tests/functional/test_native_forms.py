@@ -11,6 +11,8 @@ from fib_rmsnorm.functional.custom_ops import add_norm, norm
 from fib_rmsnorm.functional.gradient_calls import TWICE
 from support.known_calls import HIDDEN, draw
 
+pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
+
 EPS = 1e-6
 FORMS = {
     "residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"]),
@@ -22,8 +24,6 @@ FORMS = {
     "operator": lambda t: norm(t["x"], t["weight"], None, EPS, "rmsnorm"),
     "operator, residual": lambda t: add_norm(t["x"], t["residual"], t["weight"], None, EPS, "rmsnorm"),
 }
-
-BUILDS_LEAST = "residual"
 
 
 def exact(form: str, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -63,10 +63,8 @@ def only_known():
     use_registry(None)
 
 
-@pytest.mark.parametrize("grad", [False, pytest.param(True, marks=pytest.mark.slow)])  # it builds kernels
-@pytest.mark.parametrize(
-    "form", [form if form == BUILDS_LEAST else pytest.param(form, marks=pytest.mark.slow) for form in FORMS]
-)
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, only_known, monkeypatch):
     t = tensors(grad)
     for _ in range(2):  # the first backward pass is Python's own
@@ -85,7 +83,6 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, only_known
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow  # it builds kernels
 @pytest.mark.parametrize("which", [0, 1])
 def test_each_of_two_outputs_has_a_gradient_of_its_own(which):
     t = tensors(grad=True)
@@ -105,7 +102,6 @@ def test_a_sum_is_kept_for_the_gradient_and_must_not_change():
         out.sum().backward()
 
 
-@pytest.mark.slow  # it builds kernels
 def test_a_gradient_of_two_outputs_is_not_differentiated_again():
     t = tensors(grad=True)
     for _ in range(3):
@@ -138,7 +134,6 @@ def test_a_residual_that_is_not_like_x_is_refused_when_its_kernel_is_known(chang
         FORMS["residual"]({**t, "residual": change(t["residual"])})
 
 
-@pytest.mark.slow  # it builds kernels
 def test_the_moments_of_many_rows_come_in_parts():
     x, weight, bias, dy = draw(300, 4096, grad=True), draw(4096, grad=True), draw(4096, grad=True), draw(300, 4096)
     expected = torch.autograd.grad(torch_functional.layer_norm(x, (4096,), weight, bias), (x, weight, bias), dy)

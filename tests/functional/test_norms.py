@@ -12,6 +12,8 @@ from fib_rmsnorm.functional.gradient_calls import run_norm_backward
 from fib_rmsnorm.functional.kernel_calls import find_for
 from fib_rmsnorm.operators.known_operators import find_operator
 
+served = pytest.mark.usefixtures("served")
+
 HIDDEN = 96
 CONVENTIONS = ("torch", "llama", "gemma")
 ULP = {torch.float16: 2**-10, torch.bfloat16: 2**-7, torch.float32: 2**-22, torch.float64: 2**-50}
@@ -35,6 +37,7 @@ def run_reference(operator: str, *arguments: torch.Tensor | float) -> torch.Tens
     return space["run"](*arguments)
 
 
+@served
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_rms_norm_and_its_gradients_are_torchs(dtype):
     x, weight = draw(4, 5, HIDDEN, dtype=dtype, grad=True), draw(HIDDEN, dtype=dtype, seed=1, grad=True)
@@ -45,6 +48,7 @@ def test_rms_norm_and_its_gradients_are_torchs(dtype):
         assert_close(found, expected, ulps=8)
 
 
+@served
 @pytest.mark.slow  # it builds a kernel
 def test_layer_norm_and_its_gradients_are_torchs():
     check_layer_norm()
@@ -61,6 +65,7 @@ def check_layer_norm() -> None:
         assert_close(gradient, expected.half())
 
 
+@served
 @pytest.mark.slow  # it builds kernels
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_each_convention_rounds_as_its_operators_reference(convention):
@@ -101,6 +106,7 @@ def check_convention(convention: str) -> None:
     assert torch.equal(new_residual, total)
 
 
+@served
 def test_strides_leading_dimensions_and_misalignment_do_not_matter():
     weight, whole = draw(HIDDEN, seed=1), draw(3, 2, HIDDEN + 8)
     expected = rms_norm(whole[..., 1 : HIDDEN + 1].contiguous(), weight)
@@ -111,6 +117,7 @@ def test_strides_leading_dimensions_and_misalignment_do_not_matter():
     assert torch.equal(rms_norm(whole[..., :HIDDEN], strided), rms_norm(whole[..., :HIDDEN], strided.contiguous()))
 
 
+@served
 def test_a_negated_view_is_normalised_with_its_signs():
     x, weight = draw(4, HIDDEN), draw(HIDDEN, seed=1)
     expected = rms_norm(-x, weight)
@@ -118,6 +125,7 @@ def test_a_negated_view_is_normalised_with_its_signs():
     assert torch.equal(rms_norm(x, torch._neg_view(weight)), expected)
 
 
+@served
 def test_an_empty_batch_gives_empty_gradients_and_zeros_for_the_weight():
     x, weight = draw(0, HIDDEN, grad=True), draw(HIDDEN, grad=True)
     rms_norm(x, weight).sum().backward()
@@ -125,12 +133,14 @@ def test_an_empty_batch_gives_empty_gradients_and_zeros_for_the_weight():
     assert torch.equal(weight.grad, torch.zeros(HIDDEN, dtype=torch.float16))
 
 
+@served
 def test_a_float32_weight_beside_16_bits_gives_what_torch_gives():
     x, weight = draw(4, HIDDEN), draw(HIDDEN, dtype=torch.float32, seed=1)
     expected = torch_functional.rms_norm(x.float(), (HIDDEN,), weight, 1e-6).half()
     assert_close(rms_norm(x, weight), expected)
 
 
+@served
 def test_on_a_cpu_a_kernel_gives_the_gradients_of_a_float32_weight_beside_16_bits_too():
     x, weight, dy = draw(4, HIDDEN, dtype=torch.bfloat16), draw(HIDDEN, dtype=torch.float32, seed=1), draw(4, HIDDEN)
     found = run_norm_backward("rmsnorm", dy.bfloat16(), None, x, weight, has_bias=False, eps=1e-6)
@@ -144,11 +154,13 @@ def test_on_a_cpu_a_kernel_gives_the_gradients_of_a_float32_weight_beside_16_bit
     assert kernel.solution == "rmsnorm_backward_cpp_simd_v1"
 
 
+@served
 def test_without_an_eps_torch_chooses():
     x = draw(4, HIDDEN) * 1e-4
     assert_close(rms_norm(x, torch.ones_like(x[0]), eps=None), torch_functional.rms_norm(x, (HIDDEN,)))
 
 
+@served
 def test_the_gradient_refuses_to_be_differentiated_again():
     x = draw(4, HIDDEN, dtype=torch.float64, grad=True)
     (gradient,) = torch.autograd.grad(rms_norm(x).sum(), x, create_graph=True)

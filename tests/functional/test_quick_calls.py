@@ -15,17 +15,16 @@ from fib_rmsnorm import nn
 from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
 from fib_rmsnorm.functional.eager import run_quickly
 from support.known_calls import HIDDEN, draw, known
+from support.served_calls import serve_in_python
+
+pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
 
 
 @pytest.fixture(params=["C++", "Python"])
 def run(request, monkeypatch):
     """Run a call if its kernel is known, else give None."""
     if request.param == "Python":
-        monkeypatch.setattr(quick_calls, "_native", None)
-        monkeypatch.setattr(quick_calls, "native_run", None)
-        monkeypatch.setattr(quick_calls, "load_native_calls", lambda: "not wanted")
-        monkeypatch.setattr(quick_calls, "QUICK", {})
-        monkeypatch.setattr("fib_rmsnorm.functional.eager.QUICK", quick_calls.QUICK)
+        serve_in_python(monkeypatch)
     x, weight = draw(2, 3, HIDDEN), draw(HIDDEN, seed=1)
     rms_norm(x, weight)
     found = quick_calls.native_run or run_quickly
@@ -238,7 +237,6 @@ def test_a_module_without_an_eps_is_quick_too(run, monkeypatch):
     torch.testing.assert_close(module(x), torch_functional.rms_norm(x, (HIDDEN,)))
 
 
-@pytest.mark.slow  # it builds the kernels of LayerNorm
 def test_layer_norm_has_the_gradient_of_its_bias(run):
     tensors = [draw(4, HIDDEN, seed=seed, grad=True) for seed in range(1)]
     tensors += [draw(HIDDEN, seed=seed, grad=True) for seed in (1, 2)]

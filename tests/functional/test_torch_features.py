@@ -13,6 +13,8 @@ from torch.utils.checkpoint import checkpoint
 from fib_rmsnorm import nn
 from fib_rmsnorm.functional import layer_norm, rms_norm
 
+pytestmark = pytest.mark.usefixtures("served")
+
 HIDDEN = 64
 
 

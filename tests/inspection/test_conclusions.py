@@ -192,6 +192,28 @@ VERSION(portable)
 """
 
 
+# Rows of three types in one function: g++ puts `call sqrtf`, for negative numbers, between or behind their loops.
+ROWS = """\
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+template <class Number> void rows(const Number* x, float eps, Number* out, int64_t rows, int64_t cols) {
+  for (int64_t row = 0; row < rows; ++row) {
+    double total = 0;
+    for (int64_t col = 0; col < cols; ++col) total += double(x[row * cols + col]) * x[row * cols + col];
+    const float rstd = 1 / std::sqrt(static_cast<float>(total / cols) + eps);
+    for (int64_t col = 0; col < cols; ++col) out[row * cols + col] = x[row * cols + col] * rstd;
+  }
+}
+void run(const void* x, int kind, float eps, void* out, int64_t count, int64_t cols) {
+  if (kind == 0) return rows(static_cast<const float*>(x), eps, static_cast<float*>(out), count, cols);
+  if (kind == 1) return rows(static_cast<const int*>(x), eps, static_cast<int*>(out), count, cols);
+  if (kind == 2) return rows(static_cast<const int16_t*>(x), eps, static_cast<int16_t*>(out), count, cols);
+  throw std::runtime_error("kind");
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def build(tmp_path_factory):
     if platform.machine() != "x86_64" or not shutil.which("g++") or not shutil.which("objdump"):
@@ -232,6 +254,13 @@ def test_what_a_loop_calls_and_what_it_does_not_fuse(build):
     said = build("-O3", "-mavx2")
     assert "its loops call tanhf at each pass; inline it, or move it out of the loop" in said["roots"]
     assert "1 multiplication and 1 addition apart in a loop, where this processor has fused ones" in said["shift"]
+
+
+@pytest.mark.parametrize("flags", [("-O2", "-fno-tree-vectorize"), ("-O3", "-mavx2", "-mfma")])
+def test_what_rows_and_rare_cases_call_or_divide_is_not_of_the_inner_loops(build, flags):
+    said = build(*flags, source=ROWS)["run"]
+    assert "no vector instructions" in said
+    assert "its loops call" not in said and "to divide or take roots" not in said
 
 
 def test_a_sum_is_in_any_order_by_the_flags_that_the_advice_names(build):

@@ -7,6 +7,8 @@ import torch
 
 from fib_rmsnorm import nn
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 @pytest.mark.parametrize("arguments", [(32,), ((2, 32), 1e-3), (32, None, False, None, torch.float64)])
 def test_rms_norm_has_torchs_state_and_results(arguments):

@@ -13,6 +13,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.nn import RMSNorm, replace, restore, verify
 from support import published_norms as published
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 @pytest.fixture
 def decoder():
@@ -89,6 +91,7 @@ def test_calls_that_round_otherwise_are_the_originals(decoder):
     assert torch.equal(holder(x), expected * 2)
 
 
+@pytest.mark.slow  # it builds a kernel
 def test_a_model_converted_after_replacing_keeps_the_convention():
     model, ids = make_decoder_of(published.RoundedFirst, torch.float32)
     expected = copy.deepcopy(model).bfloat16()(ids)

@@ -9,6 +9,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.nn import VerificationError, replace, verify
 from support import published_norms as published
 
+pytestmark = pytest.mark.usefixtures("served")
+
 
 @pytest.fixture
 def replaced():

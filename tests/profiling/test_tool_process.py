@@ -117,8 +117,8 @@ started.wait()
 
 
 def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path):
-    with pytest.raises(InputError, match=r"right: timed out after 1 s; try a longer --timeout"):
-        run_tool(python(STARTS_ANOTHER, tmp_path / "pid"), 1, solution, {})
+    with pytest.raises(InputError, match=r"right: timed out after 5 s; try a longer --timeout"):
+        run_tool(python(STARTS_ANOTHER, tmp_path / "pid"), 5, solution, {})
     started = int((tmp_path / "pid").read_text())
     assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
 

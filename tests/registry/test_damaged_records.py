@@ -101,6 +101,25 @@ def test_a_bad_workload_is_not_charged_to_the_solution(fib, registry, monkeypatc
     assert [trace.evaluation.status.value for trace in registry.traces()] == ["PASSED"]
 
 
+def test_empty_tensors_are_refused_in_one_line(fib, registry, monkeypatch):
+    monkeypatch.chdir(registry.root)
+    add_kernel(registry, "right_v1")
+    add_kernel(registry, "other_v1")
+    sources = registry.layout.solutions / "tester" / "norm" / DEFINITION / "right_v1"
+    edit(DEFINITION_FILE, "axes", "hidden", "value", 0)
+    before = {path: path.read_bytes() for path in registry.root.rglob("*.json*")}
+    for command in (
+        ("bench", *QUICK_OPTIONS),
+        ("try", sources / "kernel.py", "--definition", DEFINITION, "--device", "cpu"),
+        ("compare", "right_v1", "other_v1", "--measure", "--device", "cpu"),
+        ("workload", "--definition", DEFINITION, "--batch-sizes", "3"),
+    ):
+        outcome = fib(*command)
+        assert outcome.code == 2, (command, outcome)
+        assert "is 0; it must be positive" in outcome.err and outcome.err.count("\n") == 1
+    assert {path: path.read_bytes() for path in registry.root.rglob("*.json*")} == before
+
+
 @pytest.mark.parametrize("target", ["traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out"])
 def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, target):
     """What was exported into traces/ was counted twice by the next report."""

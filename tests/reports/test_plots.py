@@ -14,7 +14,7 @@ SHOWN = [r"\u001b[2J\u0007\u0085", "_hidden", "$\\nosuch$", "a\ufffd<b>", "数"]
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_any_name_is_drawn_as_it_is_and_obeyed_by_nobody(fib, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "traces.jsonl"

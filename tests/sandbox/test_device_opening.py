@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.device_opening import OpenDevice, describe_unusable, open_device
+from fib_rmsnorm.sandbox.device_opening import OpenDevice, describe_unusable, open_device, take_turn
 from support.command_line import QUICK_OPTIONS, run_cli
 from support.registries import RIGHT, add_sources, pack_all, python_manifest
 
 FILLS_MEMORY = """
+import sys
 import torch
 
+left = torch.empty(int(sys.argv[1]), dtype=torch.uint8, device="cuda:0")
 kept, size = [], 1 << 30
 while size >= 1 << 20:
     try:
         kept.append(torch.empty(size, dtype=torch.uint8, device="cuda:0"))
     except torch.OutOfMemoryError:
         size //= 2
+del left
+torch.cuda.empty_cache()
 print("full", flush=True)
 input()
 """
@@ -39,12 +44,25 @@ def test_the_line_says_which_device_and_what_to_do():
     )
 
 
+def test_few_processes_open_a_device_at_a_time_and_those_of_another_do_not_wait():
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(take_turn("cuda:98"))
+        assert not take_turn("cuda:98").acquire(blocking=False)
+        with take_turn("cuda:99"):
+            pass
+    with take_turn("cuda:98"):
+        pass
+
+
 @pytest.mark.gpu
-def test_a_bench_on_a_full_gpu_ends_with_a_line_and_records_nothing(registry):
+@pytest.mark.parametrize("left_mib", [1, 640])  # a context takes some 500
+def test_a_bench_on_a_full_gpu_ends_with_a_line_and_records_nothing(registry, left_mib):
     manifest = python_manifest("right_v1").replace('["cpu"]', '["cuda"]')
     add_sources(registry, "right_v1", {"kernel.py": RIGHT}, manifest)
     pack_all(registry)
-    fills = subprocess.Popen([sys.executable, "-c", FILLS_MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    fill = [sys.executable, "-c", FILLS_MEMORY, str(left_mib << 20)]
+    fills = subprocess.Popen(fill, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert fills.stdout.readline() == b"full\n"
         outcome = run_cli("bench", "--root", registry.root, *QUICK_OPTIONS[:-1], "cuda:0")

@@ -202,6 +202,32 @@ def test_a_process_answers_dies_and_times_out():
         fork_server.spawn(WORKER)
 
 
+def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_path, monkeypatch):
+    """Who keeps it, as in a cycle that is collected later, keeps no memory of its outputs and no disk space."""
+    (tmp_path / "prints.py").write_text(
+        "def main(channel, _):\n    print('last words', flush=True)\n    raise SystemExit\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    role = Role("prints", runs_untrusted_code=True)
+    with ForkServer([role]) as fork_server:
+        fork_server.spawn(role).kill()
+        before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        process = fork_server.spawn(role)
+        assert process.outputs_file >= 0
+        with pytest.raises(ProcessDiedError, match="exited"):
+            process.request({"do": "nothing"}, time.monotonic() + 200)
+        assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+        assert process.take_log() == "last words\n"
+        assert process.take_log() == ""
+        process.clear_outputs()
+        with pytest.raises(ProcessDiedError, match="exited"):
+            _ = process.outputs_file
+    with pytest.raises(StoppedError):
+        fork_server.spawn(role)
+    with pytest.raises(StoppedError):
+        _ = process.outputs_file
+
+
 def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
     """As two sessions of a program."""
 

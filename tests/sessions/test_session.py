@@ -40,7 +40,7 @@ def registry(folder) -> Registry:
 
 
 @pytest.fixture(scope="module")
-def session(folder, registry):
+def session(folder, registry, lent):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
         with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK, timeout_s=60) as session:
@@ -133,6 +133,12 @@ def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
     assert (again.number, again.abandoned, bool(again.timings)) == (judged.number, False, True)
 
 
+def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluated(session, kernel):
+    versions = session.follow(save(kernel, HANGS))
+    session.abandon()
+    assert [version.status for version in versions] == ["ABANDONED"]
+
+
 def test_a_measurement_after_a_check_judges_no_second_time(session, kernel):
     checked = session.check(save(kernel, RIGHT + "# checked\n"))
     measured = session.measure(kernel)
@@ -154,7 +160,7 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
     assert next_version().status == "PASSED"
     (kernel.parent / "other.txt").write_text("is none of its files")
     kernel.with_suffix(".new").write_text(HANGS)
-    threading.Timer(1.0, lambda: save(kernel, RIGHT + "# again\n")).start()
+    threading.Timer(5.0, lambda: save(kernel, RIGHT + "# again\n")).start()
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
     assert next_version().status == "ABANDONED"  # not TIMEOUT
     assert next_version().status == "PASSED"
@@ -193,6 +199,8 @@ def test_a_server_answers_the_same_and_refuses_bad_requests_in_a_line(session, k
         assert all(
             answer["error"].startswith("bad request: ") and "\n" not in answer["error"] for answer in answers[:-1]
         )
+        (answer,) = ask(path, json.dumps({"do": "check", "kernel": {"file": f"/{'x' * 5000}.py"}}).encode())
+        assert not answer["ok"] and "File name too long" in answer["error"]
         # A kernel that is evaluated runs as the same user, below this process.
         kernel.write_text(
             "import socket\n\n\ndef run(x, weight, eps):\n    s = socket.socket(socket.AF_UNIX)\n"

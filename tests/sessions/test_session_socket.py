@@ -36,6 +36,15 @@ def test_refuses_a_folder_that_others_can_enter(private):
     assert prepare_socket(folder / "s")
 
 
+def test_does_not_advise_to_close_a_folder_that_others_may_use(private):
+    (private / "of others").touch()
+    private.chmod(0o755)
+    with pytest.raises(InputError, match="others can enter its folder; name a new one") as found:
+        prepare_socket(private / "s")
+    assert "chmod" not in str(found.value)
+    assert prepare_socket(Path(shlex.split(str(found.value))[-1]))
+
+
 def test_refuses_a_file_and_a_path_that_is_too_long(private):
     (private / "s").touch()
     with pytest.raises(InputError, match="exists and is not a socket"):

@@ -106,6 +106,13 @@ def pack_all(registry: Registry) -> None:
         registry.write_solution(solution, "norm")
 
 
+def change_sources(registry: Registry) -> Solution:
+    """Change the Python Solution, so that its Traces are of earlier contents."""
+    (registry.root / PYTHON_FOLDER / "kernel.py").write_text(PYTHON_SOURCE + "# faster\n")
+    pack_all(registry)
+    return registry.solutions()[PYTHON]
+
+
 def make_trace(
     solution: Solution,
     workload: Workload,

@@ -15,6 +15,8 @@ from support.registries import QUICK, make_registry
 BATCH_SIZES = (1, 8)
 BATCH_SIZES_ON_CUDA = (1, 128)
 """Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
+PATIENCE_S = 400.0
+"""For compilers on a loaded machine: torch's headers take one of them 45 s alone, and over 120 beside others."""
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 KERNELS = read_kernels("honest")
 NAMES = [
@@ -33,6 +35,6 @@ def evaluate_all(
     registry = make_registry(root, 4096, batches)
     solutions = add_kernels(registry, (KERNELS[name] for name in names))
     kernel_of = {solution.name: name for name, solution in solutions.items()}
-    events = bench(registry, BenchOptions(settings=QUICK, device=device))
+    events = bench(registry, BenchOptions(settings=QUICK, device=device, timeout_s=PATIENCE_S))
     traces = [event.trace for event in events if isinstance(event, Evaluated)]
     return {(kernel_of[trace.solution], trace.workload.axes["batch"]): trace.evaluation for trace in traces}

@@ -33,6 +33,8 @@ def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "512,4096", "--set", "block=1024,4096")
     assert outcome.code == 0, outcome.err
     assert "judged on at most 4 rows, not timed; no table will be written" in outcome.err
+    ending = "rmsnorm_d4096: 2 of 2 right at batch=1; nothing was timed, and no table was written"
+    assert outcome.err.splitlines()[-1] == ending
     assert outcome.lines[:2] == [
         "batch=1      block=1024  PASSED  interpreted",
         "batch=1      block=4096  PASSED  interpreted",

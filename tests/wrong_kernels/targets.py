@@ -125,7 +125,7 @@ WRITE = Target("evaluation.tensors.fresh_inputs", "_Draw._write")
 OUTPUT_BUFFERS = Target("evaluation.tensors.output_buffers", "OutputBuffers")
 TENSORS = Target("evaluation.tensors.output_buffers", "OutputBuffers.tensors")
 INSIDES = Target("evaluation.tensors.output_buffers", "OutputBuffers._insides")
-OVERRUN = Target("evaluation.tensors.output_buffers", "OutputBuffers.overrun")
+RED_ZONES = Target("evaluation.tensors.output_buffers", "OutputBuffers.list_zones")
 BITS_TORCH = Target("evaluation.tensors.bits", "torch")
 
 # The timers.

@@ -18,7 +18,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, OpenDevice, describe_unusable
+from fib_rmsnorm.sandbox.device_opening import DeviceOpened, OpenDevice, describe_unusable, take_turn
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Ceiling, Definition, Workload
@@ -77,7 +77,8 @@ class CeilingClient:
         )
 
     def _open_device(self, process: Process) -> None:
-        opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
+        with take_turn(self._device.name):
+            opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
         if opened.fault is not None:
             process.kill()
             raise NoCeilingError(describe_unusable(self._device, opened.fault))

@@ -27,7 +27,13 @@ from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, OpenDevice, describe_unusable
+from fib_rmsnorm.sandbox.device_opening import (
+    DeviceOpened,
+    DeviceUnusableError,
+    OpenDevice,
+    describe_unusable,
+    take_turn,
+)
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Definition, Settings, Workload
@@ -150,14 +156,11 @@ class Comparer:
 
     def _hand_over(self, judge: Process, outputs: Transferred, files: list[int], *, are_expected: bool) -> int | None:
         """Have the judge copy outputs from the GPU's memory. If they are in a file, add it and return its number."""
-        process = outputs.worker.process
         if outputs.memory is None or self._device.kind == "cpu":
-            files.append(process.outputs_file)
-            return len(files) - 1
+            return _add_file(outputs, files)
         if self._opens_memory is False:
             outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
-            files.append(process.outputs_file)
-            return len(files) - 1
+            return _add_file(outputs, files)
         request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
         try:
             ask(judge, request, OutputsTaken, time.monotonic() + self._config.timeout_s)
@@ -189,7 +192,8 @@ class Comparer:
         return self._judge
 
     def _open_device(self, judge: Process) -> None:
-        opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
+        with take_turn(self._device.name):
+            opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
         if opened.fault is not None:
             judge.kill()
             raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
@@ -203,3 +207,12 @@ class Comparer:
             raise ReferenceFailedError(f"the judge {error}: {judge.take_log()}") from None
         except RefusedError as refused:
             raise ReferenceFailedError(f"the judge failed: {refused}") from None
+
+
+def _add_file(outputs: Transferred, files: list[int]) -> int:
+    """Add the file with a worker's outputs, and return its number."""
+    try:
+        files.append(outputs.worker.process.outputs_file)
+    except ProcessDiedError as error:
+        raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the process {error}") from None
+    return len(files) - 1

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.tensors.bits import as_integers, same_bits
-from fib_rmsnorm.evaluation.tensors.inputs import generate_input, is_random
+from fib_rmsnorm.evaluation.tensors.inputs import generate_alone, generate_inputs, is_random
 from fib_rmsnorm.evaluation.tensors.memory_placement import copy_to_random_place
 from fib_rmsnorm.operators import derive_inputs, list_derived
 from fib_rmsnorm.schema import Definition, Workload
@@ -87,7 +87,11 @@ class FreshInputs:
         self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
 
     def _make(self) -> None:
-        self._values = {name: self._place(name) for name in self._definition.inputs}
+        self._values = {name: _place(self._generate(name)) for name in self._definition.inputs}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with no number set."""
         self._rows = [
             # Tensors from files stay as they are: they may hold indices, which must stay valid.
             _as_rows(value)
@@ -100,17 +104,29 @@ class FreshInputs:
         self._column: int | None = None
         """The column of the number that is set."""
 
-    def move(self) -> None:
-        """Make the inputs anew, elsewhere in memory. No number is set then."""
-        del self._values, self._rows, self._drawn  # before the new ones exist: they may take a fourth of the memory
-        self._make()
+    def move(self) -> list[str]:
+        """Make the inputs anew, elsewhere in memory. Returns the names of those that calls have changed.
+
+        No number is set then.
+        """
+        changed = self._changed_derived()
+        self._restore()
+        del self._rows, self._drawn  # which keep the memory of the old ones
+        changed += [name for name in self._values if self._renew(name)]
+        self._begin()
+        return changed
+
+    def _renew(self, name: str) -> bool:
+        """Make an input anew, and return whether calls have changed it."""
+        made = self._generate(name)
+        is_changed = name not in self._derived and _differs(self._values[name], made)
+        self._values[name] = None  # before the new one has its place: together they may take a fourth of the memory
+        self._values[name] = _place(made)
+        return is_changed
 
     def _generate(self, name: str) -> Any:
-        return generate_input(self._definition, self._workload, name, self._device, self._dataset)
-
-    def _place(self, name: str) -> Any:
-        value = self._generate(name)
-        return copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
+        where = self._definition, self._workload, self._device, self._dataset
+        return generate_inputs(*where)[name] if name in self._derived else generate_alone(*where, name)
 
     def number_after(self, number: int | None) -> int:
         """The number of the next call's inputs. After the last number of a seed, it comes from a new secret seed."""
@@ -178,17 +194,24 @@ class FreshInputs:
 
     def changed(self) -> list[str]:
         """Names of the inputs that calls have changed."""
-        made = derive_inputs(self._definition, self._values) if self._derived else {}
-        changed = [name for name in self._derived if not same_bits(self._values[name], made[name])]
+        changed = self._changed_derived()
         self._restore()
-        self._derive()  # they fitted the inputs before: on a GPU, each trial asks again
-        return changed + [
-            name
-            for name, value in self._values.items()
-            if isinstance(value, torch.Tensor)
-            and name not in self._derived
-            and not same_bits(value, self._generate(name))
-        ]
+        self._derive()  # they fitted the inputs before
+        own = [name for name in self._values if name not in self._derived]
+        return changed + [name for name in own if _differs(self._values[name], self._generate(name))]
+
+    def _changed_derived(self) -> list[str]:
+        made = derive_inputs(self._definition, self._values) if self._derived else {}
+        return [name for name in self._derived if not same_bits(self._values[name], made[name])]
+
+
+def _place(value: Any) -> Any:
+    return copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
+
+
+def _differs(value: Any, made: Any) -> bool:
+    """Whether a tensor differs from one that was made like it."""
+    return isinstance(value, torch.Tensor) and not same_bits(value, made)
 
 
 def _as_rows(tensor: torch.Tensor) -> torch.Tensor:

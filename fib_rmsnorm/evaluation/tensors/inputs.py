@@ -11,7 +11,7 @@ import torch
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload
-from fib_rmsnorm.operators import Recognition, derive_inputs, list_derived
+from fib_rmsnorm.operators import Recognition, derive_inputs
 from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 
@@ -41,18 +41,9 @@ def generate_inputs(
 
     Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
     """
-    inputs = {name: _generate_alone(definition, workload, name, device, dataset) for name in definition.inputs}
+    inputs = {name: generate_alone(definition, workload, device, dataset, name) for name in definition.inputs}
     made = derive_inputs(definition, inputs)
     return {**inputs, **{name: value for name, value in made.items() if is_random(workload, name)}}
-
-
-def generate_input(
-    definition: Definition, workload: Workload, name: str, device: str, dataset: Path | None = None
-) -> Any:
-    """Make one input, as `generate_inputs` does."""
-    if name in list_derived(definition) and is_random(workload, name):
-        return generate_inputs(definition, workload, device, dataset)[name]
-    return _generate_alone(definition, workload, name, device, dataset)
 
 
 def is_random(workload: Workload, name: str) -> bool:
@@ -60,8 +51,8 @@ def is_random(workload: Workload, name: str) -> bool:
     return isinstance(workload.inputs.get(name, RandomInput()), RandomInput)
 
 
-def _generate_alone(definition: Definition, workload: Workload, name: str, device: str, dataset: Path | None) -> Any:
-    """Make an input that no other one has to fit."""
+def generate_alone(definition: Definition, workload: Workload, device: str, dataset: Path | None, name: str) -> Any:
+    """Make one input that does not have to fit others, as `generate_inputs` does."""
     given = workload.inputs.get(name)
     if isinstance(given, ScalarInput):
         return given.value

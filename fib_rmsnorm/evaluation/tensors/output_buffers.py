@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
@@ -55,17 +57,18 @@ class OutputBuffers:
         places = zip(self._zones, self.tensors, self._addresses, strict=True)
         return [name for name, tensor, address in places if address_of(tensor) != address]
 
-    def overrun(self) -> list[str]:
-        """Names of the outputs beyond whose ends something was written."""
-        if not self._zones:
-            return []
-        # All zones at once, because each transfer waits for the GPU.
-        written = torch.stack([(zone != POISON).any() for zones in self._zones.values() for zone in zones]).tolist()
-        return [
-            name
-            for name, before, behind in zip(self._zones, written[::2], written[1::2], strict=True)
-            if before or behind
-        ]
+    def list_zones(self) -> list[tuple[str, torch.Tensor]]:
+        """The red zones, each with the name of its output."""
+        return [(name, zone) for name, zones in self._zones.items() for zone in zones]
+
+
+def find_overrun(buffers: Iterable[OutputBuffers]) -> list[str]:
+    """Names of the outputs beyond whose ends something was written in any of these buffers."""
+    zones = [zone for one in buffers for zone in one.list_zones()]
+    # All at once: each answer waits for the GPU.
+    if not zones or not (torch.cat([zone for _, zone in zones]) != POISON).any():
+        return []
+    return sorted({name for name, zone in zones if (zone != POISON).any()})
 
 
 def _zone_bytes(shape: torch.Size, dtype: torch.dtype) -> int:

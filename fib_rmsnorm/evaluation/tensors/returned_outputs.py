@@ -42,5 +42,5 @@ def _unpack(returned: Any, names: Sequence[str]) -> list[Any]:
         return list(tuple.__iter__(returned))
     if issubclass(kind, list):
         return list(list.__iter__(returned))
-    hint = "; one that writes to its inputs needs in_place in its [spec]" if returned is None else ""
+    hint = "; return it, or say by in_place in the [spec] which input it replaces" if returned is None else ""
     raise WrongOutputError(f"the call returned a {kind.__name__}; expected {len(names)} tensor(s){hint}")

@@ -23,7 +23,7 @@ _MAX_CALLS = 50  # far fewer than a stream can queue; otherwise issuing would wa
 _MEANS_PER_PROCESSOR = 3  # a processor that was idle takes a while to reach full speed
 _MAX_PROCESSORS = 16
 _MIN_PROCESSORS = 4
-_BUDGET_S = 0.015
+_BUDGET_S = 0.008
 
 
 def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.synchronize) -> float:

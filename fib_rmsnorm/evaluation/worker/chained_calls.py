@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.chain.copy_kernel import CopyKernel
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
@@ -107,7 +107,7 @@ class ChainedCalls:
             ChosenCall(chosen, outputs, None),
             [number for number in numbers if number != chosen],
             sorted(changed.union([self._produced] if is_changed else ())),
-            self._buffers.overrun(),
+            find_overrun([self._buffers]),
         )
 
     def _renew(self) -> None:

@@ -66,7 +66,7 @@ _SIGNALS = sorted(
     - {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT, signal.SIGCHLD, signal.SIGPIPE}
 )
 # The operators by which we read tensors. An implementation in Python could compute an output when we read it.
-_READING = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "view", "fill_", "gather", "scatter_")
+_READING = ("clone", "copy_", "_to_copy", "detach", "equal", "any", "ne", "cat", "view", "fill_", "gather", "scatter_")
 _READING_OVERLOADS = [
     name
     for name in torch._C._dispatch_get_all_op_names()

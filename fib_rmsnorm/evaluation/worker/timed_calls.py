@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, count_kept_calls
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, count_kept_calls, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import Call, repeat
@@ -71,10 +71,9 @@ class TimedCalls:
         """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""
         if self._device == "cpu":
             return
-        self._changed_inputs.update(self.changed_inputs())
         self._overrun.update(self.overrun())
         del self._ring  # before the new ones exist: they may take a fourth of the memory
-        self._inputs.move()
+        self._changed_inputs.update(self._inputs.move())
         self._set_up()
 
     @property
@@ -162,7 +161,7 @@ class TimedCalls:
 
     def overrun(self) -> list[str]:
         """Names of outputs beyond whose ends timed calls have written."""
-        return sorted(self._overrun.union(*(buffers.overrun() for buffers in self._ring)))
+        return sorted(self._overrun.union(find_overrun(self._ring)))
 
     def host_overhead_us(self) -> float | None:
         """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""

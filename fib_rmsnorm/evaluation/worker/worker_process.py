@@ -13,7 +13,7 @@ from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
@@ -135,7 +135,7 @@ class Worker:
                 memory=memory,
                 call_ms=elapsed_ms,
                 changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
-                overrun=outputs.overrun(),
+                overrun=find_overrun([outputs]),
                 changed_outputs=changed_outputs,
             )
 

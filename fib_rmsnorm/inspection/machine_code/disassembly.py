@@ -79,14 +79,15 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
         ),
         loops=len(loops),
         inner_loops=tuple(
-            _describe_loop([each for each in code if first <= each.address <= last]) for first, last in innermost(loops)
+            _describe_loop([each for each in code if first <= each.address <= last])
+            for first, last in _innermost(loops)
         ),
         costly=_count_costly(code),
         source=source,
     )
 
 
-def innermost(loops: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _innermost(loops: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The loops (first and last address) that contain no other; several branches to one start close one loop."""
     ends: dict[int, int] = {}
     for first, last in loops:

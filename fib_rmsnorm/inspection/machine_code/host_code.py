@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fib_rmsnorm.inspection.facts import HostFunction
-from fib_rmsnorm.inspection.machine_code.host_loops import HostInstruction, read_loops, shorten
+from fib_rmsnorm.inspection.machine_code.host_blocks import HostInstruction
+from fib_rmsnorm.inspection.machine_code.host_loops import read_loops, shorten
 
 _HEADER = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _LINE = re.compile(r"^\s+([0-9a-f]+):\s+([a-z][\w.]*)\s*(.*)$")

@@ -1,26 +1,19 @@
-"""Machine code of C++ functions -> what one pass of their inner loops executes."""
+"""Machine code of C++ functions -> what their inner loops compute and call."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from fib_rmsnorm.inspection.facts import HostLoop
-from fib_rmsnorm.inspection.machine_code.disassembly import innermost
+from fib_rmsnorm.inspection.machine_code.host_blocks import HostBlocks, HostInstruction, name_callee, part_blocks
+from fib_rmsnorm.inspection.machine_code.natural_loops import (
+    NaturalLoop,
+    find_loops,
+    innermost_loops,
+    is_on_every_pass,
+)
 
-
-class HostInstruction(NamedTuple):
-    """A line of objdump."""
-
-    address: int
-    opcode: str
-    operands: str
-
-
-_TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <(.*?)(?:\+0x[0-9a-f]+)?>\s*$")
-_BRANCH = re.compile(r"j[a-z]+|b(\.\w+)?|cbn?z|tbn?z")
-_CALL = re.compile(r"call[q]?|bl")
 # x86 names what it computes with at the end, p for packed and s for scalar; ARM by its registers.
 _X86 = re.compile(r"v?(?P<what>add|sub|mul|div|sqrt|fn?m(?:add|sub|addsub|subadd)\d*)(?P<form>[ps])[sdh]")
 _ARM = re.compile(r"f(?P<what>add|sub|mul|div|sqrt|n?m(?:add|sub)|ml[as])")
@@ -31,29 +24,16 @@ def read_loops(lines: Sequence[HostInstruction]) -> tuple[HostLoop, ...]:
     """The inner loops of a function that compute with floating-point numbers, in the order of the code."""
     if not lines:
         return ()
-    start = lines[0].address
-    ends = [each.address for each in lines if each.opcode.startswith("ret")]
-    jumps = ((_target(each), each.address) for each in lines if _BRANCH.fullmatch(each.opcode))
-    # A jump back over the function's end comes from rare cases, which compilers put behind it: no loop.
-    spans = innermost(
-        (target, last)
-        for target, last in jumps
-        if target is not None and start <= target < last and not any(target < end < last for end in ends)
-    )
-    bodies = ([each for each in lines if first <= each.address <= last] for first, last in spans)
-    return tuple(loop for loop in map(_describe, bodies) if loop.vector or loop.scalar)
+    code = part_blocks(lines)
+    loops = sorted(innermost_loops(find_loops(code.successors)), key=lambda loop: loop.header)
+    return tuple(each for each in (_describe(loop, code) for loop in loops) if each.vector or each.scalar)
 
 
-def _target(line: HostInstruction) -> int | None:
-    match = _TARGET.search(line.operands)
-    return int(match[1], 16) if match else None
-
-
-def _describe(body: Sequence[HostInstruction]) -> HostLoop:
+def _describe(loop: NaturalLoop, code: HostBlocks) -> HostLoop:
+    body = [line for block in sorted(loop.body) for line in code.blocks[block]]
     found = [(each, arithmetic) for each in body if (arithmetic := _arithmetic(each))]
     kinds = [what for _, (what, _) in found]
     of_vectors = [what for _, (what, is_vector) in found if is_vector]
-    calls = [match[2] for each in body if _CALL.fullmatch(each.opcode) and (match := _TARGET.search(each.operands))]
     return HostLoop(
         instructions=len(body),
         vector_bytes=max((_width(each.operands) for each, (_, is_vector) in found if is_vector), default=0),
@@ -62,8 +42,17 @@ def _describe(body: Sequence[HostInstruction]) -> HostLoop:
         fused=kinds.count("fused"),
         multiplies_and_adds=(of_vectors.count("mul"), of_vectors.count("add") + of_vectors.count("sub")),
         divisions=kinds.count("div") + kinds.count("sqrt"),
-        calls=tuple(sorted({_without_arguments(shorten(name)).removesuffix("@plt") for name in calls})),
+        calls=tuple(sorted(_calls_of_every_pass(loop, code))),
     )
+
+
+def _calls_of_every_pass(loop: NaturalLoop, code: HostBlocks) -> Iterator[str]:
+    """The functions without which no pass is. Rare cases call others, such as sqrtf, which tells negative numbers."""
+    callers: dict[str, set[int]] = {}
+    for block in loop.body:
+        for name in filter(None, map(name_callee, code.blocks[block])):
+            callers.setdefault(_without_arguments(shorten(name)), set()).add(block)
+    return (name for name, blocks in callers.items() if is_on_every_pass(loop, blocks, code.successors))
 
 
 def _arithmetic(line: HostInstruction) -> tuple[str, bool] | None:

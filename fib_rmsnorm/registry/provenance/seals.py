@@ -69,7 +69,7 @@ class Sealer:
         """
         for file, option in ((sign_with, "--sign"), (signers, "--signers")):
             if file is not None and not file.is_file():
-                raise InputError(f"{option} {file}: no such file")
+                raise InputError(f"{option} {file}: {'not a regular file' if file.exists() else 'no such file'}")
         if sign_with is not None:
             sign(b"", sign_with)  # now, rather than after the first evaluation
         if signers is not None:

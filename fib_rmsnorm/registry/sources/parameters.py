@@ -72,8 +72,8 @@ def wrong_number(where: str, function: str, parameters: Parameters, signature: S
     """Make an error for a function that takes neither the inputs, nor the inputs and outputs."""
     inputs, everything = signature.inputs, (*signature.inputs, *signature.outputs)
     return InputError(
-        f"{where}: {function} takes {parameters.required} parameters; {signature.definition} needs {len(inputs)}"
-        f" ({', '.join(inputs)}) and a returned result, or {len(everything)} ({', '.join(everything)})"
+        f"{where}: {function} takes {parameters.required} parameters {parameters}; {signature.definition} needs"
+        f" {len(inputs)} ({', '.join(inputs)}) and a returned result, or {len(everything)} ({', '.join(everything)})"
     )
 
 

@@ -35,7 +35,10 @@ def register_solution(
         taken = [(each.definition, each.author) for each in made if each.name == name]
         taken += [(each.home, each.author) for each in faulty if each.may_make(name)]
         for other, by in taken:
-            raise InputError(f"a Solution {name!r} exists already ({other}, by {by}); choose another")
+            raise InputError(
+                f"a Solution {name!r} exists already ({other}, by {by}); edit its sources in solutions/, which bench"
+                " packs again, or choose another name"
+            )
         for path in (folder, packed):
             if path.exists():
                 raise InputError(f"{path} exists already; choose another name, or remove it first")

@@ -8,20 +8,28 @@ from functools import partial
 from fib_rmsnorm.registry.validation.constraints import holds, names_in
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place, check_unique
 from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.registry.workload_generation import find_empty_axis
 from fib_rmsnorm.schema import Definition
 
 _BASELINE = "baseline"
 
 
 def check_definitions(dataset: Dataset) -> Iterator[Finding]:
-    """Check paths, names, constraints, and the descriptions and companions that upstream's reports need."""
+    """Check paths, names, axes, constraints, and the descriptions and companions that upstream's reports need."""
     yield from check_unique(dataset.definitions, "a Definition named", lambda d: d.name)
     for record in dataset.definitions:
         definition = record.model
         yield from check_place(record, partial(dataset.layout.definition, definition.op_type, definition.name))
+        yield from _check_axes(record)
         yield from _check_constraints(record)
         yield from _check_descriptions(record)
         yield from _check_company(dataset, record)
+
+
+def _check_axes(record: Record[Definition]) -> Iterator[Finding]:
+    """Check that no tensor is empty because of a constant axis."""
+    if axis := find_empty_axis(record.model):
+        yield record.error(f"axis {axis!r} is 0; it must be positive")
 
 
 def _check_constraints(record: Record[Definition]) -> Iterator[Finding]:

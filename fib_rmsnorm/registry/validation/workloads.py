@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.registry.validation.blobs import check_blob
-from fib_rmsnorm.registry.validation.constraints import holds
+from fib_rmsnorm.registry.validation.constraints import holds, names_in
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Trace, Workload
@@ -43,7 +43,7 @@ def _check_against_definition(dataset: Dataset, record: Record[Trace]) -> Iterat
 def find_workload_faults(root: Path, definition: Definition, workload: Workload) -> list[str]:
     """Say what in a Workload does not fit its Definition, or the tensors below `root` that it reads."""
     faults = [*_check_axes(definition, workload), *_check_inputs(definition, workload)]
-    return faults or [*_check_constraints(definition, workload), *_check_blobs(root, definition, workload)]
+    return faults or [*find_broken_constraints(definition, workload), *_check_blobs(root, definition, workload)]
 
 
 def _check_axes(definition: Definition, workload: Workload) -> Iterator[str]:
@@ -77,12 +77,15 @@ def _check_inputs(definition: Definition, workload: Workload) -> Iterator[str]:
             yield f"scalar input {name!r} is {given.value}, which is not a JSON number"
 
 
-def _check_constraints(definition: Definition, workload: Workload) -> Iterator[str]:
+def find_broken_constraints(definition: Definition, workload: Workload) -> Iterator[str]:
+    """Say which of a Definition's constraints a Workload's sizes break."""
     sizes = {**definition.const_axes, **workload.axes}
     for constraint in definition.constraints:
         # A constraint that already fails on the constant axes is reported at the Definition.
         if holds(constraint, sizes) is False and holds(constraint, definition.const_axes) is None:
-            yield f"constraint {constraint!r} of {definition.name} does not hold"
+            names = names_in(constraint)
+            values = ", ".join(f"{name}={size}" for name, size in sizes.items() if name in names)
+            yield f"constraint {constraint!r} of {definition.name} does not hold ({values})"
 
 
 def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iterator[str]:

@@ -37,9 +37,16 @@ def definitions_table(rows: Iterable[DefinitionRow]) -> Table:
 
 
 def solutions_table(rows: Iterable[SolutionRow]) -> Table:
-    """Solutions, what they can do on this machine, and how many evaluations passed."""
+    """Solutions, what they can do on this machine, and how many evaluations of their contents passed."""
+    listed = list(rows)
+    # Few registries have any, and the table is wide without.
+    has_earlier = any(row.earlier for row in listed)
     return plain_table(
-        ("solution", "language", "author", "definition", ">traces", ">passed", "here"),
+        (
+            *("solution", "language", "author", "definition", ">traces", ">passed"),
+            *((">earlier",) if has_earlier else ()),
+            "here",
+        ),
         (
             (
                 row.name,
@@ -48,9 +55,10 @@ def solutions_table(rows: Iterable[SolutionRow]) -> Table:
                 row.definition,
                 str(row.traces),
                 str(row.passed),
+                *((str(row.earlier),) if has_earlier else ()),
                 here_text(row.here),
             )
-            for row in rows
+            for row in listed
         ),
     )
 
@@ -87,7 +95,7 @@ def traces_table(rows: Iterable[TracesRow]) -> Table:
                 str(row.traces),
                 str(row.workloads),
                 row.newest[:10],
-                ", ".join(f"{number} {status}" for status, number in row.statuses.items()),
+                with_earlier(", ".join(f"{number} {status}" for status, number in row.statuses.items()), row.earlier),
             )
             for row in rows
         ),
@@ -125,13 +133,21 @@ def _overview_row(catalogue: Catalogue, name: str) -> tuple[str, str, str, str]:
     mine = [solution for solution in catalogue.solutions.values() if solution.definition == name]
     languages = Counter(solution.spec.language.value for solution in mine)
     workloads = [record for record in catalogue.workloads if record.definition == name]
-    statuses = Counter(status_of(trace) for trace in catalogue.traces if trace.definition == name)
+    traces = [trace for trace in catalogue.traces if trace.definition == name]
+    statuses = Counter(status_of(trace) for trace in traces if not catalogue.is_earlier(trace))
     return (
         name,
         _total(languages),
         str(len(workloads)) + (f": {axes_name(workloads[0])} to {axes_name(workloads[-1])}" if workloads else ""),
-        _total(statuses),
+        with_earlier(_total(statuses), len(traces) - statuses.total()),
     )
+
+
+def with_earlier(told: str, earlier: int) -> str:
+    """What is told of the Traces of today's contents, and how many there are of earlier ones, if any."""
+    if not earlier:
+        return told
+    return f"{told} (and {earlier} of earlier contents)" if told else f"{earlier} of earlier contents"
 
 
 def here_line(rows: Iterable[SolutionRow]) -> str:

@@ -13,7 +13,7 @@ from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
-from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table
+from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table, with_earlier
 from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
 from fib_rmsnorm.reports.records.summaries import summarize_definition
 from fib_rmsnorm.reports.text.control_characters import harmless
@@ -86,6 +86,7 @@ def describe_solution(
         yield from _describe(solution.description)
     yield ""
     traces = [trace for trace in catalogue.traces if trace.solution == solution.name]
+    earlier = sum(map(catalogue.is_earlier, traces))
     yield from fields(
         {
             "Definition": solution.definition,
@@ -99,12 +100,12 @@ def describe_solution(
             "Made for": ", ".join(spec.target_hardware),
             "Needs": ", ".join(spec.dependencies),
             "On this machine": here_text(here),
-            "Traces": str(len(traces)),
+            "Traces": with_earlier(str(len(traces) - earlier), earlier),
         }
     )
     if traces:
         yield ""
-        yield traces_table(trace_rows(traces))
+        yield traces_table(trace_rows(traces, catalogue))
         titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
         yield f"\nOne of them: fib-rmsnorm show {show_name(solution.name, titles[traces[-1].workload.uuid])}"
     for source in solution.sources:

@@ -27,7 +27,7 @@ class DefinitionRow:
 
 @dataclass(frozen=True)
 class SolutionRow:
-    """A Solution, what it can do on this machine, and how many evaluations passed."""
+    """A Solution, what it can do on this machine, and how many evaluations of its content passed."""
 
     name: str
     language: str
@@ -36,6 +36,8 @@ class SolutionRow:
     here: Readiness
     traces: int
     passed: int
+    earlier: int
+    """The Traces of its earlier contents, which are not among `traces`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class WorkloadRow:
 
 @dataclass(frozen=True)
 class TracesRow:
-    """The Traces of a Solution on a device model, with the number of each status."""
+    """The Traces of a Solution's content on a device model, with the number of each status."""
 
     definition: str
     solution: str
@@ -61,6 +63,9 @@ class TracesRow:
     statuses: dict[str, int]
     workloads: int
     newest: str
+    """The newest; where there are only Traces of earlier contents, of those."""
+    earlier: int
+    """The Traces of its earlier contents, which are not among `traces`."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,10 @@ def definition_rows(catalogue: Catalogue) -> list[DefinitionRow]:
 
 def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[SolutionRow]:
     """A row for each Solution; `here` says of each what can be done with it on this machine."""
-    traces = Counter(trace.solution for trace in catalogue.traces)
-    passes = Counter(trace.solution for trace in catalogue.traces if status_of(trace) == "PASSED")
+    today, earlier = _split_by_content(catalogue.traces, catalogue)
+    traces = Counter(trace.solution for trace in today)
+    passes = Counter(trace.solution for trace in today if status_of(trace) == "PASSED")
+    older = Counter(trace.solution for trace in earlier)
     return [
         SolutionRow(
             name=name,
@@ -109,6 +116,7 @@ def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[S
             here=here[name],
             traces=traces[name],
             passed=passes[name],
+            earlier=older[name],
         )
         for name, solution in catalogue.solutions.items()
     ]
@@ -130,23 +138,36 @@ def workload_rows(catalogue: Catalogue) -> list[WorkloadRow]:
     ]
 
 
-def trace_rows(traces: Iterable[Trace]) -> list[TracesRow]:
+def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[TracesRow]:
     """A row for each Solution on each device model, with the number of each status."""
     groups: dict[tuple[str, str, str], list[Trace]] = {}
     for trace in traces:
         groups.setdefault((trace.definition, trace.solution or "", hardware_of(trace)), []).append(trace)
-    return [
-        TracesRow(
-            definition=definition,
-            solution=solution,
-            hardware=hardware,
-            traces=len(mine),
-            statuses=dict(Counter(map(status_of, mine)).most_common()),
-            workloads=len({trace.workload.uuid for trace in mine}),
-            newest=max(map(timestamp_of, mine)),
+    rows = []
+    for (definition, solution, hardware), mine in groups.items():
+        today, earlier = _split_by_content(mine, catalogue)
+        rows.append(
+            TracesRow(
+                definition=definition,
+                solution=solution,
+                hardware=hardware,
+                traces=len(today),
+                statuses=dict(Counter(map(status_of, today)).most_common()),
+                workloads=len({trace.workload.uuid for trace in today}),
+                newest=max(map(timestamp_of, today or earlier)),
+                earlier=len(earlier),
+            )
         )
-        for (definition, solution, hardware), mine in groups.items()
-    ]
+    return rows
+
+
+def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[list[Trace], list[Trace]]:
+    """The Traces of today's contents of their Solutions, and those of earlier ones."""
+    today: list[Trace] = []
+    earlier: list[Trace] = []
+    for trace in traces:
+        (earlier if catalogue.is_earlier(trace) else today).append(trace)
+    return today, earlier
 
 
 def each_trace_rows(traces: Iterable[Trace]) -> list[TraceRow]:

@@ -16,7 +16,7 @@ from fib_rmsnorm.reports.records.rows import each_trace_rows, timestamp_of
 from fib_rmsnorm.reports.records.trust import describe_performance
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, digest, trace_id
+from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, trace_id
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -62,11 +62,9 @@ def _title(trace: Trace, evaluation: Evaluation) -> Text:
 
 def _age(trace: Trace, catalogue: Catalogue) -> str:
     """Whether the Solution has changed since it was evaluated."""
-    solution = catalogue.solutions.get(trace.solution or "")
-    recorded = trace.evaluation.solution_sha256 if trace.evaluation else None
-    if solution is None:
+    if trace.solution not in catalogue.solutions:
         return " (no longer in this registry)"
-    return " (changed since)" if recorded and recorded != digest(solution) else ""
+    return " (changed since)" if catalogue.is_earlier(trace) else ""
 
 
 def _judge_text(judged_by: str | None) -> str:

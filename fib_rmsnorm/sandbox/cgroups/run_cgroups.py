@@ -127,10 +127,11 @@ def _identify(pid: int | str) -> tuple[str, str, str]:
 def _remove_abandoned(parent: Path) -> None:
     """End runs whose scheduler was killed. Those of other users and of other namespaces of pids are not ours to end."""
     with suppress(OSError):
-        for folder in parent.iterdir():
+        for folder in [*parent.iterdir()]:
             found = _NAME.fullmatch(folder.name)
-            if found and folder.stat().st_uid == os.geteuid() and _is_dead(*found.groups()):
-                end_run(folder)
+            with suppress(OSError):  # another run may have ended it meanwhile, or its own
+                if found and folder.stat().st_uid == os.geteuid() and _is_dead(*found.groups()):
+                    end_run(folder)
 
 
 def _is_dead(namespace: str, pid: str, started: str) -> bool:

@@ -7,6 +7,7 @@ import os
 from functools import cache
 
 _PR_SET_NO_NEW_PRIVS = 38
+_IOLBF = 1
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
@@ -20,6 +21,12 @@ def prctl(option: int, argument: int) -> None:
     """Call prctl(2). Raises OSError if the kernel refuses."""
     if libc().prctl(option, argument, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl failed")
+
+
+def write_each_line() -> None:
+    """Have stdout of the C library written at the end of each line, to a file as to a terminal."""
+    stdout = ctypes.c_void_p.in_dll(libc(), "stdout")
+    libc().setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
 
 
 def free_beginning(descriptor: int, length: int) -> None:

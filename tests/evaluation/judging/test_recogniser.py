@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
-from fib_rmsnorm.sandbox.fork_server import ForkServer
+from support.lent_fork_server import LentForkServer
 from support.norms import UPSTREAM, UPSTREAM_FUSED_ADD, define_norm, define_sum_norm, kernel_for, workload_of
 from support.registries import QUICK
 
@@ -105,7 +105,7 @@ def traces():
         for definition, sources in CASES.values()
         for rows in ((8, 16) if definition.name == "only_in_small" else (8,))
     ]
-    with ForkServer(ROLES) as fork_server:
+    with LentForkServer(ROLES) as fork_server:
         events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(Plan(groups)))
     assert not [event.reason for event in events if isinstance(event, Skip)]
     traces = [event.trace for event in events if isinstance(event, Evaluated)]

@@ -64,6 +64,8 @@ def test_inputs_made_from_others_still_fit_them_when_asked_again():
     assert [inputs.changed(), inputs.changed()] == [[], []]
     inputs.set(2)["rstd"][1] += 1
     assert inputs.changed() == ["rstd"]
+    inputs.set(3)["rstd"][1] += 1
+    assert [inputs.move(), inputs.move()] == [["rstd"], []]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
@@ -107,7 +109,7 @@ def test_inputs_that_moved_are_the_same_elsewhere():
     before = inputs.set(7)
     seen = tensors(before)
     before["weight"][3] += 1
-    inputs.move()
+    assert [inputs.move(), inputs.move()] == [["weight"], []]
     after = inputs.set(7)
     assert all(torch.equal(after[name], seen[name]) for name in seen)
     assert after["x"].data_ptr() != before["x"].data_ptr()

@@ -35,6 +35,8 @@ def rstd_by_usual_eps(inputs):
     return {**inputs, "rstd": torch.rsqrt(mean_square + 1e-6)}
 
 
+few_and_many = pytest.mark.parametrize("rows", [1, pytest.param(40, marks=pytest.mark.slow)])
+
 REPLACED = [
     ("rmsnorm", {}, "x", without_nan),
     ("rmsnorm", {"dtype": "bf16"}, "x", within_float16),
@@ -73,29 +75,29 @@ def judge(operator, options, change, rows, folder, change_output=lambda output: 
     return judge_in_process(run, definition, workload, folder)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 @pytest.mark.parametrize(("operator", "options", "part", "replace"), REPLACED)
 def test_it_is_wrong(tmp_path, operator, options, part, replace, rows):
     assert judge(operator, options, lambda inputs: {**inputs, part: replace(inputs[part])}, rows, tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 def test_so_is_a_gradient_that_saturates(tmp_path, rows):
     assert judge("rmsnorm_backward", {}, lambda inputs: inputs, rows, tmp_path, without_infinity)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 def test_so_is_an_rstd_that_is_computed_again_by_another_eps(tmp_path, rows):
     assert judge("rmsnorm_backward", {}, rstd_by_usual_eps, rows, tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 @pytest.mark.parametrize(("operator", "options"), dict.fromkeys((each[0], tuple(each[1].items())) for each in REPLACED))
 def test_the_inputs_as_they_are_give_what_is_right(tmp_path, operator, options, rows):
     assert not judge(operator, dict(options), lambda inputs: inputs, rows, tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 @pytest.mark.parametrize("operator", ["rmsnorm", "fused_add_rmsnorm", "rmsnorm_silu_gate"])
 def test_so_is_an_eps_that_is_a_lower_limit_in_bfloat16(tmp_path, operator, rows):
     definition = find_operator(operator).define(256, "bf16")
@@ -107,7 +109,7 @@ def test_so_is_an_eps_that_is_a_lower_limit_in_bfloat16(tmp_path, operator, rows
     assert "out" in judge_in_process(namespace["run"], definition, workload, tmp_path)
 
 
-@pytest.mark.parametrize("rows", [1, 40])
+@few_and_many
 @pytest.mark.parametrize("operator", ["rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8_per_row"])
 def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
     for column in (0, -1):

@@ -48,7 +48,7 @@ def start(*command: str | Path, gate=None) -> multiprocessing.Process:
 
 def codes(processes) -> list[int]:
     for process in processes:
-        process.join(100)
+        process.join(600)
     return [process.exitcode for process in processes]
 
 
@@ -120,6 +120,7 @@ def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_forty_of_each_at_once(full_registry, tmp_path):
     add_workloads_at_once(full_registry, 40)
     for hidden in range(256, 1536, 128):

@@ -164,7 +164,7 @@ def test_a_value_writes_its_output_if_the_style_says_so(tmp_path):
             "X = 1\n",
             "no function 'run'; define run(x, weight, eps), or start from a kernel of: fib-rmsnorm new triton FILE",
         ),
-        ("def run(x): pass\n", "run takes 1 parameters; rmsnorm_d128_fp32 needs 3 (x, weight, eps) and a returned"),
+        ("def run(x): pass\n", "run takes 1 parameters (x); rmsnorm_d128_fp32 needs 3 (x, weight, eps) and a returned"),
         ("class Net:\n    def forward(self, x): pass\n", "no function 'run'; define run(x, weight, eps)"),
     ],
 )

@@ -72,7 +72,7 @@ def test_nothing_is_filed_by_a_guess(register):
 
 
 def test_what_fits_none_is_told_of_the_default_one(register):
-    assert register("kernel.py", "def run(x): pass\n", "mine_v1").startswith("run takes 1 parameters; rmsnorm_d4096 ")
+    assert register("kernel.py", "def run(x): pass\n", "mine_v1").startswith("run takes 1 parameters (x); ")
 
 
 def test_what_is_tried_asks_only_where_the_default_one_does_not_fit(fib, registry, tmp_path):

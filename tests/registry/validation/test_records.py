@@ -36,6 +36,10 @@ FAULTS = {
         (DEFINITION_FILE, "axes", "hidden", "value", "many"),
         f"{DEFINITION_FILE}: error: axes.hidden.value: Input should be a valid integer",
     ),
+    "a constant axis of 0": (
+        (DEFINITION_FILE, "axes", "hidden", "value", 0),
+        f"{DEFINITION_FILE}: error: axis 'hidden' is 0; it must be positive",
+    ),
     "a name unlike the file's": (
         (DEFINITION_FILE, "op_type", "gemm"),
         f"{DEFINITION_FILE}: error: its content belongs in definitions/gemm/{DEFINITION}.json",
@@ -268,7 +272,7 @@ def test_constraints_are_read_and_never_run(fib, full_registry):
     assert not Path("ran").exists()
     assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
     # batch is a Workload's: the second, of 8 rows, breaks it.
-    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold"]
+    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold (batch=8)"]
 
 
 def test_a_record_that_the_installed_flashinfer_bench_refuses_is_an_error(full_registry, fib, monkeypatch):

@@ -117,10 +117,10 @@ def owner():
 @needs_cgroup
 def test_what_a_run_left_whose_processes_were_all_killed_ends_with_the_next_one(owner):
     folder, sleeper = owner.stdout.readline().split()
+    assert psutil.pid_exists(int(sleeper))  # before another test's run may end it
     owner.kill()  # a zombie from now on
     while psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
-    assert psutil.pid_exists(int(sleeper))
     RunCgroups(1000).close()
     assert not Path(folder).exists()
     assert not psutil.pid_exists(int(sleeper)) or psutil.Process(int(sleeper)).status() == psutil.STATUS_ZOMBIE

@@ -1,0 +1,100 @@
+"""Which Traces are of another version of their Definition than today's, or of another of their Solution.
+
+The first are numbers of another computation, the second of another kernel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from fib_rmsnorm.analysis.trace_files.kinds import DefinitionVersion, SeenVersion
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.traffic import read_definitions
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
+
+
+class OtherVersions(NamedTuple):
+    """The Traces that are not of the registry's version of their Definition, by number."""
+
+    outdated: dict[DefinitionVersion, int]
+    """Those to be left out: others are of the version that stays."""
+    alone: dict[str, int]
+    """By Definition, those of the newest version that was seen, where none is of the registry's."""
+
+
+def find_other_versions(seen: Iterable[SeenVersion], roots: Iterable[Path], *, alone: bool) -> OtherVersions:
+    """What to leave out, so that Traces of one version of each Definition stay.
+
+    Of a Definition that the registries have, theirs stays; of one of which no Trace is so, the newest that was seen
+    if `alone` says so; of one that no registry has, the newest.
+    """
+    counts = Counter[DefinitionVersion]()
+    newest: dict[str, tuple[str, str]] = {}
+    for (name, sha256), traces, timestamp in seen:
+        counts[DefinitionVersion(name, sha256)] += traces
+        newest[name] = max(newest.get(name, ("", "")), (timestamp, sha256))
+    kept = {name: DefinitionVersion(name, sha256) for name, (_, sha256) in newest.items()}
+    found: dict[str, int] = {}
+    if kept:
+        from fib_rmsnorm.schema import digest
+
+        for name, definition in read_definitions(kept, roots).items():
+            of_registry = DefinitionVersion(name, digest(definition))
+            if alone and of_registry not in counts:
+                found[name] = counts[kept[name]]
+            else:
+                kept[name] = of_registry
+    return OtherVersions(
+        {version: count for version, count in counts.items() if version != kept[version.definition]}, found
+    )
+
+
+def is_changed(record: TraceRecord, digests: Mapping[str, str]) -> bool:
+    """Whether its Solution is another today, where both are known: flashinfer-bench records no digest."""
+    return record.solution_sha256 not in (None, digests.get(record.solution, record.solution_sha256))
+
+
+def find_changed(records: Iterable[TraceRecord], digests: Mapping[str, str]) -> dict[str, list[str]]:
+    """By device, the Solutions of which no Trace there is of today's version."""
+    outdated: dict[tuple[str, str], bool] = {}
+    for record in records:
+        key = record.hardware, record.solution
+        outdated[key] = outdated.get(key, True) and is_changed(record, digests)
+    found = defaultdict[str, list[str]](list)
+    for hardware, solution in sorted(key for key, is_outdated in outdated.items() if is_outdated):
+        found[hardware].append(solution)
+    return found
+
+
+def digest_solutions(names: Collection[str], roots: Iterable[Path]) -> dict[str, str]:
+    """The digests of these Solutions as they are today, in the first registry that has each.
+
+    Sources that changed since they were packed count: a bench packs them again. What cannot be packed or read does not.
+    """
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.sources.manifest import MANIFEST
+    from fib_rmsnorm.registry.sources.packing import pack_folder
+    from fib_rmsnorm.registry.store import read_json
+    from fib_rmsnorm.schema import Solution, digest
+
+    found: dict[str, str] = {}
+    for root in roots:
+        registry = Registry(root)
+        definitions = None
+        for manifest in find_files(registry.layout.solutions, MANIFEST):
+            home = manifest.parent.name
+            if any(name == home or name.startswith(f"{home}_") for name in names):
+                with suppress(InputError):
+                    definitions = registry.definitions() if definitions is None else definitions
+                    for solution in pack_folder(registry, manifest.parent, definitions):
+                        found.setdefault(solution.name, digest(solution))
+        for path in find_files(root / "solutions", "*.json"):
+            if path.stem in names and path.stem not in found:
+                with suppress(InputError):
+                    found[path.stem] = digest(read_json(path, Solution, root))
+    return found
