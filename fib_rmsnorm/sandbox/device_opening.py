@@ -37,7 +37,7 @@ class DeviceOpened:
     """The device is open, or cannot be used."""
 
     fault: str | None
-    """CUDA's message, in a line."""
+    """CUDA's message: its first sentence."""
 
 
 def take_turn(device: str) -> AbstractContextManager[object]:
@@ -61,7 +61,8 @@ def open_device(message: Message) -> DeviceOpened:
         torch.cuda.empty_cache()
         torch.cuda.synchronize()
     except (RuntimeError, AssertionError) as error:  # AssertionError: this torch is built without CUDA
-        return DeviceOpened(str(error).strip().partition("\n")[0])
+        # "CUDA out of memory." is followed by 600 characters about an allocator that the user does not have.
+        return DeviceOpened(str(error).strip().partition("\n")[0].partition(". ")[0].rstrip("."))
     return DeviceOpened(None)
 
 
