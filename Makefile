@@ -9,18 +9,29 @@ CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp
 # Where it is set, as in images of containers, each of the hundreds of processes of the tests would compile Python again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench test slow check fix setup clean
+.PHONY: bench test thorough nightly gpu check fix setup clean
 
 bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --definitions $(DEFINITIONS) --batch-sizes $(BATCH_SIZES) --output traces.json
 
 # A file's tests share what they set up, so one process runs them all. Three, because tests wait for processes of theirs.
-test: $(READY)
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile
+PYTEST = $(BIN)/python -m pytest -q -n 3 --dist loadfile
 
-# What `make test` leaves out, because it takes minutes.
-slow: $(READY)
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --slow -m slow
+test: $(READY)
+	$(PYTEST)
+
+# What takes minutes and must hold: kernels are compiled, commands run in processes of their own.
+thorough: $(READY)
+	$(PYTEST) -m '(compile or process) and not (fuzz or endurance)'
+
+# All tests, and the optional packages that some need. It takes an hour or more.
+nightly: $(READY)
+	$(BIN)/python -m pip install -q -e '.[ray,models]'
+	$(PYTEST) -m ''
+
+# On a machine with one: tests share it, except with those that are marked `alone`.
+gpu: $(READY)
+	$(BIN)/python -m pytest -q -n 6 --dist loadfile -m 'gpu and not (fuzz or endurance)'
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -46,10 +57,10 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  $(PYTHON) -m venv --system-site-packages .venv && \
-	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cutedsl,cupti,plots,ray]'; \
+	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cutedsl,cupti,plots]'; \
 	else \
 	  $(PYTHON) -m venv .venv && \
-	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang,plots,ray]'; \
+	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang,plots]'; \
 	fi
 	@touch $@
 

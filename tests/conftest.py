@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import signal
 import sys
 from dataclasses import dataclass
@@ -30,15 +32,25 @@ settings.register_profile("explore")
 settings.load_profile("repeatable")
 
 
-def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+def pytest_collection_modifyitems(items):
+    """What needs a GPU to itself comes last, when few others are left to wait for it."""
+    items.sort(key=lambda item: "alone" in item.keywords)
 
 
-def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--slow"):
-        for item in items:
-            if "slow" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Tests share a GPU, except with one that is marked `alone`; its timeout begins when the others have left it."""
+    if "gpu" not in item.keywords:
+        return (yield)
+    with (base_of_the_run(item.config) / "gpu.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if "alone" in item.keywords else fcntl.LOCK_SH)
+        return (yield)
+
+
+def base_of_the_run(config) -> Path:
+    """The folder of temporary files that all processes of this run of pytest share."""
+    base = config._tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 def pytest_runtest_setup(item):
@@ -50,11 +62,12 @@ def pytest_runtest_setup(item):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def private_build_cache(tmp_path_factory):
-    """Builds and the key that seals Traces lie in a folder that lives as long as the tests, never in the user's."""
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # every xdist worker builds a kernel that another has built already
+def own_folders(pytestconfig):
+    """Builds and the key that seals Traces lie in a folder that lives as long as the tests, never in the user's.
+
+    All processes of a run share it, so each kernel is built once. The next run builds anew: tests watch what is built.
+    """
+    base = base_of_the_run(pytestconfig)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FIB_RMSNORM_CACHE", str(base / "cache"))
         patch.setenv("XDG_STATE_HOME", str(base / "state"))
@@ -132,10 +145,16 @@ def fib(lent, capsys, monkeypatch):
     console.stderr.cache_clear()
 
 
+@pytest.fixture(scope="session")
+def full_registry_template(own_folders, tmp_path_factory) -> Path:
+    """Each test gets a copy: to make one takes 40 times as long, most of it waiting for the disk."""
+    return make_full_registry(tmp_path_factory.mktemp("template") / "registry").root
+
+
 @pytest.fixture
-def full_registry(tmp_path, monkeypatch) -> Registry:
+def full_registry(full_registry_template, tmp_path, monkeypatch) -> Registry:
     """A sound registry with some of everything; the working folder is its root."""
-    registry = make_full_registry(tmp_path / "registry")
+    registry = Registry(shutil.copytree(full_registry_template, tmp_path / "registry", symlinks=True))
     monkeypatch.chdir(registry.root)
     monkeypatch.delenv("FIB_RMSNORM_ROOT", raising=False)
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))

@@ -14,7 +14,7 @@ from support.paths import REPOSITORY
 TOOL = REPOSITORY / "tools" / "compare_with_upstream.py"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_it_says_that_it_needs_a_gpu():
     found = subprocess.run([sys.executable, TOOL], capture_output=True, text=True, check=False)

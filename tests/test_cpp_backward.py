@@ -16,7 +16,7 @@ from support.backward_calls import (
 )
 from support.cpp_solutions import SETS, load_cpp, run_script
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")]
+pytestmark = [pytest.mark.compile, pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")]
 SHAPES = [(0, 128), (1, 7), (5, 129), (9, 64), (70, 1000)]  # of the last, blocks go to several threads
 LARGE_SHAPES = [
     (3, 33000),  # row by row

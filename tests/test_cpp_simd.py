@@ -202,7 +202,7 @@ def refusal() -> str:
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.slow
+@pytest.mark.compile
 def test_it_is_right_at_every_instruction_set(refusal, name):
     if name not in refusal:
         pytest.skip(f"this machine has no {name}")
@@ -220,14 +220,14 @@ AT_EVERY_SET = [
 
 
 @pytest.mark.parametrize("name", [name for name in FORMS if ("form", name) not in AT_EVERY_SET and name != "rmsnorm"])
-@pytest.mark.slow
+@pytest.mark.compile
 def test_each_form_is_right_on_this_processor(name):
     script = f"import test_cpp_simd; test_cpp_simd.check_form({name!r}, baseline=False); print('right')"
     assert run_script(script) == "right"
 
 
 @pytest.mark.parametrize(("part", "name"), AT_EVERY_SET)
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
 def test_forms_are_right_at_every_instruction_set(refusal, part, name):
     """One test for all sets, which are in one build."""
@@ -248,7 +248,7 @@ for weight in (weight, weight.bfloat16(), weight.half()[:64]):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_arguments_that_the_form_does_not_take_are_named():
     assert run_script(ARGUMENTS).splitlines() == [
         "weight: expected dtype float16 as x, got float32",
@@ -270,11 +270,11 @@ print(os.waitpid(child, 0)[1])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     assert run_script(FORKED) == "0"
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_an_unknown_instruction_set_is_named(refusal):
     assert "FIB_RMSNORM_ISA is 'sse9', expected one of: " in refusal and "portable" in refusal

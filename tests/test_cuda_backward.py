@@ -129,7 +129,7 @@ def test_what_does_not_fit_is_named(entry, operator):
             call_backward(entry, operator, {**inputs, part: wrong})
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_few_rows_take_one_launch_and_many_two(fib, operator):
     name = find_solution(operator).name
@@ -144,7 +144,7 @@ def test_few_rows_take_one_launch_and_many_two(fib, operator):
     assert [kernel["spill_bytes"] for kernel in kernels] == [0, 0, 0]
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_rows_are_requested_far_ahead_where_that_pays(fib):
     def find_rows_kernels(operator, *options):
@@ -168,7 +168,7 @@ def test_rows_are_requested_far_ahead_where_that_pays(fib):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_it_compiles_for_older_gpus(tmp_path):
     assert build_native(find_solution(OPERATORS[0]), tmp_path, "8.0").binary.exists()

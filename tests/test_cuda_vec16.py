@@ -199,7 +199,7 @@ def test_outputs_may_lie_where_inputs_do(name):
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize(
     "operator", ["fused_add_rmsnorm", "layernorm_bias", "rmsnorm_silu_gate", "rmsnorm_fp8_per_row"]
 )

@@ -87,7 +87,7 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, 
     assert row_launch.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize(
     ("operator", "dtypes", "hidden", "launch", "accesses"),
     [
@@ -123,7 +123,7 @@ def test_a_row_is_read_once_in_16_bytes(home, tmp_path, operator, dtypes, hidden
     assert ".ftz" not in ptx  # subnormals are kept
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize("operator", ["rmsnorm", "fused_add_rmsnorm", "layernorm_bias"])
 def test_a_long_row_is_walked_again(home, tmp_path, operator):
     ptx = compile_ptx(home, tmp_path, operator, 65536, "float32", "float32", 512, 1, 0)

@@ -30,14 +30,21 @@ PACKED = {solution.name: solution for solution in pack(REGISTRY)}
 RUNNABLE = [name for name, solution in PACKED.items() if reason_to_skip(solution, choose_devices("cpu")[0]) is None]
 COMPILED = [f"{operator}_python_torch_compile_v1" for operator in ("fused_add_rmsnorm", "layernorm_backward")]
 """Some of those that torch compiles, for 10 s of a core and each shape; they share what makes them compile."""
+OTHERS = [
+    name for name in RUNNABLE if PACKED[name].definition != "rmsnorm_d4096" and not name.endswith("_torch_compile_v1")
+]
+
+
+def is_interpreted(name: str) -> bool:
+    """Whether its rows take seconds here, and no threads."""
+    return PACKED[name].spec.language.value == "triton"
+
+
 EVALUATED = {
     (1,): COMPILED,
     BATCH_SIZES: [name for name in RUNNABLE if PACKED[name].definition == "rmsnorm_d4096"],
-    BATCH_SIZES[1:]: [
-        name
-        for name in RUNNABLE
-        if PACKED[name].definition != "rmsnorm_d4096" and not name.endswith("_torch_compile_v1")
-    ],
+    BATCH_SIZES[1:]: [name for name in OTHERS if not is_interpreted(name)],
+    (8,): [name for name in OTHERS if is_interpreted(name)],
 }
 
 
@@ -104,7 +111,7 @@ def evaluations(tmp_path_factory):
     return {(trace.solution, trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.timeout(1500)  # for the bench of all, and the compilers that it runs
 @pytest.mark.parametrize(
     ("name", "batch"), [(name, batch) for sizes, names in EVALUATED.items() for name in names for batch in sizes]

@@ -61,7 +61,7 @@ def make_call(run, definition):
         ("layernorm_bias", "_bf16"),
         ("rmsnorm", "_bf16_weight_fp32"),
         *(
-            pytest.param(operator, suffix, marks=pytest.mark.slow)
+            pytest.param(operator, suffix, marks=pytest.mark.compile)
             for operator, suffix in (
                 ("rmsnorm", ""),
                 ("rmsnorm", "_fp32"),

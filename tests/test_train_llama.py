@@ -11,7 +11,7 @@ import pytest
 
 from support.paths import REPOSITORY
 
-pytestmark = pytest.mark.slow  # a process that imports torch, and trains
+pytestmark = pytest.mark.process  # a process that imports torch, and trains
 
 TOOL = [sys.executable, str(REPOSITORY / "tools" / "train_llama.py")]
 

@@ -27,7 +27,7 @@ TO_FLOAT8 = ("rmsnorm_fp8", "rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8", "fus
 WITH_WIDE_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate", *TO_FLOAT8[:2])
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_what_forms_add_is_right_where_a_row_fills_its_block_and_where_not():
     names = [
         "rmsnorm_bias_d384_bf16_weight_fp32",
@@ -43,17 +43,17 @@ def test_what_forms_add_is_right_where_a_row_fills_its_block_and_where_not():
     assert find_wrong_interpreted(names) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_each_form_is_right():
     assert find_wrong_interpreted([f"{form}_d384" for form in FORMS + GRADIENTS]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_each_form_is_right_in_rows_too_long_for_a_program():
     assert find_wrong_interpreted([f"{form}_d65536" for form in (*FORMS, "layernorm_backward")]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_each_form_is_right_in_float32_and_in_several_vectors_a_thread():
     assert find_wrong_interpreted([f"{form}_d2560_fp32" for form in FORMS + GRADIENTS]) == []
 

@@ -109,7 +109,7 @@ def test_upstream_builds_a_kernel_with_its_tuned_choices(tmp_path, monkeypatch):
         run(torch.ones(1, 128, dtype=torch.float16), torch.ones(128, dtype=torch.float16), 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("style", ["value-returning", "destination-passing"])
 def test_upstream_applies_the_winner(registry, monkeypatch, tmp_path, style):
     """The C++ solution runs, and not the fallback, which would raise."""

@@ -27,7 +27,7 @@ def builds(tmp_path_factory):
     return tmp_path_factory.mktemp("builds")
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)
@@ -51,7 +51,7 @@ def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
     assert len([*(tmp_path / "native").iterdir()]) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_damaged_build_is_made_again(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     built = build_native(solution, tmp_path)
@@ -61,7 +61,7 @@ def test_a_damaged_build_is_made_again(kernels, tmp_path):
     assert [path.name for path in (tmp_path / "native").iterdir()] == [built.binary.parent.name]
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_build_that_no_longer_loads_is_made_again_once(kernels, tmp_path):
     solution = kernels["cpp_header_in_a_folder"]
     library = build_native(solution, tmp_path).binary
@@ -94,7 +94,7 @@ print(build_native(solution, cache).binary)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_processes_that_need_a_build_at_once_compile_it_once(kernels, tmp_path):
     calls, compiler, packed = tmp_path / "calls", tmp_path / "bin" / "c++", tmp_path / "solution.json"
     packed.write_text(kernels["cpp_header_in_a_folder"].model_dump_json())
@@ -139,7 +139,7 @@ def test_cuda_that_does_not_compile_is_found_without_a_gpu(kernels, tmp_path):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, builds):
     built = build_native(kernels["cuda_two_kernels"], builds, arch="9.0")
     assert "sm_90" in built.log
@@ -147,7 +147,7 @@ def test_cuda_is_compiled_for_an_architecture_that_is_not_here(kernels, builds):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_without_a_disassembler_cuda_tells_its_ptx(kernels, builds):
     from unittest import mock
 

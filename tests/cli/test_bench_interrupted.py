@@ -71,7 +71,7 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    "evaluated", [pytest.param(0, marks=pytest.mark.slow), 1, pytest.param(3, marks=pytest.mark.slow)]
+    "evaluated", [pytest.param(0, marks=pytest.mark.process), 1, pytest.param(3, marks=pytest.mark.process)]
 )
 def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     for number in range(3):
@@ -133,12 +133,12 @@ def bench_until_killed(registry: Registry, output: Path, moments: random.Random,
     assert sorted(keys(read_output(output))) == sorted(everything)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_sigkill_loses_nothing_that_was_printed(registry, tmp_path):
     bench_until_killed(registry, tmp_path / "traces.json", random.Random(1), kills=2)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
 def test_sigkill_at_fifty_moments(registry, tmp_path, suffix):

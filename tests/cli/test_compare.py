@@ -216,7 +216,7 @@ def test_only_the_batches_asked_for_are_compared(fib, file):
     assert outcome.code == 0 and "batch=512" not in outcome.out
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, tmp_path):
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
     outcome = fib(
@@ -232,7 +232,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
     assert outcome.err.count("PASSED") == 4
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     """Three rounds would judge it three times, and say the same."""
     wrong = tmp_path / "wrong.py"
@@ -243,7 +243,7 @@ def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     assert f"Regression: now failing: {PYTHON} -> wrong.py@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_two_files_can_be_measured(fib, tmp_path):
     kernels = [tmp_path / "a.py", tmp_path / "b.py"]
     for kernel in kernels:

@@ -59,7 +59,7 @@ ENOUGH = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate],
 }
-LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
+LONG = [pytest.mark.fuzz, pytest.mark.timeout(900)]
 seeds = st.integers(0, 2**32)
 
 
@@ -155,7 +155,7 @@ def test_no_damaged_manifest_is_a_traceback(fib, full_registry, examples):
     check()
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_no_damaged_trace_stops_a_chart(fib, full_registry):
     records = read_records(full_registry)
     pytest.importorskip("matplotlib")

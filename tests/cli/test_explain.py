@@ -51,7 +51,7 @@ def check_launches(record, batches):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "1,65536")
     check_launches(record, (1, 65536))
@@ -63,7 +63,7 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     assert record["notes"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @needs_nvcc
 def test_cuda_launches_follow_the_architecture(fib, shipped):
     outcome = fib(
@@ -75,7 +75,7 @@ def test_cuda_launches_follow_the_architecture(fib, shipped):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
     """Of each dtype's file they come together, and the files by name."""
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "512")
@@ -85,7 +85,7 @@ def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
     assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"
@@ -96,7 +96,7 @@ def test_a_sister_definition_by_name(fib, shipped):
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_triton_row_v1", "rmsnorm_tilelang_row_v1"])
-@pytest.mark.slow
+@pytest.mark.compile
 def test_kernels_of_python_dsls(fib, shipped, name):
     pytest.importorskip(name.split("_")[1])
     if "tilelang" in name and find_cuda_home() is None:
@@ -105,7 +105,7 @@ def test_kernels_of_python_dsls(fib, shipped, name):
     check_launches(explain(fib, shipped, name, "--batch-sizes", "8,4096"), (8, 4096))
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, shipped):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("needs triton")
@@ -119,7 +119,7 @@ def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, sh
     assert work["flops_per_byte"] == pytest.approx(1.0, rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
     """The registered Workloads are told, and no sectors of a row where dweight has none."""
     pytest.importorskip("triton")
@@ -137,7 +137,7 @@ def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
     assert "sectors" not in outcome.out and "Instructions of a thread" in outcome.out
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_cpp_functions_and_their_vectors(fib, shipped):
     if not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs g++ and objdump")
@@ -169,7 +169,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Norm);
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
     if not shutil.which("g++") or not shutil.which("objdump"):
         pytest.skip("needs g++ and objdump")
@@ -185,7 +185,7 @@ def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_as_text(fib, shipped):
     outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
     assert outcome.lines[0] == (
@@ -198,7 +198,7 @@ def test_as_text(fib, shipped):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
     source = (TESTS / "honest_kernels" / "scratch_memory" / "cuda_two_kernels.cu").read_text()
@@ -232,7 +232,7 @@ def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
     assert "kernel is made for the CPU" in outcome.err
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_an_autotuner_is_told(fib, shipped):
     pytest.importorskip("triton")
     record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
@@ -264,7 +264,7 @@ def test_an_unknown_name(fib, full_registry):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_what_does_not_compile_is_one_line(fib, full_registry):
     outcome = fib("explain", TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu", "--definition", DEFINITION)
     assert outcome.code == 2
@@ -274,7 +274,7 @@ def test_what_does_not_compile_is_one_line(fib, full_registry):
 
 
 @needs_nvcc
-@pytest.mark.slow
+@pytest.mark.compile
 def test_sources_without_kernels_say_so(fib, full_registry):
     assert "Note: the binary holds no kernels" in fib("explain", CUDA, "--arch", "sm_90").lines
 

@@ -236,7 +236,7 @@ def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
     assert all(text in drawn for text in ("batch=8", "batch=512", "latency / first latency"))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_benches_of_a_changed_kernel(fib, tmp_path, monkeypatch):
     registry = make_registry(tmp_path / "registry", batch_sizes=[8])
     monkeypatch.chdir(registry.root)

@@ -60,7 +60,7 @@ def test_large_files_are_compared_as_small_ones(fib, tmp_path, monkeypatch):
     assert list(tmp_path.rglob("rows-*.parquet"))
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_them(tmp_path):
     """Beyond what a file that is read whole may take: the first time, and with the columns that this has left."""
     path = tmp_path / "traces.jsonl"
@@ -78,7 +78,7 @@ def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_th
     assert first == second and first["superseded"] == 100_000 - 850
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_a_hundred_thousand_traces_take_less_than_twice_what_parsing_takes(tmp_path):
     """By Python's own parser, and of the processor's time, once of three: a busy neighbour may slow one of the two."""
     path = tmp_path / "traces.jsonl"

@@ -63,7 +63,7 @@ def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch)
     assert fib("report", "--batch-sizes", "4").code == 2
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_upstreams_rmsnorm_is_tried_and_compared(fib, tmp_path, monkeypatch):
     registry = make_upstream_registry(tmp_path / "registry")
     monkeypatch.chdir(registry.root)

@@ -43,7 +43,7 @@ def assert_each_on_its_line(printed: str, screen: list[str], results: int) -> No
     assert all(line.startswith("batch=") for line in told), screen
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_bench(registry, run):
     add_kernel(registry, "right_v1")
     add_kernel(registry, "second_v1")
@@ -54,7 +54,7 @@ def test_bench(registry, run):
     assert "4 passed, 0 failed" in screen
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_try(registry, run, tmp_path):
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)
@@ -64,7 +64,7 @@ def test_try(registry, run, tmp_path):
     assert len(told) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_compare(registry, run, tmp_path):
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)
@@ -74,7 +74,7 @@ def test_compare(registry, run, tmp_path):
     assert_each_on_its_line(printed, screen, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_build(registry, run):
     add_kernel(registry, "right_v1")
     printed, screen = run("solve", "--build")
@@ -83,7 +83,7 @@ def test_a_build(registry, run):
     assert line.startswith("right_v1 (Python): built in ")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_compilation_that_is_explained(run, tmp_path):
     kernel = tmp_path / "kernel.cpp"
     kernel.write_text(
@@ -96,7 +96,7 @@ def test_a_compilation_that_is_explained(run, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("validate",), ("show", "rmsnorm_d128"), ("list",)])
-@pytest.mark.slow
+@pytest.mark.process
 def test_reading_a_registry_that_may_be_large(run, command):
     printed, screen = run(*command)
     assert BAR in printed
@@ -109,7 +109,7 @@ def test_the_bar_does_not_wait_for_torch():
 
 
 @pytest.mark.parametrize("options", [{"into_pipe": True}, {"term": "dumb"}])
-@pytest.mark.slow
+@pytest.mark.process
 def test_no_bar_where_results_would_run_into_it(registry, run, options):
     """A pipe: tee's results come to the same terminal. A dumb terminal cannot rewrite a line."""
     add_kernel(registry, "right_v1")

@@ -76,7 +76,7 @@ def test_a_mistake_is_told_once_with_the_batches_it_holds_for(try_):
     assert outcome.lines[end + 1] == told[1] and outcome.lines[end + 2] == "at batch=1:"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_tolerance_lets_pass_what_is_within(try_):
     off = RIGHT.replace("* weight.float()", "* weight.float() * 0.95")
     assert try_("off.py", off, "--batch-sizes", "2").code == 1
@@ -118,13 +118,13 @@ MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
     [
         ("raises.py", RAISES, "RUNTIME_ERROR  calling: ValueError: boo (raises.py:6)"),
         pytest.param(
-            *("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"), marks=pytest.mark.slow
+            *("my $ker:nel.cpp", THROWS, "calling: ValueError: boo (my $ker:nel.cpp:5)"), marks=pytest.mark.process
         ),
         ("throws.cpp", THROWS, "RUNTIME_ERROR  calling: ValueError: boo (throws.cpp:5)"),
         pytest.param(
             *("exits.py", RAISES.replace("raise ValueError(", "raise SystemExit(")),
             "calling: SystemExit: boo (exits.py:6)",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.process,
         ),
         (
             "imports.py",
@@ -156,7 +156,7 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     assert measured.code == 2
 
 
-@pytest.mark.parametrize("option", [pytest.param("--json", marks=pytest.mark.slow), "--check"])
+@pytest.mark.parametrize("option", [pytest.param("--json", marks=pytest.mark.process), "--check"])
 def test_a_kernel_that_hangs_costs_one_timeout(try_, option):
     outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "5", option)
     assert outcome.code == 1
@@ -263,7 +263,7 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_p
             "returning",
             "x, weight, eps, out",
             "(x, weight, eps); one that writes to its outputs needs `try --style destination`, or ",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.process,
         ),
     ],
 )
@@ -290,7 +290,7 @@ def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
     assert outcome.err.endswith("def run(x, weight, eps, out):\n    _run(x, out, weight, eps)\n\n")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_trace_says_the_compilers_flags(try_):
     source = THROWS.replace('"boo"', '"boo " << VALUE')
     outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")

@@ -21,7 +21,7 @@ def napping(tmp_path, monkeypatch):
     return registry
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_good_choice_is_found_and_written(fib, napping):
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1,8", "--set", "few=0,1", "--set", "many=0,1")
     assert outcome.code == 0, outcome.err
@@ -52,7 +52,7 @@ def test_it_says_in_a_pipe_what_it_does(fib, napping, monkeypatch, options):
     assert "tried" not in outcome.out
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_groups_and_verdicts_are_told_in_a_pipe(fib, napping, monkeypatch):
     monkeypatch.setattr(sweep_printer, "_QUIET_S", 0.0)
     monkeypatch.setattr(sweep, "_MOST_AT_ONCE", 1)
@@ -79,7 +79,7 @@ def test_an_interpreter_does_not_promise_times(fib, napping, monkeypatch):
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_choice_changes_where_another_is_better(fib, napping):
     """Without (0, 0) few rows want one, many rows the other; between 1 and 16 the border is 4."""
     manifest = folder_of(napping) / "solution.toml"
@@ -90,14 +90,14 @@ def test_a_choice_changes_where_another_is_better(fib, napping):
     assert choose(napping, 5) == {"few": 2, "many": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_dry_run_leaves_the_table(fib, napping):
     assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--dry-run", "--set", "few=0").code == 0
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
     assert len(kept(napping)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_combination_that_fails_is_not_chosen(fib, napping, tmp_path):
     output = tmp_path / "tried.jsonl"
     options = ("--set", "few=9,0", "--set", "many=0", "--output", output)
@@ -115,7 +115,7 @@ def test_if_all_fail_nothing_is_written(fib, napping):
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     folder = tmp_path / "mine"
     shutil.copytree(folder_of(napping), folder)

@@ -28,7 +28,7 @@ from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, make
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
-    pytest.mark.slow,
+    pytest.mark.process,
     pytest.mark.timeout(600),
 ]
 

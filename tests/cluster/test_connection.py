@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -19,6 +20,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_option_is_one_line_and_exit_code_2(registry, fib, name):
     add_kernel(registry, "right_v1")

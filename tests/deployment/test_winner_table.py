@@ -97,7 +97,7 @@ def test_where_nothing_was_measured_the_table_names_what_serves():
     assert table.find("unknown", "cuda", GPU, shape(8)).solutions == ()
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_why_names_the_kernel_or_says_why_torch_serves():
     x = torch.ones(3, 64)
     answer = str(why(x, torch.ones(64)))
@@ -111,7 +111,7 @@ def test_why_names_the_kernel_or_says_why_torch_serves():
     assert "rmsnorm_llama_cpp_simd_v1: takes no weight in float32 beside float16" in half.passed_over
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_why_tells_the_kernel_of_a_sum_that_torch_adds():
     x = torch.ones(4, 64)
     answer = str(why(x, torch.ones(64), residual=x, convention="llama"))
@@ -206,6 +206,7 @@ def own_registry(tmp_path):
     use_registry(None)
 
 
+@pytest.mark.compile
 def test_a_kernel_that_refuses_a_shape_leaves_it_to_the_next(own_registry):
     weight = torch.ones(128)
     assert torch.equal(rms_norm(torch.ones(2, 128), weight), torch.full((2, 128), 42.0))
@@ -218,6 +219,7 @@ def test_a_kernel_that_refuses_a_shape_leaves_it_to_the_next(own_registry):
     assert chosen.passed_over == ("rmsnorm_python_picky_v1: needs hidden to be a multiple of 128",)
 
 
+@pytest.mark.compile
 def test_a_kernel_in_python_gets_only_parameters_that_fit(own_registry):
     x, weight = torch.ones(2, 128), torch.ones(128)
     for _ in range(2):
@@ -228,6 +230,7 @@ def test_a_kernel_in_python_gets_only_parameters_that_fit(own_registry):
     assert torch.equal(rms_norm(x, strided), torch.full((2, 128), 42.0))
 
 
+@pytest.mark.compile
 def test_deploy_builds_what_its_table_names_ahead_of_use(fib, own_registry):
     built = fib("deploy", "--build", "--root", own_registry, "--json")
     assert built.code == 0, built.err

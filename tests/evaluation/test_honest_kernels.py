@@ -43,7 +43,7 @@ def test_passes(few, name):
     assert_passed(few[name, FEW_BATCH], name)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_passes(everything, name, batch):
@@ -59,7 +59,7 @@ def test_passes_on_a_gpu(evaluations_on_cuda, name, batch):
     assert evaluation.performance.latency_ms > 0
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
     found = evaluate_all(tmp_path / "registry", ["cpp_torch_binding"], "cpu")
     for batch in BATCH_SIZES:

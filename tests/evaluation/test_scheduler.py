@@ -65,7 +65,7 @@ def test_a_segfault_is_reported_when_it_happens(fork_server, registry):
     ("fault", "status", "timeout_s"),
     [
         (SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR", 60),
-        pytest.param(HANG_ON_8_ROWS, "TIMEOUT", 10, marks=pytest.mark.slow),
+        pytest.param(HANG_ON_8_ROWS, "TIMEOUT", 10, marks=pytest.mark.process),
     ],
 )
 def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_path, fault, status, timeout_s):
@@ -81,7 +81,7 @@ def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_p
     ]
 
 
-@pytest.mark.parametrize("fault", ["", pytest.param("raise ImportError('not here')", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fault", ["", pytest.param("raise ImportError('not here')", marks=pytest.mark.process)])
 def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path, fault):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
     count = f"with open({BUILDS}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"

@@ -26,7 +26,7 @@ def run(x, weight, eps):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     registry = make_registry(tmp_path / "registry")
     (definition,) = registry.definitions().values()

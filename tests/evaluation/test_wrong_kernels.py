@@ -1,6 +1,7 @@
 """Every wrong kernel in Python gets the status that its table names, and harms no other. On a GPU, so do all others.
 
-`make test` evaluates one for each guard, `make slow` all of them.
+`make test` evaluates one for each guard, `make thorough` the others, each at one batch, and those of the guards at
+another; `make nightly` all of them at both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import pytest
 
 from support.paths import REPOSITORY
 from support.wrong_kernels import (
-    BATCH_SIZES,
     BATCH_SIZES_ON_CUDA,
     EXPECTED,
     KERNELS,
@@ -42,37 +42,44 @@ def one_for_each_guard() -> list[str]:
 
 
 FEW = one_for_each_guard()
+OTHERS = [name for name in NAMES if name not in FEW]
+FEW_OF_A_ROW, OTHERS_OF_A_ROW = "those of the guards, of a row", "the others, of a row"
+RUNS = {
+    "those of the guards": (FEW, FEW_BATCH),
+    "the others": (OTHERS, FEW_BATCH),
+    FEW_OF_A_ROW: (FEW, 1),
+    OTHERS_OF_A_ROW: (OTHERS, 1),
+}
+MARKS = {"the others": pytest.mark.process, FEW_OF_A_ROW: pytest.mark.process, OTHERS_OF_A_ROW: pytest.mark.fuzz}
+
+
+def marked(run: str) -> list[pytest.MarkDecorator]:
+    return [MARKS[run]] if run in MARKS else []
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", FEW, "cpu", (FEW_BATCH,))
+def outcome(request, tmp_path_factory) -> Outcome:
+    """Of one of the runs."""
+    names, batch = RUNS[request.param]
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", BATCH_SIZES)
+@pytest.mark.parametrize(
+    ("outcome", "kernel", "batch"),
+    [
+        pytest.param(run, name, batch, marks=marked(run), id=f"{name}-{batch}")
+        for run, (names, batch) in RUNS.items()
+        for name in names
+    ],
+    indirect=["outcome"],
+)
+def test_gets_its_status_and_harms_no_solution_after_it(outcome, kernel, batch):
+    assert_judged(outcome, kernel, batch)
 
 
-@pytest.mark.parametrize("kernel", FEW)
-def test_gets_its_status_and_harms_no_solution_after_it(few, kernel):
-    assert_judged(few, kernel, FEW_BATCH)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", BATCH_SIZES)
-@pytest.mark.parametrize("kernel", NAMES)
-def test_each_gets_its_status_and_harms_no_solution_after_it(everything, kernel, batch):
-    assert_judged(everything, kernel, batch)
-
-
-def test_leaves_no_process_behind(few):
-    assert few.left_behind == []
-
-
-@pytest.mark.slow
-def test_none_leaves_a_process_behind(everything):
-    assert everything.left_behind == []
+@pytest.mark.parametrize("outcome", [pytest.param(run, marks=marked(run)) for run in RUNS], indirect=True)
+def test_leaves_no_process_behind(outcome):
+    assert outcome.left_behind == []
 
 
 @pytest.fixture(scope="module")

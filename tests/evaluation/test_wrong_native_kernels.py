@@ -1,6 +1,6 @@
 """Wrong kernels in C++, CUDA, Triton and TileLang get the status that their table names.
 
-Compilers take most of the time, so only `make slow` evaluates them.
+Compilers take most of the time, so `make thorough` evaluates them, at one batch, and `make nightly` at another.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from support.wrong_kernels import (
-    BATCH_SIZES,
     KERNELS,
     Outcome,
     assert_judged,
@@ -22,18 +21,26 @@ pytestmark = pytest.mark.timeout(900)
 NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language != "python"]
 
 
-@pytest.fixture(scope="module")
-def outcome(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", BATCH_SIZES)
+BATCH = {"of many rows": 32, "of a row": 1}
+RUNS = [
+    pytest.param("of many rows", marks=pytest.mark.compile),
+    pytest.param("of a row", marks=pytest.mark.fuzz),
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", BATCH_SIZES)
+@pytest.fixture(scope="module", params=RUNS)
+def run(request, tmp_path_factory) -> tuple[Outcome, int]:
+    """Of all kernels at one batch, which is given too."""
+    batch = BATCH[request.param]
+    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", NAMES, "cpu", (batch,)), batch
+
+
 @pytest.mark.parametrize("kernel", NAMES)
-def test_gets_its_status_and_harms_no_solution_after_it(outcome, kernel, batch):
+def test_gets_its_status_and_harms_no_solution_after_it(run, kernel):
+    outcome, batch = run
     assert_judged(outcome, kernel, batch)
 
 
-@pytest.mark.slow
-def test_nothing_is_left_behind(outcome):
+def test_nothing_is_left_behind(run):
+    outcome, _ = run
     assert outcome.left_behind == []

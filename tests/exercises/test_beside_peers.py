@@ -68,7 +68,7 @@ def test_the_page_shows_the_reports_of_the_traces(fib, folder, monkeypatch):
         assert [line for line in shown if line not in said] == []
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_page_earns_all_points(tmp_path, monkeypatch):
     """Its commands in order, its corrections and its answers, from an empty folder."""
     pytest.importorskip("triton")

@@ -180,7 +180,7 @@ def test_a_damaged_file_is_named(fib, folder, name, content, said):
     assert len(outcome.err.splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_kernel_that_nothing_depends_on_earns_nothing(fib, folder):
     pytest.importorskip("triton")
     kernel = folder / "triton_rmsnorm.py"
@@ -208,7 +208,7 @@ def copy(from_ptr, to_ptr, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_kernel_that_copies_what_torch_computed_earns_nothing(fib, folder):
     pytest.importorskip("triton")
     write_kernel(folder, "    pass\n")
@@ -220,7 +220,7 @@ def test_a_kernel_that_copies_what_torch_computed_earns_nothing(fib, folder):
     assert re.fullmatch(r"right, but torch\.\w+ computes what its Triton kernels should", remark)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_kernel_counts_wherever_the_file_keeps_it(fib, folder):
     pytest.importorskip("triton")
     write_kernel(folder, BODY)
@@ -230,7 +230,7 @@ def test_a_kernel_counts_wherever_the_file_keeps_it(fib, folder):
     assert grade(fib, folder)["Kernel"]["earned"] == 40
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_page_earns_all_points(tmp_path):
     """Its commands in order, its kernel and its answers, from an empty folder; and then a kernel that is wrong."""
     pytest.importorskip("triton")

@@ -74,7 +74,7 @@ def test_another_exercise_is_not_taken_for_it(fib, folder):
     assert "does not hold exercise 1" in outcome.err
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_page_earns_all_points(fib, tmp_path):
     """Its commands in order, its kernels and its answers, from an empty folder; and then a module that is wrong."""
     pytest.importorskip("triton")

@@ -77,7 +77,7 @@ def test_a_gpu_times_each_block(fib, folder, monkeypatch):
     assert "// 4096: " in (folder / "block_size" / "choices.inc").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_page_earns_all_points(tmp_path):
     """Its commands in order and its answers, from an empty folder."""
     pytest.importorskip("triton")

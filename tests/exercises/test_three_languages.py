@@ -96,7 +96,7 @@ def prepare(folder):
     correct_files(PAGE, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_page_earns_all_points(tmp_path, monkeypatch):
     """Its commands in order, its corrections and its answers, from an empty folder; and then a kernel in torch."""
     for module in ("triton", "tilelang"):

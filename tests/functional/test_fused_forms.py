@@ -23,7 +23,7 @@ def run_reference(operator: str, *arguments: object) -> object:
     return space["run"](*arguments)
 
 
-@pytest.mark.parametrize("needs_gradient", [True, pytest.param(False, marks=pytest.mark.slow)])  # which builds kernels
+@pytest.mark.parametrize("needs_gradient", [True, pytest.param(False, marks=pytest.mark.compile)])  # builds
 def test_relu_and_gate_round_once_with_a_gradient_and_without(needs_gradient):
     x, gate, weight = (
         draw(2, 3, HIDDEN).requires_grad_(needs_gradient),

@@ -14,7 +14,7 @@ from fib_rmsnorm.functional.custom_ops import norm
 from fib_rmsnorm.functional.gradient_calls import TWICE
 from support.known_calls import HIDDEN, draw, known
 
-pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
+pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
 
 
 @pytest.fixture

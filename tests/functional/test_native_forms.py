@@ -11,7 +11,7 @@ from fib_rmsnorm.functional.custom_ops import add_norm, norm
 from fib_rmsnorm.functional.gradient_calls import TWICE
 from support.known_calls import HIDDEN, draw
 
-pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
+pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
 
 EPS = 1e-6
 FORMS = {

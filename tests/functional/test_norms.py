@@ -49,7 +49,7 @@ def test_rms_norm_and_its_gradients_are_torchs(dtype):
 
 
 @served
-@pytest.mark.slow  # it builds a kernel
+@pytest.mark.compile  # it builds a kernel
 def test_layer_norm_and_its_gradients_are_torchs():
     check_layer_norm()
 
@@ -66,7 +66,7 @@ def check_layer_norm() -> None:
 
 
 @served
-@pytest.mark.slow  # it builds kernels
+@pytest.mark.compile  # it builds kernels
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_each_convention_rounds_as_its_operators_reference(convention):
     check_convention(convention)

@@ -17,7 +17,7 @@ from fib_rmsnorm.functional.eager import run_quickly
 from support.known_calls import HIDDEN, draw, known
 from support.served_calls import serve_in_python
 
-pytestmark = pytest.mark.slow  # compiling against torch takes most of a minute
+pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
 
 
 @pytest.fixture(params=["C++", "Python"])

@@ -38,14 +38,14 @@ def arguments() -> list[torch.Tensor]:
     return [draw(3, HIDDEN), draw(3, HIDDEN, seed=1), draw(HIDDEN, seed=2), draw(HIDDEN, seed=3)]
 
 
-@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.compile  # it imports torch's compiler
 def test_compiled_as_one_graph_it_gives_what_it_gives_eagerly():
     compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
     for found, expected in zip(gradients(compiled, *arguments()), gradients(block, *arguments()), strict=True):
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.compile  # it imports torch's compiler
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_compiler_gets_plain_operators_of_torch(device, dtype):
@@ -72,7 +72,7 @@ def test_gradients_are_right_by_finite_differences():
     torch.autograd.gradcheck(lambda x, weight: rms_norm(x, weight, convention="gemma"), gemma, fast_mode=True)
 
 
-@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.compile  # it imports torch's compiler
 def test_the_operators_pass_torchs_own_check():
     x, weight = draw(3, HIDDEN, grad=True), draw(HIDDEN, grad=True)
     torch.library.opcheck(torch.ops.fib_rmsnorm.norm.default, (x, weight, None, 1e-6, "rmsnorm"))
@@ -80,7 +80,7 @@ def test_the_operators_pass_torchs_own_check():
     torch.library.opcheck(torch.ops.fib_rmsnorm.add_norm.default, (x, residual, weight, None, 1e-6, "rmsnorm_llama"))
 
 
-@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.compile  # it imports torch's compiler
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_exported_module_holds_the_operator_for_any_batch(strict):
     module = nn.RMSNorm(HIDDEN, 1e-6, dtype=torch.float64)
@@ -141,7 +141,7 @@ def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
             torch.testing.assert_close(module(x), expected)
 
 
-@pytest.mark.slow  # it compiles the kernel of the gradients
+@pytest.mark.compile  # it compiles the kernel of the gradients
 def test_what_was_quick_without_gradients_gives_them_when_asked():
     x, weight = draw(3, HIDDEN, dtype=torch.float32).half(), torch.nn.Parameter(torch.ones(HIDDEN).half())
     with torch.no_grad():
@@ -172,7 +172,7 @@ def test_threads_that_start_together_share_one_kernel():
     assert all(torch.equal(each, found[0]) for each in found)
 
 
-@pytest.mark.slow  # a busy machine once kept it waiting for minutes
+@pytest.mark.compile  # a busy machine once kept it waiting for minutes
 def test_distributed_data_parallel_averages_its_gradients(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")  # or it looks the host's name up, on whatever network there is
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)

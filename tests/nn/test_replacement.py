@@ -43,7 +43,7 @@ def test_replacing_lists_what_it_did(decoder):
     "dtype",
     [
         torch.float64,  # which no kernel takes
-        pytest.param(torch.bfloat16, marks=pytest.mark.slow),  # it compiles the kernel of the gradients
+        pytest.param(torch.bfloat16, marks=pytest.mark.compile),  # it compiles the kernel of the gradients
     ],
 )
 def test_parameters_stay_the_same_objects(dtype):
@@ -63,7 +63,7 @@ def test_parameters_stay_the_same_objects(dtype):
     assert model.norm.weight.grad is None
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_replaced_model_says_the_same_and_can_be_restored(decoder):
     model, ids = decoder
     originals = [module for module in model.modules() if isinstance(module, published.RoundedFirst)]
@@ -91,7 +91,7 @@ def test_calls_that_round_otherwise_are_the_originals(decoder):
     assert torch.equal(holder(x), expected * 2)
 
 
-@pytest.mark.slow  # it builds a kernel
+@pytest.mark.compile  # it builds a kernel
 def test_a_model_converted_after_replacing_keeps_the_convention():
     model, ids = make_decoder_of(published.RoundedFirst, torch.float32)
     expected = copy.deepcopy(model).bfloat16()(ids)
@@ -185,7 +185,7 @@ def test_a_replaced_model_can_be_copied(decoder, copied):
     assert another.norm.weight is not model.norm.weight
 
 
-@pytest.mark.slow  # it imports torch's compiler
+@pytest.mark.compile  # it imports torch's compiler
 def test_a_replaced_model_compiles_as_one_graph():
     """On a CPU, a float32 x by torch's formula, and a bfloat16 x beside the float32 weight as the original has it."""
     holder = nn.Sequential(published.make_decoder(published.RoundedFirst)[0].norm)

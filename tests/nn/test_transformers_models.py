@@ -7,7 +7,7 @@ import torch
 
 from fib_rmsnorm.nn import replace, restore, verify
 
-pytestmark = pytest.mark.slow  # importing a model takes seconds
+pytestmark = pytest.mark.process  # importing a model takes seconds
 
 SIZES = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 DECODER = {**SIZES, "intermediate_size": 96, "num_key_value_heads": 2, "head_dim": 16}

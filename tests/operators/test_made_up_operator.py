@@ -80,9 +80,9 @@ def test_define_lists_it_with_its_options(fib):
     ("arguments", "said"),
     [
         (("rmsnorm", "--tag", "x"), "--tag: rmsnorm has no such option (available: --hidden, --dtype, --weight)"),
-        pytest.param(("scaled_shift", "--tag", "7"), "tag must be a word, not '7'", marks=pytest.mark.slow),
+        pytest.param(("scaled_shift", "--tag", "7"), "tag must be a word, not '7'", marks=pytest.mark.process),
         (("shifted",), ", scaled_shift)"),
-        pytest.param(("scaled_shift", "--tga", "x"), "No such option: --tga", marks=pytest.mark.slow),
+        pytest.param(("scaled_shift", "--tga", "x"), "No such option: --tga", marks=pytest.mark.process),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_in_a_line(fib, arguments, said):
@@ -90,7 +90,7 @@ def test_an_option_that_cannot_be_is_refused_in_a_line(fib, arguments, said):
     assert found.returncode == 2 and said in found.stderr and len(found.stderr.splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_its_kernels_are_judged_by_it(traces):
     assert {each["judged_by"] for each in traces.values()} == {"scaled_shift"}
     assert {name: each["status"] for name, each in traces.items()} == {
@@ -102,28 +102,28 @@ def test_its_kernels_are_judged_by_it(traces):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_failing_rows_of_each_output_are_named(traces):
     lines = {name: traces[name]["log"].splitlines() for name in ("overflows", "own_total")}
     assert any("hard rows: y: " in line and ROW_KINDS[0] in line and "inf" in line for line in lines["overflows"])
     assert any("hard rows: total: " in line and ROW_KINDS[0] in line for line in lines["own_total"])
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_mistake_is_named_in_an_output_of_another_shape(traces):
     first = {name: traces[name]["log"].partition("\n")[0] for name in ("own_total", "no_shift")}
     assert first["own_total"] == "total: the output equals the sum of products in float16: multiply in float32"
     assert first["no_shift"] == "y: the output equals one with a shift of 1: use the shift of each call"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_total_that_cancels_may_have_the_rounding_of_its_terms(traces):
     """By its dtype's tolerance alone, each total of 0 would be wrong."""
     hard = next(each for each in traces["right"]["correctness"]["extra"]["cases"] if each["case"] == "hard rows")
     assert hard["ulp"]["total"]["maximum"] > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_reports_know_it(fib, traces):
     told = fib("report", "--definitions", DEFINITION)
     assert told.returncode == 0 and "tokens=8" in told.stdout and "right" in told.stdout

@@ -57,7 +57,7 @@ def attacker(registry, home, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "module",
-    ["profiled_call", pytest.param("sanitized_call", marks=pytest.mark.slow)],
+    ["profiled_call", pytest.param("sanitized_call", marks=pytest.mark.process)],
 )
 @needs_sandbox
 def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, module):

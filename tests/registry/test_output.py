@@ -91,7 +91,7 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
     assert fifo.is_fifo()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
     link, target = tmp_path / "link.json", tmp_path / "target.json"
     link.symlink_to(target)
@@ -107,8 +107,8 @@ def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
     assert {trace["solution"] for trace in json.loads(target.read_text())} == {"right_v1"}
 
 
-@pytest.mark.parametrize("suffix", ["json", pytest.param("jsonl", marks=pytest.mark.slow)])
-@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["json", pytest.param("jsonl", marks=pytest.mark.process)])
+@pytest.mark.process
 def test_two_benches_never_share_an_output(registry, tmp_path, suffix):
     flag = tmp_path / "flag"
     add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))

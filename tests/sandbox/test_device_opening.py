@@ -55,6 +55,7 @@ def test_few_processes_open_a_device_at_a_time_and_those_of_another_do_not_wait(
         pass
 
 
+@pytest.mark.alone
 @pytest.mark.gpu
 @pytest.mark.parametrize("left_mib", [1, 640])  # a context takes some 500
 def test_a_bench_on_a_full_gpu_ends_with_a_line_and_records_nothing(registry, left_mib):

@@ -62,7 +62,7 @@ def workers() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
     first = session.measure(save(kernel, RIGHT))
     wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
@@ -283,7 +283,7 @@ def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib
     assert "gemm_k128: has no Workload of m=3" in tried.err
 
 
-@pytest.mark.slow  # Triton's interpreter
+@pytest.mark.process  # Triton's interpreter
 def test_a_kernel_that_is_not_timed_here_is_checked_then_measured(session, kernel):
     source = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
     checked = session.check(save(kernel, source))

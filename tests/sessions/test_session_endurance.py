@@ -40,7 +40,7 @@ def _memory() -> dict[str, int]:
     return {str(process.pid): process.memory_info().rss for process in ours}
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(1800)
 def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatch):
     cache, temporary = tmp_path / "cache", tmp_path / "tmp"

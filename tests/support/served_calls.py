@@ -16,10 +16,10 @@ def serve_in_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("fib_rmsnorm.functional.eager.QUICK", quick_calls.QUICK)
 
 
-@pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.slow)])
+@pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])
 def served(request, monkeypatch):
-    """Quick tests have Python serve them, since C++ takes most of a minute to compile; slow ones have C++."""
+    """Quick tests have Python serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
     if request.param == "Python":
-        if request.node.get_closest_marker("slow"):
-            pytest.skip("is slow, and so served by C++")
+        if request.node.get_closest_marker("compile"):
+            pytest.skip("waits for compilers, and so is served by C++")
         serve_in_python(monkeypatch)

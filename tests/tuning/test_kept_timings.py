@@ -11,7 +11,7 @@ from fib_rmsnorm.registry import Registry
 from support.command_line import run_cli
 from support.tunable_solution import EMPTY, NAME, TABLE, folder_of, kept, make_tunable
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")

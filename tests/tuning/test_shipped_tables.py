@@ -17,7 +17,7 @@ from support.registries import copy_shared, make_registry
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     """But what the compiled code says is told: here for the textbook's kernel, by block size."""
     pytest.importorskip("triton")
@@ -58,12 +58,12 @@ def make_kernel(tmp_path, name, table):
     ("name", "parameters", "block"),
     [
         ("rmsnorm_cuda_vec16_v1", {"threads": 64, "rows": 4}, [64, 4, 1]),
-        pytest.param("rmsnorm_cuda_vec16_v1", {"threads": 256, "rows": 2}, [256, 2, 1], marks=pytest.mark.slow),
+        pytest.param("rmsnorm_cuda_vec16_v1", {"threads": 256, "rows": 2}, [256, 2, 1], marks=pytest.mark.compile),
         ("rmsnorm_triton_row_v1", {"rows": 2, "warps": 2, "tied": 1}, [128, 1, 1]),
         ("rmsnorm_tilelang_row_v1", {"rows": 2, "warps": 4}, [256, 1, 1]),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.compile
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
     from fib_rmsnorm.registry.sources.manifest import read_manifest
     from fib_rmsnorm.tuning.table import Choice, Provenance, render_table
@@ -110,7 +110,7 @@ for kept in (0, 1):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_l2_keeps_what_add_rmsnorm_reads_only_where_the_table_says_so(tmp_path):
     """Each thread reads two vectors of x and two of the residual; those of the weight are read as ever."""
     pytest.importorskip("triton")

@@ -127,7 +127,7 @@ def test_one_session_a_side_is_too_coarse_for_that_and_says_so():
     assert set(verdicts(5, "*", "*", slowdown=1.1, times=100)) == {"slower"}
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_calls_of_a_clock_that_ticks_are_no_different_and_5_percent_is_found():
     source = random.Random(6)
 
@@ -194,7 +194,7 @@ def test_trials_of_an_h200_drawn_again_are_no_different_and_5_percent_is_found()
     assert judge(1.05).count("slower") >= 0.95 * len(timed) * 15
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
     source = random.Random(8)
     batches = tuple(range(1, 9))
@@ -205,7 +205,7 @@ def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
     assert alarms <= 10
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_repeated_runs_correct_an_assumption_that_is_too_low():
     source = random.Random(9)
     batches = tuple(range(1, 9))

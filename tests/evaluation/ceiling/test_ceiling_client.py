@@ -47,7 +47,7 @@ def threads(process):
         yield dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @needs_sandbox
 @needs_compiler
 def test_a_confined_process_builds_and_measures_the_copy(measure):
@@ -58,7 +58,7 @@ def test_a_confined_process_builds_and_measures_the_copy(measure):
     assert list(cache_folder().iterdir()) == [cache_folder() / "native"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @needs_sandbox
 @needs_compiler
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")

@@ -151,7 +151,7 @@ def test_the_driver_copies_only_where_as_much_is_written_as_read(monkeypatch):
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("arch", ["8.0", "9.0"])
 def test_the_cuda_copy_compiles_without_spills(arch):
     log = build_native(copy_solution(cuda_copy.SOURCES), cache_folder(), arch).log
@@ -167,7 +167,7 @@ for read, written in [(1000, 1000), (3000, 512), (512, 3000)]:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_interpreted_triton_copy_copies_the_given_bytes():
     pytest.importorskip("triton")
     here = str(Path(__file__).parent)
@@ -182,6 +182,7 @@ def test_every_gpu_variant_copies_the_given_bytes(read, written):
     check_variants(copier, "cuda:0", read, written, multiple=16)
 
 
+@pytest.mark.alone
 @pytest.mark.gpu
 def test_a_copy_that_fits_the_cache_is_faster_hot():
     found = process.CeilingProcess().measure(request("cuda:0", 8 << 20, 8 << 20))

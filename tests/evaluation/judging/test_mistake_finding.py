@@ -57,14 +57,14 @@ def test_is_named(tmp_path, name):
     check(name, RmsNorm().define(256), 16, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("name", sorted(set(PYTHON) - {"first_row_for_all", "all_rows_together"}))
 def test_is_named_in_few_rows(tmp_path, name, batch):
     check(name, RmsNorm().define(256), batch, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("name", IN_ALL_DTYPES)
 def test_is_named_in_other_dtypes(tmp_path, name, dtype):
@@ -109,7 +109,7 @@ OUTPUTS_WRONG_OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("float32", marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("change", OUTPUTS_WRONG_OTHERWISE)
 def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dtype):
     torch.manual_seed(0)
@@ -137,7 +137,7 @@ def test_a_case_that_the_right_answer_explains_too_settles_nothing(squares, tmp_
     assert named is None if squares is torch.float32 else "with mean(x^2) in float16: " in named
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @given(st.integers(0, 2**32), st.sampled_from(DTYPES), st.sampled_from([1, 2, 8]), st.integers(0, 3), st.data())
 @settings(deadline=None, max_examples=10)
 def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):

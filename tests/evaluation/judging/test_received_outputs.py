@@ -66,7 +66,7 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
         assert [output.comparison.mismatched for output in verdict.outputs] == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(registry, tmp_path):
     right = compare_request(registry, tmp_path / "outputs")

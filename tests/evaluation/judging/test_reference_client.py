@@ -72,7 +72,7 @@ def run(fork_server: ForkServer, plan: Plan, timeout_s: float = 60) -> tuple[lis
     return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
     traces, skips = judge(fork_server, doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
     assert skips == []
@@ -90,7 +90,7 @@ def test_a_sum_that_is_more_exact_than_its_reference_is_right_where_terms_cancel
     assert [trace.evaluation.status.value for trace in traces] == ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_its_inputs_are_read_only_in_a_second_call(fork_server, doubling):
     """Elsewhere in the other cases; an operator that is not recognised has the Workload's alone."""
     traces, _ = judge(fork_server, doubling, DOUBLES, RESTORES)
@@ -119,9 +119,9 @@ def test_nor_does_that_of_a_known_operator(fork_server, registry):
     ("fault", "reason"),
     [
         ("raise ValueError('no luck')", "ValueError: no luck"),
-        pytest.param("return x[:, 1:]", "y: shape", marks=pytest.mark.slow),
-        pytest.param("__import__('os')._exit(3)", "exited with code 3", marks=pytest.mark.slow),
-        pytest.param("while True: pass", "timed out after 5 s", marks=pytest.mark.slow),
+        pytest.param("return x[:, 1:]", "y: shape", marks=pytest.mark.process),
+        pytest.param("__import__('os')._exit(3)", "exited with code 3", marks=pytest.mark.process),
+        pytest.param("while True: pass", "timed out after 5 s", marks=pytest.mark.process),
     ],
 )
 def test_a_reference_that_fails_is_no_failure_of_a_solution(fork_server, doubling, fault, reason):

@@ -75,6 +75,7 @@ def build_reader() -> Callable[..., None]:
     return load_native(build_native(solution, cache_folder()).binary, "read")
 
 
+@pytest.mark.alone
 @pytest.mark.gpu
 def test_lines_that_a_kernel_asked_to_keep_are_evicted():
     read, timer = build_reader(), choose_timer("cuda:0")

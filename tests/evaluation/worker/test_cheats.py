@@ -159,7 +159,7 @@ def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations
     assert "timed call: this is the answer to an earlier call" in evaluation.log
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_calls_with_a_hot_cache_are_judged_too(registry):
     add(registry, "cheat_v1", RIGHT_UNLESS_TIMED)
     evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))["cheat_v1"]
@@ -172,7 +172,7 @@ def test_a_call_cannot_change_the_readings_of_the_clock(evaluations, cheat):
     assert evaluations[cheat].performance.latency_ms >= 2
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_library_calls_of_a_triton_solution_are_reported(registry):
     add(registry, "calls_torch", CALLS_TORCH, "triton")
     evaluation = evaluate(registry)["calls_torch"]

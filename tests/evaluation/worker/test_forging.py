@@ -74,7 +74,7 @@ def list_real_files() -> list[str]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_no_way_of_writing_reaches_a_file_of_another(tmp_path, monkeypatch):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     traces = make_victim(registry.root / "traces" / "somebody" / "norm")
@@ -142,7 +142,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_nor_does_a_compiled_one(tmp_path):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     traces = make_victim(registry.root / "traces" / "somebody" / "norm")

@@ -103,7 +103,7 @@ def test_what_cannot_be_in_place_is_refused_in_a_line(fib, sums, in_place, style
     assert tried.code == 2 and said in tried.err.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_its_timed_calls_are_judged_too(fib, sums, tmp_path):
     benched = fib("bench", *QUICK_OPTIONS, "--root", sums.root, "--output", tmp_path / "traces.jsonl")
     assert benched.code == 1, benched.err

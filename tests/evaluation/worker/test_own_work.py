@@ -32,7 +32,7 @@ def test_one_thread_inside_and_as_many_as_before_outside():
         torch.set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_solution_keeps_the_threads_that_it_has_set(fib, tmp_path):
     registry = make_registry(tmp_path / "registry")
     (tmp_path / "threads.py").write_text(THREADS)

@@ -60,7 +60,7 @@ print(kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize("language", ENTRIES)
 def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> None:
     pytest.importorskip(language)
@@ -88,7 +88,7 @@ print(code.source, *sorted((access.does, access.bytes) for access in code.access
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_without_a_disassembler_triton_tells_its_ptx(tmp_path) -> None:
     pytest.importorskip("triton")
     header = "import torch\nfrom fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession as Session\n"

@@ -77,9 +77,9 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);
 
 
 @pytest.mark.parametrize(
-    ("arch", "blocks"), [pytest.param("sm_80", 2 * 108, marks=pytest.mark.slow), ("sm_90", 3 * 132)]
+    ("arch", "blocks"), [pytest.param("sm_80", 2 * 108, marks=pytest.mark.compile), ("sm_90", 3 * 132)]
 )
-@pytest.mark.slow
+@pytest.mark.compile
 def test_launches_that_follow_the_device(arch, blocks, tmp_path):
     """64 KiB of shared memory fit twice on an A100's multiprocessor and three times on an H100's."""
     definition = RmsNorm().define(128)

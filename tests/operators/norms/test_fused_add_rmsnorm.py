@@ -73,8 +73,8 @@ def test_each_convention_has_definitions_of_its_own(name, dtype, suffix):
 
 RIGHT_CASES = [
     *((name, dtype, 128) for name in NAMES for dtype in DTYPES),
-    *(pytest.param(name, dtype, 4096, marks=pytest.mark.slow) for name in NAMES for dtype in DTYPES),
-    pytest.param(NAMES[0], "float32", 16384, marks=pytest.mark.slow),
+    *(pytest.param(name, dtype, 4096, marks=pytest.mark.fuzz) for name in NAMES for dtype in DTYPES),
+    pytest.param(NAMES[0], "float32", 16384, marks=pytest.mark.fuzz),
 ]
 
 
@@ -85,7 +85,7 @@ def test_its_own_reference_in_float32_is_right_on_all_hard_rows(tmp_path, name, 
 
 
 @pytest.mark.parametrize(
-    "mistake", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MISTAKEN]
+    "mistake", [name if name in QUICK else pytest.param(name, marks=pytest.mark.fuzz) for name in MISTAKEN]
 )
 def test_a_mistake_is_named_for_each_output(tmp_path, mistake):
     source, said = MISTAKEN[mistake]
@@ -140,7 +140,7 @@ def test_flashinfer_bench_has_one_output_and_its_eps_in_the_source():
 @pytest.mark.parametrize(
     ("language", "file"), [("python", "kernel.py"), ("cpp", "kernel.cpp"), ("triton", "kernel.py")]
 )
-@pytest.mark.slow
+@pytest.mark.compile
 def test_new_writes_a_right_kernel(fib, registry, tmp_path, language, file):
     name = "fused_add_rmsnorm_d384_bf16"
     where = ("--definition", name, "--root", registry.root)

@@ -90,7 +90,7 @@ def test_its_python_kernel_is_right(tmp_path, operator):
     assert find_wrong("python", [find_operator(operator).define(384, "bfloat16")], tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_its_cpp_kernel_is_right(tmp_path, operator):
     definitions = [find_operator(operator).define(384, dtype) for dtype in DTYPES]

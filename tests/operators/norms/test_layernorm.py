@@ -102,7 +102,7 @@ def test_define_has_an_option_for_the_bias(fib, registry):
     assert refused.code == 2 and "rmsnorm has no such option" in refused.err
 
 
-@pytest.mark.parametrize("hidden", [128, 1152, pytest.param(16384, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hidden", [128, 1152, pytest.param(16384, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_right_float32_kernels_pass(tmp_path, dtype, bias, hidden):
@@ -165,7 +165,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("mistake", WRONG)
 def test_mistakes_are_named(tmp_path, mistake, dtype):
     definition = define(1152, dtype)
@@ -252,7 +252,7 @@ def add_solution(registry, definition, name, source, suffix):
     return registry.write_solution(draft.model_copy(update={"name": name}), definition.op_type)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised(tmp_path):
     registry = make_registry(tmp_path, 384, (1,))
     own = [define(384, "float16"), define(384, "bfloat16", bias=False)]
@@ -274,7 +274,7 @@ def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised
     assert {each.judged_by for each in found.values()} == {"layernorm"}
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.parametrize("bias", [False, True])
 def test_its_cuda_kernel_compiles(bias, tmp_path):

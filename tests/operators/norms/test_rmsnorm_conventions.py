@@ -59,7 +59,7 @@ def test_its_own_reference_is_right(tmp_path, convention, dtype):
     assert not judge(load(definition), definition, tmp_path)
 
 
-@pytest.mark.parametrize("hidden", [512, pytest.param(4096, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hidden", [512, pytest.param(4096, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize(("convention", "other"), list(permutations(CONVENTIONS, 2)))
 def test_the_kernels_of_another_are_wrong_and_named(tmp_path, convention, other, hidden):
     definition = find_operator(OPERATORS[convention]).define(hidden)

@@ -115,18 +115,18 @@ def list_definitions(operator):
     return [*(known.define(384, dtype) for dtype in ("float16", "bfloat16", "float32")), *mixed]
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.parametrize("operator", ["rmsnorm_bias", "rmsnorm_silu_gate"])  # a build takes seconds
 def test_its_cpp_kernel_is_right(operator, tmp_path):
     assert find_wrong("cpp", list_definitions(operator), tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_its_triton_kernel_is_right():
     assert find_wrong_triton(each for operator in ("rmsnorm", *OPERATORS) for each in list_definitions(operator)) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_its_cuda_kernel_compiles(tmp_path):
     solution = draft_starting_kernel(find_operator("rmsnorm_silu_gate").define(384), "cuda", tmp_path)

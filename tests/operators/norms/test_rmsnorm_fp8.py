@@ -74,7 +74,7 @@ def test_its_python_kernel_is_right(tmp_path, operator):
     assert find_wrong("python", [find_operator(operator).define(384, "bfloat16")], tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_its_cpp_kernel_is_right(tmp_path):
     both = [find_operator(f"rmsnorm_fp8_per_row{form}") for form in FORMS]
     definitions = [each.define(384, dtype) for each in both for dtype in ("float16", "bfloat16", "float32")]

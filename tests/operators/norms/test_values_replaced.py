@@ -35,7 +35,7 @@ def rstd_by_usual_eps(inputs):
     return {**inputs, "rstd": torch.rsqrt(mean_square + 1e-6)}
 
 
-few_and_many = pytest.mark.parametrize("rows", [1, pytest.param(40, marks=pytest.mark.slow)])
+few_and_many = pytest.mark.parametrize("rows", [1, pytest.param(40, marks=pytest.mark.fuzz)])
 
 REPLACED = [
     ("rmsnorm", {}, "x", without_nan),

@@ -99,7 +99,7 @@ def test_the_statistics_belong_to_x(operator):
         assert torch.allclose(inputs["mean"], mean.float(), atol=1e-7)
 
 
-@pytest.mark.parametrize(("hidden", "batch"), [(128, 13), (1152, 26), pytest.param(16384, 13, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("hidden", "batch"), [(128, 13), (1152, 26), pytest.param(16384, 13, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_right_float32_kernels_pass(tmp_path, operator, dtype, hidden, batch):
@@ -230,7 +230,7 @@ def add_solution(registry, definition, name, source, suffix):
     return registry.write_solution(draft.model_copy(update={"name": name}), definition.op_type)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised(tmp_path):
     registry = make_registry(tmp_path, 384, (1,))
     own = [
@@ -258,7 +258,7 @@ def test_its_kernels_to_start_from_are_right_and_other_references_are_recognised
     }
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_its_cuda_kernel_compiles(operator, tmp_path):

@@ -119,7 +119,7 @@ def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) 
         assert codes([start("validate", tmp_path / f"out{other.root.name}")]) == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(1800)
 def test_forty_of_each_at_once(full_registry, tmp_path):
     add_workloads_at_once(full_registry, 40)

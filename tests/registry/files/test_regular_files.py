@@ -71,7 +71,7 @@ def elsewhere(tmp_path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["FIFO", "link", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
+@pytest.mark.parametrize("kind", ["FIFO", "link", *(pytest.param(kind, marks=pytest.mark.fuzz) for kind in SLOW)])
 @pytest.mark.parametrize("place", READ_BY)
 def test_no_command_reads_it(fib, full_registry, elsewhere, place, kind):
     path = full_registry.root / place

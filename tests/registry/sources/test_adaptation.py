@@ -153,13 +153,13 @@ def test_why_kernels_of_the_definition_itself_are_not_adapted(registry, kernels)
     assert describe_none(Registry(REPOSITORY), kernels, own, found) == "each kernel of rmsnorm serves it already"
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_adapted_solutions_pass(fib, registry):
     check_all_pass(fib, registry, "cpu", ("cpp_simd_v1", "python_torch_v1", "tilelang_row_v1", "triton_row_v1"))
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.compile
 def test_adapted_solutions_pass_on_a_gpu(fib, registry):
     kinds = ("cuda_vec16_v1", "python_cutedsl_v1", "python_torch_v1", "tilelang_row_v1", "triton_row_v1")
     check_all_pass(fib, registry, "cuda", kinds)
@@ -182,7 +182,7 @@ def check_all_pass(fib, registry, device, kinds):
     assert {trace["evaluation"]["judged_by"] for trace in traces} == {"rmsnorm", "fused_add_rmsnorm"}
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_definition_of_no_known_operator_is_told(fib, registry):
     unknown = PLAIN.reference.replace("return y", "return 2 * y")
     registry.write_definition(PLAIN.model_copy(update={"name": "double_h128", "reference": unknown}))

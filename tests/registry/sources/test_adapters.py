@@ -229,7 +229,7 @@ def test_a_function_of_pointers_is_called_with_those_of_the_tensors(tmp_path):
     assert_right_in_cpp(solution, tmp_path / "cache")
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_a_function_of_torchs_tensors_is_bound_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")  # where ninja is
     assert_right_in_cpp(adapt(tmp_path, TENSORS), tmp_path / "cache")

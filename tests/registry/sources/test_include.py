@@ -63,8 +63,8 @@ def test_editing_a_shared_file_outdates_every_solution_that_includes_it(fib, reg
     assert errors_of(fib("validate", registry.root)) == []
 
 
-@pytest.mark.parametrize("kernel", [pytest.param("", marks=pytest.mark.slow), "kernel.py"])
-@pytest.mark.parametrize("copied", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("kernel", [pytest.param("", marks=pytest.mark.process), "kernel.py"])
+@pytest.mark.parametrize("copied", [pytest.param(False, marks=pytest.mark.process), True])
 def test_try_finds_shared_files(fib, registry, sharing, tmp_path, kernel, copied):
     """Also for a folder, or a file beside a solution.toml, that was copied out of the registry."""
     folder = sharing.rename(tmp_path / "copy") if copied else sharing

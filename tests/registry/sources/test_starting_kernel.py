@@ -100,7 +100,7 @@ def assert_right(evaluations: dict[str, Evaluation], languages: Sequence[str]) -
         assert status is EvaluationStatus.RUNTIME_ERROR and "the kernel is not written yet" in log
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 def test_starting_kernels_are_right_on_a_cpu(tmp_path):
     assert_right(evaluate(tmp_path, ON_CPU, "cpu"), ON_CPU)
 
@@ -112,7 +112,7 @@ def test_starting_kernels_are_right_on_a_gpu(tmp_path):
     assert_right(evaluate(tmp_path, languages, "cuda"), languages)
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.parametrize(
     "definition",
@@ -133,7 +133,7 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.compile
 @pytest.mark.skipif(importlib.util.find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
 @pytest.mark.parametrize("definition", IN_EVERY_LANGUAGE, ids=lambda each: each.name)
 def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(definition, tmp_path):

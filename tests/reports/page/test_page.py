@@ -199,7 +199,7 @@ def test_jinja2_is_imported_only_to_make_the_page():
     subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
     pytest.importorskip("matplotlib")
     for folder in ("one", "two"):

@@ -23,7 +23,7 @@ from support.registries import RIGHT, add_kernel
 from support.trace_json import lines, trace
 
 BENCH = ("bench", *QUICK_OPTIONS)
-SLOW_BENCH = pytest.param(BENCH, marks=pytest.mark.slow)
+SLOW_BENCH = pytest.param(BENCH, marks=pytest.mark.process)
 
 
 def run_into(stdout: IO[str] | int, root: Path, *command: str) -> subprocess.CompletedProcess[str]:
