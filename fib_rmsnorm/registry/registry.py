@@ -10,6 +10,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.main_definition import find_main_definition
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, remove_file, write_atomic
@@ -44,6 +45,11 @@ class Registry:
     def root(self) -> Path:
         """The registry's root folder."""
         return self.layout.root
+
+    @property
+    def main_definition(self) -> str | None:
+        """The name of the Definition that a command is about if it names none. Raises InputError for a faulty file."""
+        return find_main_definition(self.root)
 
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
