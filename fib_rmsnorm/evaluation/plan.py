@@ -13,7 +13,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, operator_of, row_axis
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
 from fib_rmsnorm.registry.sources.packing import require_packed
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
@@ -130,12 +130,10 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
     Raises InputError if it selects everything, or if a name of it means nothing else.
     """
     filters = (selection.definitions, selection.solutions, selection.languages, selection.authors)
-    operators = {operator_of(name) for name in records.definitions if _matches(name, selection.definitions)}
     names = filter(None, (*selection.solutions, selection.against))
     require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
-        # The manifest may name Definitions of other sizes than that of its folder.
-        may_serve = not selection.definitions or operator_of(faulty.home) in operators
+        may_serve = faulty.may_serve(selection.definitions, records.definitions)
         if faulty.may_be_among(selection.solutions) and may_serve and _matches(faulty.author, selection.authors):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
 

@@ -56,9 +56,11 @@ class Registry:
         with locked(reading=[self.root]):
             return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
 
-    def definition(self, name: str) -> Definition:
-        """Return the Definition called `name`. Raises InputError with the known names."""
+    def definition(self, name: str | None) -> Definition:
+        """Return the Definition called `name`, or the main one. Raises InputError with the known names."""
         definitions = self.definitions()
+        if name is None and (name := self.main_definition) is None:
+            raise InputError(f"{self.root} has no main Definition; name one ({name_others('', definitions)})")
         if name not in definitions:
             raise InputError(f"no Definition {name!r} in {self.root} ({name_others(name, definitions)})")
         return definitions[name]
