@@ -49,7 +49,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Add Workloads to a Definition. The default is 1 to 65536 rows, as many as fit the device's memory.
+    """Add Workloads to a Definition. The default is 1, 8, 32, 128 and 512 rows, if they fit the device's memory.
 
     Rows are the Definition's first variable axis, whose sizes --batch-sizes gives. With several axes, each combination
     of sizes is a Workload.

@@ -135,7 +135,9 @@ class Session:
         begun = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         try:
             draft = draft or self.read(kernel)
-            plan = plan_try(self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False)
+            plan = plan_try(
+                self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False, file=kernel.file
+            )
         except InputError as error:
             self._count += 1
             refused = self._describe(self._count, kernel.file.name, begun, refused=str(error))
