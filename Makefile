@@ -2,8 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-DEFINITIONS ?= rmsnorm_d4096
-BATCH_SIZES ?= 1,8,32,128,512
 CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
 # Where it is set, as in images of containers, each of the hundreds of processes of the tests would compile Python again.
@@ -12,7 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: bench test thorough nightly gpu check fix setup clean
 
 bench: $(READY)
-	$(BIN)/fib-rmsnorm bench --definitions $(DEFINITIONS) --batch-sizes $(BATCH_SIZES) --output traces.json
+	$(BIN)/fib-rmsnorm define
+	$(BIN)/fib-rmsnorm solve --languages triton,cuda
+	$(BIN)/fib-rmsnorm bench --output traces.json
 
 # A file's tests share what they set up, so one process runs them all. Three, because tests wait for processes of theirs.
 PYTEST = $(BIN)/python -m pytest -q -n 3 --dist loadfile
@@ -47,7 +47,7 @@ fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(CLANG_FORMAT) -i
-	$(BIN)/fib-rmsnorm solve
+	$(BIN)/fib-rmsnorm solve --definitions '*'
 	$(BIN)/fib-rmsnorm deploy
 	$(BIN)/python tools/generate_docs.py
 

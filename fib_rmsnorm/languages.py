@@ -102,7 +102,7 @@ LANGUAGES = {
             is_compiled=True,
             on={
                 "cuda": ("run", ""),
-                "cpu": ("compile", f"{NEEDS_GPU}; to compile it here, run: fib-rmsnorm solve --build"),
+                "cpu": ("compile", NEEDS_GPU),
             },
             needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
             needs_to_compile=("nvcc", *_NATIVE_TOOLS),

@@ -56,7 +56,7 @@ def test_packing_the_sources_gives_the_committed_solutions():
         path = REGISTRY.layout.solution(solution.author, op_type, solution.definition, solution.name)
         expected[path.relative_to(REPOSITORY)] = solution.model_dump_json(indent=2) + "\n"
     committed = {path.relative_to(REPOSITORY): path.read_text() for path in REGISTRY.layout.solutions.rglob("*.json")}
-    assert committed == expected, "run: fib-rmsnorm solve"
+    assert committed == expected, "run: fib-rmsnorm solve --definitions '*'"
 
 
 def test_the_plainest_baseline_is_torchs():

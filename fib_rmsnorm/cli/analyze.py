@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, SolutionNames, check_output
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNamesOrMain, Json, Root, SolutionNames, check_output
 from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, wants_markdown, write_or_print
 
 
@@ -17,7 +17,7 @@ def command(
         Path | None,
         typer.Option("--output", "-o", callback=check_output, help="Write to this file instead; .md gives Markdown."),
     ] = None,
-    definitions: DefinitionNames = None,
+    definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,

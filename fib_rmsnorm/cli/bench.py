@@ -17,7 +17,7 @@ from fib_rmsnorm.cli.options import (
     AuthorNames,
     BatchSizes,
     Context,
-    DefinitionNames,
+    DefinitionNamesOrMain,
     DeviceName,
     JsonLines,
     Languages,
@@ -29,6 +29,7 @@ from fib_rmsnorm.cli.options import (
     make_settings,
     refuse_empty,
     split_batch_sizes,
+    split_definitions,
     split_names,
 )
 from fib_rmsnorm.errors import InputError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
     from fib_rmsnorm.evaluation.bench import BenchOptions
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 
@@ -65,7 +67,7 @@ def command(
             "--output", "-o", callback=check_output, help="Also write this run's Traces to a .json or .jsonl file."
         ),
     ] = None,
-    definitions: DefinitionNames = None,
+    definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
     authors: AuthorNames = None,
@@ -148,11 +150,13 @@ def command(
             from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
+            from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.packing import check_languages
 
+        registry = Registry.find(root)
         options = BenchOptions(
             selection=Selection(
-                definitions=split_names(definitions),
+                definitions=split_definitions(definitions, registry.root, solutions),
                 solutions=split_names(solutions),
                 languages=tuple(check_languages(split_names(languages))),
                 authors=split_names(authors),
@@ -177,7 +181,7 @@ def command(
         cluster = None
         if ray is not None:
             cluster = ClusterOptions(ray, split_names(gpus), require_sandbox=require_sandbox)
-        return _run(fork_server, options, root, bar, cluster, as_json=json)
+        return _run(fork_server, options, registry, bar, cluster, as_json=json)
 
 
 def _require_sandbox() -> None:
@@ -190,7 +194,7 @@ def _require_sandbox() -> None:
 def _run(
     fork_server: ForkServer | None,
     options: BenchOptions,
-    root: Path | None,
+    registry: Registry,
     bar: ProgressBar,
     cluster: ClusterOptions | None,
     *,
@@ -199,9 +203,7 @@ def _run(
     from fib_rmsnorm.cli.bench_printer import BenchPrinter
     from fib_rmsnorm.cluster.cluster_bench import bench_on_cluster
     from fib_rmsnorm.evaluation.bench import bench
-    from fib_rmsnorm.registry import Registry
 
-    registry = Registry.find(root)
     printer = BenchPrinter(registry.root, bar, as_json=as_json)
     running = bench_on_cluster(registry, options, cluster) if cluster else bench(registry, options, fork_server)
     with closing(running) as events:

@@ -8,7 +8,7 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.cluster.cluster_bench import ClusterEvent
 from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
-from fib_rmsnorm.evaluation.plan import Skip
+from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
@@ -70,7 +70,10 @@ class BenchPrinter:
         self._bar.expect(self._expected)
         if event.plan.lacking:
             self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
-        self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}")
+        if event.plan.large:
+            self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
+        planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}"
+        self._bar.print(stderr(), f"{planned_on}{_about(event.seconds)}")
         if event.foreign:
             why = "their Traces were not recorded by you on this machine, or were changed since"
             self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
@@ -132,3 +135,7 @@ class BenchPrinter:
             if skip.workload is not None:
                 where = f" at {self._title(skip.definition, skip.workload)}"
             stderr().print(Folded(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}", 2))
+
+
+def _about(seconds: float | None) -> str:
+    return "" if seconds is None else f": about {count(max(1, round(seconds / 60)), 'minute')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNames, Json, Root, Signers, SolutionNames
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNamesOrMain, Json, Root, Signers, SolutionNames
 from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays
 from fib_rmsnorm.errors import InputError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def command(
     traces: Traces = None,
-    definitions: DefinitionNames = None,
+    definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     signers: Signers = None,
@@ -55,15 +55,17 @@ def _rank(found: TraceSet) -> list[Ranking]:
 def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
     """All Traces but those not to believe, each of which is told on stderr. Raises InputError if none is left."""
     from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
 
     found = complete(chosen.read())
     false = find_false(found.records, signers)
+    measured = {record.definition for record in found.records}
     found.records = [record for record in found.records if (record.path, record.line) not in false]
     for (path, line), origin in false.items():
         stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
     if not found.records:
-        bench = "fib-rmsnorm bench --sign KEY" if signers else "fib-rmsnorm bench"
-        raise InputError(f"no Trace is left; measure again: {bench}")
+        signing = ["--sign", "KEY"] if signers else []
+        raise InputError(f"no Trace is left; measure again: {bench_command(measured, *signing)}")
     return found

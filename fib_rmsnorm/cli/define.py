@@ -91,23 +91,25 @@ def command(
 
 
 def _write(registry: Registry, definition: Definition, *, replace: bool) -> tuple[Path, bool]:
-    """Write a Definition unless it is there already; return its path and whether it was written.
+    """Make a Definition the main one, and write it unless it is there; return its path and whether it was written.
 
     Raises InputError if another one is there, which may have been edited by hand, unless it is to be replaced.
     """
     from fib_rmsnorm.registry.files.locking import locked
+    from fib_rmsnorm.registry.main_definition import write_main_definition
     from fib_rmsnorm.registry.store import read_json
     from fib_rmsnorm.schema import Definition
 
     path = registry.layout.definition(definition.op_type, definition.name)
     with locked(writing=[registry.root]):
-        if path.exists() and not replace:
-            there = read_json(path, Definition, registry.root)
-            if there == definition:
-                return path, False
+        is_new = replace or not path.exists()
+        if is_new:
+            registry.write_definition(definition)
+        elif (there := read_json(path, Definition, registry.root)) != definition:
             differs = ", ".join(name for name, value in definition if getattr(there, name) != value)
             raise InputError(f"{path} differs in {differs}; to lose what it has there, add: --replace")
-        return registry.write_definition(definition), True
+        write_main_definition(registry.root, definition.name)
+    return path, is_new
 
 
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:

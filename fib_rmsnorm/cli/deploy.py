@@ -97,7 +97,8 @@ def _no_published(registry: Registry, deployable: Deployable, authors: str, root
     by_own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), *chosen, *there])
     if find_files(registry.layout.traces, "*.jsonl"):
         return InputError(f"no published Traces in {registry.root}; to choose by your own, run: {by_own}")
-    bench = bench_command({solution.definition for solution in deployable.solutions.values()}, *there)
+    served = {solution.definition for solution in deployable.solutions.values()}
+    bench = bench_command(served, *there, main=registry.main_definition)
     return InputError(f"no Traces in {registry.root}; create them with: {bench}; then run: {by_own}")
 
 

@@ -54,17 +54,19 @@ def _print_start(exercise: Exercise, folder: Path, *, as_json: bool) -> None:
     from json import dumps
     from shlex import quote
 
+    from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.console import echo, stdout
 
     files = [str(file) for file in exercise.files]
     commands = [command for command, _ in exercise.commands]
     if as_json:
-        record = {"exercise": exercise.number, "folder": str(folder.resolve()), "page": exercise.page}
+        record = {"exercise": exercise.number, "folder": str(folder.resolve())}
         echo(dumps({**record, "files": files, "next": commands}, indent=2))
         return
     console, width = stdout(), max(map(len, commands))
     console.print(f"Exercise {exercise.number}, {exercise.title}, in {folder}: {', '.join(files)}")
-    console.print(f"Its page: {exercise.page}")
+    if (page := shipped_registry() / exercise.page).exists():  # a wheel has none
+        console.print(f"Its page: {page}")
     console.print("Next:")
     if folder.resolve() != Path.cwd():
         console.print(f"  cd {quote(str(folder))}")

@@ -33,5 +33,5 @@ def command(
     console.print("Next:")
     if folder.resolve() != Path.cwd():
         console.print(f"  cd {quote(str(folder))}")
-    console.print("  fib-rmsnorm bench --definitions rmsnorm_d4096 --batch-sizes 1,8    # judge and time its kernels")
+    console.print("  fib-rmsnorm bench    # judge and time the kernels of its main Definition")
     console.print("  fib-rmsnorm list    # show what it holds")

@@ -113,9 +113,10 @@ def _following(kind: str, catalogue: Catalogue, registry: Registry, root: Path |
 
     there = ["--root", str(root)] if root else []
     sound = pack_sound(registry, registry.definitions())[0] if kind == "solutions" else []
-    if any(each.definition in catalogue.definitions for each in sound):
-        return join(["fib-rmsnorm", "solve", *there])
-    return creating_command(kind, catalogue.definitions, *there)
+    if served := {each.definition for each in sound if each.definition in catalogue.definitions}:
+        chosen = [] if registry.main_definition in served else ["--definitions", ",".join(sorted(served))]
+        return join(["fib-rmsnorm", "solve", *chosen, *there])
+    return creating_command(kind, catalogue.definitions, *there, main=registry.main_definition)
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:

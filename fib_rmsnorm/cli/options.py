@@ -80,9 +80,16 @@ Languages = Annotated[
     ),
 ]
 _NAMES = "Comma-separated names or globs."
+_MAIN = f"{_NAMES[:-1]}; default: the main Definition, or those of --solutions."
 DefinitionNames = Annotated[
     str | None,
     typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.definitions, help=_NAMES),
+]
+DefinitionNamesOrMain = Annotated[
+    str | None,
+    typer.Option(
+        "--definitions", metavar="NAME,...", callback=refuse_empty, autocompletion=completion.definitions, help=_MAIN
+    ),
 ]
 SolutionNames = Annotated[
     str | None,
@@ -208,6 +215,27 @@ def is_destination_passing(style: Style | None) -> bool | None:
 def split_names(value: str | None) -> tuple[str, ...]:
     """Split a comma-separated list of names."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
+
+
+def split_definitions(value: str | None, root: Path, solutions: str | None) -> tuple[str, ...]:
+    """Split the value of --definitions; without one, and without --solutions, take the main one among several."""
+    if value or solutions:
+        return split_names(value)
+    main = take_main_definition(root, "for all Definitions: --definitions '*'")
+    return (main,) if main else ()
+
+
+def take_main_definition(root: Path, how_others: str) -> str | None:
+    """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
+    from fib_rmsnorm.registry.layout import list_definitions
+    from fib_rmsnorm.registry.main_definition import find_main_definition
+    from fib_rmsnorm.reports.text.console import stderr
+
+    main = find_main_definition(root)
+    if main is None or list_definitions([root]) == [main]:
+        return None
+    stderr().print(f"Definition {main}, the registry's main one; {how_others}")
+    return main
 
 
 def split_batch_sizes(value: str | None) -> tuple[int, ...]:

@@ -9,7 +9,15 @@ from contextlib import ExitStack
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from fib_rmsnorm.cli.interrupts import tidying
@@ -27,8 +35,10 @@ class ProgressBar:
             BarColumn(),
             _CountColumn(),
             TimeElapsedColumn(),
+            _RemainingColumn(),
             console=stderr(),
             transient=True,
+            speed_estimate_period=600,  # the Solutions of a Workload are done together, so progress comes in jumps
             disable=not _has_room(),
         )
         self._task = self._bar.add_task(doing, total=total)
@@ -102,6 +112,13 @@ class _CountColumn(MofNCompleteColumn):
 
     def render(self, task: Task) -> Text:
         return Text() if task.total is None else super().render(task)
+
+
+class _RemainingColumn(TimeRemainingColumn):
+    """Shows nothing until the speed is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text() if task.time_remaining is None else Text("ETA ") + super().render(task)
 
 
 class _Display(Progress):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import split_batch_sizes, split_names
+from fib_rmsnorm.cli.options import split_batch_sizes, split_definitions, split_names
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,19 +78,21 @@ def choose_traces(
     """The same before it is read; what is read of it is to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import open_traces
+    from fib_rmsnorm.registry.layout import find_root
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
 
     def warn(line: str) -> None:
         stderr().print(f"fib-rmsnorm: {one_line(line)}")
 
+    chosen = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     with open_traces(sources or [], root, warn=warn) as opened:
         if not opened.count():
             where = ", ".join(map(str, sources or opened.roots))
-            command = _command_for(opened.roots, split_names(definitions), split_names(solutions))
+            command = _command_for(opened.roots, chosen, split_names(solutions))
             raise InputError(f"no Traces in {where}; create them with: {command}")
-        if definitions or solutions or sizes:
-            opened.keep(_choose(opened, split_names(definitions), split_names(solutions), sizes))
+        if chosen or solutions or sizes:
+            opened.keep(_choose(opened, chosen, split_names(solutions), sizes))
         if versions is not Versions.ALL:
             _leave_out_outdated(opened, warn, alone=versions is Versions.ONE)
         yield opened
@@ -123,14 +125,17 @@ def complete(found: TraceSet) -> TraceSet:
 
 def find_todays(found: TraceSet) -> TraceSet:
     """Fill in what the Solutions are today, and say for each device which were measured as something else."""
+    from shlex import join
+
     from fib_rmsnorm.analysis.versions import digest_solutions, find_changed
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
     from fib_rmsnorm.reports.text.units import count
 
     found.digests = digest_solutions({record.solution for record in found.records}, found.roots)
+    definitions = sorted({record.definition for record in found.records})
     for hardware, changed in find_changed(found.records, found.digests).items():
-        again = "fib-rmsnorm bench"
+        again = join(["fib-rmsnorm", "bench", "--definitions", ",".join(definitions)])
         if len(changed) <= _NAMED:
             again = f"fib-rmsnorm bench --solutions {','.join(changed)}"
         told = f"{count(len(changed), 'Solution')} changed since the newest Trace on {hardware}; measure again: {again}"

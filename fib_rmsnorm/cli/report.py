@@ -10,7 +10,7 @@ import typer
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
-    DefinitionNames,
+    DefinitionNamesOrMain,
     Json,
     Root,
     SolutionNames,
@@ -63,7 +63,7 @@ def command(
             "--summary", help="Report instead one table for all Definitions: the fastest Solution and the fastest peer."
         ),
     ] = False,
-    definitions: DefinitionNames = None,
+    definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,

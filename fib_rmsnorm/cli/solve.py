@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Languages, Root, SolutionNames, split_names
+from fib_rmsnorm.cli.options import (
+    DefinitionNamesOrMain,
+    Json,
+    Languages,
+    Root,
+    SolutionNames,
+    split_definitions,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
     build: Annotated[
@@ -43,15 +52,17 @@ def command(
 
     registry = Registry.find(root)
     target = _check_arch(arch) if arch else None
+    chosen = split_definitions(definitions, registry.root, solutions)
     with locked(writing=[registry.root]):
-        definitions = registry.definitions()
-        packed, faulty = pack_chosen(registry, definitions, split_names(solutions), split_names(languages))
+        known = registry.definitions()
+        packed, faulty = pack_chosen(registry, known, chosen, split_names(solutions), split_names(languages))
         for solution in packed:
-            registry.write_solution(solution, definitions[solution.definition].op_type)
+            registry.write_solution(solution, known[solution.definition].op_type)
     for sources in faulty:
         stderr().print(Folded(f"Failed {sources.name}: {sources.error}", 2))
     if not packed and not faulty:
-        following = creating_command("solutions", definitions, *(["--root", str(root)] if root else []))
+        there = ["--root", str(root)] if root else []
+        following = creating_command("solutions", known, *there, main=registry.main_definition)
         which = f"{languages} sources" if languages else "sources"
         stderr().print(f"No {which} in {registry.layout.solutions}; create them with: {following}")
     has_failed = bool(faulty)

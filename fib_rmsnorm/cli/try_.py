@@ -152,7 +152,7 @@ def command(
             watch_kernel(session, registry, file, timed=not check, as_json=json)
         wanted = registry.definition(definition)
         draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
-        trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check)
+        trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
         config = RunConfig(settings, timeout, registry.root)
         printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
         with closing((run_check if check else run_try)(fork_server, trial, config)) as events:

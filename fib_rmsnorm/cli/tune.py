@@ -65,7 +65,8 @@ def command(
     from fib_rmsnorm.evaluation.recorder import OutputFile
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.devices import choose_devices
-    from fib_rmsnorm.registry import DEFAULT_BATCH_SIZES, Registry
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, check_device, is_interpreted
@@ -80,7 +81,7 @@ def command(
         tunable.combinations(chosen)  # reports a bad request before anything starts
     place = choose_devices(device)[0]
     check_device(tunables, place)
-    sizes = split_batch_sizes(batch_sizes) or DEFAULT_BATCH_SIZES
+    sizes = split_batch_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
     if is_interpreted(tunables[0], place):  # said before the sweep
         stderr().print(
             f"Interpreted on {place.name}: judged on at most {INTERPRETED_ROWS} rows, not timed; no table will be"

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.options import BatchSizes, DeviceName, Json, Root, split_batch_sizes, split_named, split_sizes
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    DeviceName,
+    Json,
+    Root,
+    split_batch_sizes,
+    split_named,
+    split_sizes,
+    take_main_definition,
+)
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,8 +28,11 @@ if TYPE_CHECKING:
 
 def command(
     definition: Annotated[
-        str, typer.Option(autocompletion=completion.definition, help="Definition to generate Workloads for.")
-    ] = "rmsnorm_d4096",
+        str | None,
+        typer.Option(
+            autocompletion=completion.definition, help="Definition to generate Workloads for; default: the main one."
+        ),
+    ] = None,
     batch_sizes: BatchSizes = None,
     axes: Annotated[
         list[str] | None,
@@ -37,7 +49,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Add Workloads to a Definition. The default is 1 to 65536 rows, as many as fit the device's memory.
+    """Add Workloads to a Definition. The default is 1, 8, 32, 128 and 512 rows, if they fit the device's memory.
 
     Rows are the Definition's first variable axis, whose sizes --batch-sizes gives. With several axes, each combination
     of sizes is a Workload.
@@ -52,12 +64,13 @@ def command(
     sizes = {name: split_sizes("--axes", values) for name, values in split_named("--axes", axes or []).items()}
     values = {name: _read_number(name, value) for name, value in split_named("--set", scalars or []).items()}
     registry = Registry.find(root)
+    definition = definition or take_main_definition(registry.root, "for another: --definition NAME")
     wanted = registry.definition(definition)
     workloads = _generate(wanted, split_batch_sizes(batch_sizes), sizes, values, device)
     made = {workload.uuid for workload in workloads}
     with locked(writing=[registry.root]):
         # One may lie in the files of two op_types.
-        there = {workload.model_dump_json(): workload for workload in registry.workloads(definition)}
+        there = {workload.model_dump_json(): workload for workload in registry.workloads(wanted.name)}
         others = [workload for workload in there.values() if workload.uuid not in made]
         kept = [] if replace else others
         everything = sorted([*kept, *workloads], key=partial(_sizes_of, wanted)) if kept else workloads
@@ -68,7 +81,7 @@ def command(
         echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
     console = stdout()
-    console.print(f"Workloads of {definition}:")
+    console.print(f"Workloads of {wanted.name}:")
     chosen = {name: given.value for name, given in workloads[0].inputs.items() if given.type == "scalar"}
     width = max(len(assignments(workload.axes)) for workload in workloads)
     for workload in workloads:

@@ -10,6 +10,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
+from fib_rmsnorm.evaluation.duration import estimate_seconds
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -54,6 +55,8 @@ class Started:
     devices: list[str]
     foreign: int = 0
     """Evaluations that --resume repeats, though Traces that this machine did not record say PASSED."""
+    seconds: float | None = None
+    """About how long they take; None if that is not known."""
 
 
 def bench(
@@ -87,7 +90,7 @@ def bench(
         foreign = 0
         if options.resume:
             done, foreign = find_done(registry, sealer, plan, set(hardware), options.settings)
-        yield Started(plan, hardware, foreign)
+        yield Started(plan, hardware, foreign, estimate_seconds(plan, devices[0].kind, len(devices), done))
         scheduler = Scheduler(
             source,
             devices,

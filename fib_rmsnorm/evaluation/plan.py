@@ -13,7 +13,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, operator_of, row_axis
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
 from fib_rmsnorm.registry.sources.packing import require_packed
 from fib_rmsnorm.registry.validation.workloads import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
@@ -24,6 +24,8 @@ from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 _MEMORY_FACTOR = 8
 # The interpreter handles about 6 MB of a kernel's traffic per second, so more than this would take minutes per call.
 MAX_INTERPRETED_BYTES = 64 << 20
+# Of a Workload with more rows, a bench on a CPU takes minutes, and says little of a kernel that is meant for a GPU.
+_MOST_ROWS_ON_CPU = 512
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Plan:
     skips: list[Skip] = field(default_factory=list)
     lacking: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Definitions without a Workload of some requested batch sizes, and these sizes."""
+    large: tuple[int, ...] = ()
+    """Registered batch sizes that a CPU takes only if they are requested."""
     definitions: set[str] = field(default_factory=set)
     solutions: set[str] = field(default_factory=set)
     """The names of what was chosen, whether or not the device can run it."""
@@ -109,6 +113,8 @@ def make_plan(
     if selection.against:
         peers = _choose_peers(plan, candidates, sorted(served), selection.against, find_readiness)
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
+    if device.kind == "cpu" and not selection.batch_sizes:
+        _leave_out_large(plan, asked, workloads)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine and (axis := find_empty_axis(definition)):
@@ -120,8 +126,28 @@ def make_plan(
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
-        raise InputError(f"nothing to evaluate on {device.name}: {why}")
+        raise InputError(f"nothing to evaluate on {device.name}: {describe_large(plan.large) or why}")
     return plan
+
+
+def _leave_out_large(plan: Plan, definitions: list[Definition], workloads: dict[str, list[Workload]]) -> None:
+    """Leave out the Workloads with more rows than a CPU takes unasked, and note their sizes in the plan."""
+    large = set()
+    for definition in definitions:
+        mine, rows = workloads[definition.name], row_axis(definition) or ""
+        workloads[definition.name] = [each for each in mine if each.axes.get(rows, 0) <= _MOST_ROWS_ON_CPU]
+        large |= {size for each in mine if (size := each.axes.get(rows, 0)) > _MOST_ROWS_ON_CPU}
+    plan.large = tuple(sorted(large))
+
+
+def describe_large(sizes: tuple[int, ...]) -> str:
+    """Say which batch sizes a CPU does not take unasked, and how to ask for them; nothing if there are none."""
+    listed = ",".join(map(str, sizes))
+    return (
+        f"left out on a CPU: batch {listed.replace(',', ', ')}; to take them, add: --batch-sizes {listed}"
+        if sizes
+        else ""
+    )
 
 
 def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection) -> None:
@@ -130,12 +156,10 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
     Raises InputError if it selects everything, or if a name of it means nothing else.
     """
     filters = (selection.definitions, selection.solutions, selection.languages, selection.authors)
-    operators = {operator_of(name) for name in records.definitions if _matches(name, selection.definitions)}
     names = filter(None, (*selection.solutions, selection.against))
     require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
-        # The manifest may name Definitions of other sizes than that of its folder.
-        may_serve = not selection.definitions or operator_of(faulty.home) in operators
+        may_serve = faulty.may_serve(selection.definitions, records.definitions)
         if faulty.may_be_among(selection.solutions) and may_serve and _matches(faulty.author, selection.authors):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
 

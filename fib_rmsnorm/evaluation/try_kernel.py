@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from shlex import join
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
@@ -50,16 +52,18 @@ def plan_try(
     device: Device,
     *,
     is_timed: bool = True,
+    file: Path | None = None,
 ) -> TryPlan:
-    """Choose the workloads, and the rivals if the draft's time will say something.
+    """Choose the workloads, and the rivals if the draft's time will say something. A registry's Solution has no `file`.
 
     Raises InputError if the draft cannot run on the device, or if a requested batch size does not fit it.
     """
     found = readiness(draft, device)
     if not found.runs:
-        # `solve --build`, which compiles a registry's Solutions, does not know this file.
-        explain = f"{NEEDS_GPU}; to compile it here, run: fib-rmsnorm explain FILE --definition {definition.name}"
-        raise InputError(f"{draft.name}: {explain if found.ability == 'compile' else found.note}")
+        # `solve --build`, which compiles a registry's Solutions, does not know a file.
+        explain = join(["fib-rmsnorm", "explain", str(file), "--definition", definition.name])
+        by_file = f"{NEEDS_GPU}; to compile it here, run: {explain}"
+        raise InputError(f"{draft.name}: {by_file if file and found.ability == 'compile' else found.note}")
     is_interpreted = capability(draft.spec.language.value, device).ability == "interpret"
     default = CHECKED_INTERPRETED if is_interpreted and not is_timed else DEFAULT_BATCH_SIZES
     workloads = choose_tried_workloads(registry, definition, batch_sizes, device, default)

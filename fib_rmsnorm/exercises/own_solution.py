@@ -26,7 +26,7 @@ def find_own(registry: Registry, definition: str, file: Path, register: str) -> 
             return each, f"{each.name} by {each.author}"
     if own:
         remark = f"{own[0].name} holds another version of {file.name}: copy it to its folder in solutions/, and run: "
-        return None, f"{remark}fib-rmsnorm solve"
+        return None, f"{remark}fib-rmsnorm solve --solutions {own[0].name}"
     return None, f"no Solution is made of {file.name}; run: {register}"
 
 

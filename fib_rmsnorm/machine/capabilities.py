@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
+from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
 from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.machine.devices import Device
 
@@ -72,6 +73,9 @@ def reason_to_skip(solution: Solution, device: Device) -> str | None:
 def readiness(solution: Solution, device: Device) -> Capability:
     """What a Solution can do on a device: the ability of its language, if the Solution targets the device."""
     found = capability(solution.spec.language.value, device)
+    if found.ability == "compile":
+        build = f"fib-rmsnorm solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
+        return Capability("compile", f"{found.note}; to compile it here, run: {build}")
     if not found.runs:
         return found
     if not _targets(solution, device):

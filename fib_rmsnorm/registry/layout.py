@@ -72,6 +72,11 @@ class Layout:
         return self.traces / PUBLISHED
 
     @property
+    def registry_file(self) -> Path:
+        """Path of the file that names the main Definition."""
+        return self.root / "registry.toml"
+
+    @property
     def winners(self) -> Path:
         """Path of the table by which a model's norms choose their kernels."""
         return self.root / "winners.json"

@@ -10,6 +10,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.main_definition import find_main_definition
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, remove_file, write_atomic
@@ -45,14 +46,21 @@ class Registry:
         """The registry's root folder."""
         return self.layout.root
 
+    @property
+    def main_definition(self) -> str | None:
+        """The name of the Definition that a command is about if it names none. Raises InputError for a faulty file."""
+        return find_main_definition(self.root)
+
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
         with locked(reading=[self.root]):
             return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
 
-    def definition(self, name: str) -> Definition:
-        """Return the Definition called `name`. Raises InputError with the known names."""
+    def definition(self, name: str | None) -> Definition:
+        """Return the Definition called `name`, or the main one. Raises InputError with the known names."""
         definitions = self.definitions()
+        if name is None and (name := self.main_definition) is None:
+            raise InputError(f"{self.root} has no main Definition; name one ({name_others('', definitions)})")
         if name not in definitions:
             raise InputError(f"no Definition {name!r} in {self.root} ({name_others(name, definitions)})")
         return definitions[name]

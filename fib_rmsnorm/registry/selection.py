@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 DEFAULT_DEFINITION = "rmsnorm_d4096"
-"""What commands take where nothing says which Definition is meant."""
+"""The main Definition where no file of a registry says otherwise."""
 _MOST_NAMED = 12  # a longer list of names buries the message
 
 
@@ -74,28 +74,27 @@ def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], gl
     return {definition: mine[0] for definition, mine in found.items()}
 
 
-def bench_command(definitions: Collection[str], *options: str) -> str:
-    """The command that benches one of these Definitions: the default one if it is among them, else the first.
-
-    Without a name it would bench every Definition of the registry, which takes hours.
-    """
-    chosen = _likely(definitions)
+def bench_command(definitions: Collection[str], *options: str, main: str | None = DEFAULT_DEFINITION) -> str:
+    """The command that benches one of these Definitions: the `main` one if it is among them, else the first."""
+    chosen = _likely(definitions, main)
     return join(["fib-rmsnorm", "bench", *(["--definitions", chosen] if chosen else []), *options])
 
 
-def creating_command(kind: str, definitions: Collection[str], *options: str) -> str:
+def creating_command(
+    kind: str, definitions: Collection[str], *options: str, main: str | None = DEFAULT_DEFINITION
+) -> str:
     """The command that makes the first record of a kind, for one of these Definitions; without any, it defines one."""
-    chosen = _likely(definitions)
+    chosen = _likely(definitions, main)
     if chosen is None:
         return join(["fib-rmsnorm", "define", *options])
     if kind == "traces":
-        return bench_command(definitions, *options)
+        return bench_command([chosen], *options)
     first = ["workload"] if kind == "workloads" else ["new", "triton", "kernel.py"]
     return join(["fib-rmsnorm", *first, "--definition", chosen, *options])
 
 
-def _likely(definitions: Collection[str]) -> str | None:
-    return DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else min(definitions, default=None)
+def _likely(definitions: Collection[str], main: str | None) -> str | None:
+    return main if main in definitions else min(definitions, default=None)
 
 
 def operator_of(definition: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_registry, is_source
+from fib_rmsnorm.registry.main_definition import find_main_definition, write_main_definition
 from fib_rmsnorm.registry.staging import copy_new, staged_registry
 
 _COPIED = ("workloads", "solutions", "definitions")
@@ -56,3 +57,5 @@ def make_registry(target: Path) -> None:
     with staged_registry(target) as staging:
         for folder in _COPIED:
             shutil.copytree(source / folder, staging / folder, False, _LEFT_OUT, copy_new, dirs_exist_ok=True)
+        if main := find_main_definition(source):
+            write_main_definition(staging, main)

@@ -13,13 +13,10 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import FOLDERS, follow_links, registry_folder_of
 
-# definitions/ makes a folder a registry, so it is moved into place last.
-_ORDER = sorted(FOLDERS, key=lambda folder: folder == "definitions")
-
 
 @contextmanager
 def staged_registry(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder to fill; on a normal exit, its folders are moved to `target`.
+    """Yield a temporary folder to fill; on a normal exit, what it holds is moved to `target`.
 
     `target` is an empty or new folder. Raises InputError if it is in use or cannot be written.
     """
@@ -67,10 +64,14 @@ def _move(staging: Path, target: Path, *, is_new: bool) -> None:
         return
     moved: list[Path] = []
     try:
-        for folder in _ORDER:
-            (staging / folder).rename(target / folder)
-            moved.append(target / folder)
+        # definitions/ makes a folder a registry, so it is moved into place last.
+        for path in sorted(staging.iterdir(), key=lambda each: (each.name == "definitions", each.name)):
+            path.rename(target / path.name)
+            moved.append(target / path.name)
     except BaseException:
         for path in moved:
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
         raise

@@ -62,7 +62,9 @@ def find_unknown(traces: Iterable[Trace], known: Catalogue) -> Iterator[Unknown]
         yield _group("definition", [trace.definition for trace in away], "create it with: fib-rmsnorm define")
     lacking = [trace.solution or "" for trace in there if not _knows_solution(trace, known)]
     if lacking:
-        yield _group("solution", lacking, "add its sources under solutions/, and run: fib-rmsnorm solve")
+        yield _group(
+            "solution", lacking, "add its sources under solutions/, and run: fib-rmsnorm solve --definitions '*'"
+        )
     workloads = {(each.definition, each.workload.uuid): each.workload for each in known.workloads}
     odd = [trace for trace in there if workloads.get((trace.definition, trace.workload.uuid)) != trace.workload]
     if odd:

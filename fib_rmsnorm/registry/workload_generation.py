@@ -15,7 +15,9 @@ from fib_rmsnorm.operators import default_scalars, default_sizes
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
 
-DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536)
+DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512)
+LARGE_BATCH_SIZES = (4096, 16384, 65536)
+"""What a GPU's memory bounds; a CPU takes seconds for a call."""
 MOST_ROWS = 2**31 - 1
 """The most blocks of a CUDA grid: kernels may use one block per row."""
 
@@ -37,7 +39,7 @@ def generate_workloads(
 
     Args:
         definition: The Definition to generate for.
-        batch_sizes: Sizes of the row axis, which is the first variable one; default: 1 to 65536.
+        batch_sizes: Sizes of the row axis, which is the first variable one; default: 1 to 512.
         axes: Sizes of variable axes by name; default for those beyond the row axis: the operator's.
         scalars: Values of scalar inputs by name; default: the operator's.
 

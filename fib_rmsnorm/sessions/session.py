@@ -28,7 +28,6 @@ from fib_rmsnorm.evaluation.worker_pool import TimeBudget
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
@@ -56,7 +55,7 @@ class Session:
     def __init__(
         self,
         registry: Registry,
-        definition: str = DEFAULT_DEFINITION,
+        definition: str | None = None,
         *,
         batch_sizes: Sequence[int] = (),
         device: str = "auto",
@@ -64,9 +63,9 @@ class Session:
         timeout_s: float = 60.0,
         fork_server: ForkServer | None = None,
     ) -> None:
-        """`batch_sizes` default to those of `try`. A `fork_server` that was started earlier saves time; the session
-        does not end it. Raises InputError for an unknown Definition or device, or for batch sizes that no kernel can be
-        judged at.
+        """`definition` defaults to the registry's main one, `batch_sizes` to those of `try`. A `fork_server` that was
+        started earlier saves time; the session does not end it. Raises InputError for an unknown Definition or device,
+        or for batch sizes that no kernel can be judged at.
         """
         self._registry = registry
         self.definition = registry.definition(definition)
@@ -136,7 +135,9 @@ class Session:
         begun = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         try:
             draft = draft or self.read(kernel)
-            plan = plan_try(self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False)
+            plan = plan_try(
+                self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False, file=kernel.file
+            )
         except InputError as error:
             self._count += 1
             refused = self._describe(self._count, kernel.file.name, begun, refused=str(error))

@@ -12,7 +12,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, name_others
+from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
@@ -139,8 +139,8 @@ def _find_folder(registry: Registry, name: str) -> Path:
 def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[Tunable]:
     definitions = registry.definitions()
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
-        wanted = filter(_has_shape, definitions.values())
-        for definition in sorted(wanted, key=lambda each: each.name != DEFAULT_DEFINITION):
+        wanted, main = filter(_has_shape, definitions.values()), registry.main_definition
+        for definition in sorted(wanted, key=lambda each: each.name != main):
             yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None, None)
         return
     author, home = folder.parents[2].name, folder.parent.name

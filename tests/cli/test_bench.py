@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from functools import partial
@@ -338,3 +339,25 @@ def test_the_table_is_in_the_order_of_the_plan(registry, bench):
     table = found.out.partition("median latency")[2].splitlines()
     assert table[1].split() == ["batch=1", "batch=8"]
     assert [line.split()[0] for line in table[2:5]] == ["reference", "first_v1", "second_v1"]
+
+
+def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
+    (definition,) = registry.definitions().values()
+    registry.write_workloads(definition, generate_workloads(definition, [8, 512, 513, 4096]))
+    add_kernel(registry, "right_v1")
+    found = bench(*QUICK_OPTIONS)
+    assert (found.code, printed(found.out)) == (0, [("right_v1", 8), ("right_v1", 512)])
+    told = "Skipped: left out on a CPU: batch 513, 4096; to take them, add: --batch-sizes 513,4096\n"
+    assert told in found.err
+    named = bench(*QUICK_OPTIONS, "--batch-sizes", "513")
+    assert (named.code, printed(named.out)) == (0, [("right_v1", 513)])
+    assert "left out" not in named.err
+    registry.write_workloads(definition, generate_workloads(definition, [4096]))
+    refused = bench(*QUICK_OPTIONS)
+    what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
+    assert (refused.code, refused.err) == (2, f"fib-rmsnorm: nothing to evaluate on cpu: {what}\n")
+
+
+def test_it_says_beforehand_how_much_there_is_and_about_how_long_it_takes(registry, bench):
+    add_kernel(registry, "right_v1")
+    assert re.search(r"^2 evaluations on .*: about 1 minute$", bench(*QUICK_OPTIONS).err, re.M)

@@ -49,6 +49,15 @@ def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
     assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
 
 
+def test_the_main_definition_is_the_one_that_was_defined_last(fib, full_registry):
+    fib("define", "--hidden", "256")
+    assert full_registry.main_definition == "rmsnorm_d256"
+    assert "Unchanged:" in fib("define", "--hidden", "128").out
+    assert full_registry.main_definition == DEFINITION
+    assert fib("define", "rmsnorm", "--hidden", "0").code == 2
+    assert full_registry.main_definition == DEFINITION
+
+
 @pytest.mark.parametrize("options", [(), ("--bias",)])
 def test_what_follows_names_the_registry_that_was_named(fib, registry, options):
     outcome = fib("define", "layernorm", *options, "--hidden", "128", "--root", registry.root)

@@ -75,7 +75,10 @@ def test_whether_workers_get_cgroups_is_one_line(fib):
     ("error", "remedy"),
     [
         (errno.EACCES, "; try systemd-run --user --scope -p Delegate=yes fib-rmsnorm bench"),
-        (errno.EROFS, "; docs/threats.md says how a container gets some"),
+        (
+            errno.EROFS,
+            "; try docker run --security-opt writable-cgroups=true, or podman run --security-opt unmask=/sys/fs/cgroup",
+        ),
     ],
 )
 def test_where_they_get_none_it_says_what_would_allow_it(fib, machine, tmp_path, error, remedy):

@@ -23,9 +23,10 @@ OPTIONS = {
 }
 PROGRAM = re.compile(r"fib-rmsnorm ([a-z]+)((?: (?:--?)?[A-Za-z0-9{}_,.|/-]+)*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall", "--scope", "--user"}
+OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall", "--scope", "--security-opt", "--user"}
 """Of docker, pip and systemd-run."""
 NOT_RAISED = {
+    ("deploy", "--definitions"): "deploy names the files of Traces, and so chooses no main Definition",
     ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
     ("serve", "--entry"): "a request has the field `entry`",
     ("exercise", "--entry"): "the starter's function is named",

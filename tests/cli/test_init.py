@@ -39,10 +39,12 @@ def test_a_fresh_registry_holds_everything_but_traces(fib, source):
         "Created a registry in demo: 1 Definition, 2 Solutions, 2 Workloads",
         "Next:",
         "  cd demo",
-        "  fib-rmsnorm bench --definitions rmsnorm_d4096 --batch-sizes 1,8    # judge and time its kernels",
+        "  fib-rmsnorm bench    # judge and time the kernels of its main Definition",
     ]
     unwanted = ("traces/", "solutions/.hidden", "solutions/__pycache__/")
-    assert files(Path("demo")) == {n: c for n, c in files(source).items() if not n.startswith(unwanted)}
+    made = files(Path("demo"))
+    assert b'main_definition = "rmsnorm_d128"' in made.pop("registry.toml")
+    assert made == {n: c for n, c in files(source).items() if not n.startswith(unwanted)}
     assert list(Path("demo/traces").iterdir()) == []
     assert names() == ["demo"]
 
@@ -58,14 +60,14 @@ def test_an_empty_folder_will_do_and_stays_the_same_folder(fib):
     inode = Path("demo").stat().st_ino
     assert fib("init", "demo").code == 0
     assert Path("demo").stat().st_ino == inode
-    assert names("demo") == ["definitions", "solutions", "traces", "workloads"]
+    assert names("demo") == ["definitions", "registry.toml", "solutions", "traces", "workloads"]
 
 
 def test_here_is_a_place_too(fib):
     outcome = fib("init", ".")
     assert outcome.code == 0
     assert "  cd ." not in outcome.lines
-    assert names() == ["definitions", "solutions", "traces", "workloads"]
+    assert names() == ["definitions", "registry.toml", "solutions", "traces", "workloads"]
     assert fib("list").code == 0
 
 

@@ -61,9 +61,10 @@ def test_definitions(fib, full_registry):
 def test_solutions_and_what_they_can_do_here(fib, full_registry):
     outcome = fib("list", "solutions")
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
+    build = f"fib-rmsnorm solve --solutions {CUDA} --build --arch sm_90"
     assert columns(outcome.row(CUDA)) == [
         *(CUDA, "cuda", "ann", DEFINITION, "2", "1"),
-        "compiles only: needs an NVIDIA GPU to run; to compile it here, run: fib-rmsnorm solve --build",
+        f"compiles only: needs an NVIDIA GPU to run; to compile it here, run: {build}",
     ]
 
 

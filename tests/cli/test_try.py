@@ -303,7 +303,7 @@ def test_a_file_in_cuda_is_told_what_compiles_it_without_a_gpu(fib, try_, tmp_pa
     monkeypatch.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
     file = tmp_path / "kernel.cu"
     assert fib("new", "cuda", file, "--definition", "rmsnorm_d128", "--root", tmp_path / "registry").code == 0
-    explain = "fib-rmsnorm explain FILE --definition rmsnorm_d128"
+    explain = f"fib-rmsnorm explain {file} --definition rmsnorm_d128"
     outcome = try_("kernel.cu", file.read_text(), "--check")
     assert outcome.code == 2
     assert outcome.err == (f"fib-rmsnorm: kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}\n")

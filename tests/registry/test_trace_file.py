@@ -80,7 +80,7 @@ def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_writt
         ),
         (
             "unknown: Solutions new_v1, newer_v1, named by 2 Traces: add its sources under solutions/, and run:"
-            " fib-rmsnorm solve; or merge the registry that has it"
+            " fib-rmsnorm solve --definitions '*'; or merge the registry that has it"
         ),
         (
             f"unknown: Workloads {larger.uuid[:8]} of {DEFINITION} (batch=5), {other.uuid[:8]} of {DEFINITION}"

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import is_safe_name
-from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.registry.store import describe
+from fib_rmsnorm.registry.toml_file import read_toml
 from fib_rmsnorm.schema import BuildSpec
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MANIFEST = "solution.toml"
 
@@ -119,9 +114,4 @@ def read_manifest(path: Path) -> Manifest:
 
 def parse_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
-    text = read_text(path, path.parent)
-    try:
-        found = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of integers with thousands of digits, it is not TOML's own
-        raise InputError(f"{path}: {error}") from None
-    return Manifest.model_validate(found)
+    return Manifest.model_validate(read_toml(path, path.parent))

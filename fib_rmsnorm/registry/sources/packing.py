@@ -44,6 +44,14 @@ class FaultySources:
         """Whether globs of names, of which none means all, may mean a Solution from these sources."""
         return not globs or any(map(self.is_meant, globs))
 
+    def may_serve(self, globs: Collection[str], known: Iterable[str]) -> bool:
+        """Whether one of the known Definitions that globs choose, of which none means all, may be served.
+
+        The manifest may name Definitions of other sizes than that of its folder.
+        """
+        chosen = [name for name in (*known, self.home) if any(fnmatch(name, glob) for glob in globs)]
+        return not globs or operator_of(self.home) in map(operator_of, chosen)
+
 
 class NoDefinitionError(InputError):
     """The sources serve none of the known Definitions; `wanted` holds their globs."""
@@ -90,18 +98,25 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
 
 
 def pack_chosen(
-    registry: Registry, definitions: dict[str, Definition], names: Collection[str], languages: Collection[str]
+    registry: Registry,
+    known: dict[str, Definition],
+    definitions: Collection[str],
+    names: Collection[str],
+    languages: Collection[str],
 ) -> tuple[list[Solution], list[FaultySources]]:
-    """Pack the sources that globs of names and the languages choose; return what may be among them but is faulty too.
+    """Pack the sources that globs and the languages choose; return what may be among them but is faulty too.
 
-    Raises InputError for an unknown language, a name without sources, a name used twice, and as `require_packed`.
+    Raises InputError for an unknown Definition or language, a name without sources, a name used twice, and as
+    `require_packed`.
     """
     chosen = check_languages(languages or LANGUAGES)
-    packed, faulty = pack_sound(registry, definitions)
-    packed = [solution for solution in packed if solution.spec.language.value in chosen]
-    require_packed(faulty, names, [solution.name for solution in packed], chooses_all=not names and not languages)
+    served = {definition.name for definition in choose("Definition", known.values(), lambda d: d.name, definitions)}
+    packed, faulty = pack_sound(registry, known)
+    packed = [each for each in packed if each.spec.language.value in chosen and each.definition in served]
+    chooses_all = not (definitions or names or languages)
+    require_packed(faulty, names, [solution.name for solution in packed], chooses_all=chooses_all)
     packed = choose("Solution with sources", packed, lambda solution: solution.name, names)
-    return packed, [each for each in faulty if each.may_be_among(names)]
+    return packed, [each for each in faulty if each.may_be_among(names) and each.may_serve(definitions, known)]
 
 
 def require_packed(

@@ -18,7 +18,7 @@ from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding
 from fib_rmsnorm.schema import Solution
 
-_REPACK = "run: fib-rmsnorm solve"
+_REPACK = "run: fib-rmsnorm solve --definitions '*'"
 _PARTS = 4  # author, op_type, definition, solution
 
 

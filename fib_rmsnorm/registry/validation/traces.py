@@ -44,8 +44,8 @@ class TraceChecker:
         yield from self._check_solution(record)
         yield from self._check_workload(record)
         if (origin := self._sealer.find_origin(trace)).is_false:
-            is_unsigned = origin is TraceOrigin.UNSIGNED
-            bench = "fib-rmsnorm bench --resume --sign KEY" if is_unsigned else "fib-rmsnorm bench --resume"
+            signing = ["--sign", "KEY"] if origin is TraceOrigin.UNSIGNED else []
+            bench = bench_command([trace.definition], "--resume", *signing)
             yield record.error(f"{origin.value}; remove it, and measure again: {bench}")
 
     def _check_definition(self, record: Record[Trace]) -> Iterator[Finding]:

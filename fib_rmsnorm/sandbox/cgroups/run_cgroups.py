@@ -18,7 +18,7 @@ _PREFIX = "fib-rmsnorm"
 # The namespace of pids, the scheduler's pid there, and when it started.
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
 _DELEGATE = "try systemd-run --user --scope -p Delegate=yes fib-rmsnorm bench"
-_MOUNT = "docs/threats.md says how a container gets some"
+_MOUNT = "try docker run --security-opt writable-cgroups=true, or podman run --security-opt unmask=/sys/fs/cgroup"
 
 
 def default_task_limit() -> int:

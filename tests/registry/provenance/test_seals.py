@@ -154,11 +154,13 @@ def test_only_what_a_known_signer_signed_is_believed_if_asked(fib, full_registry
     checked = fib("validate", "--signers", signers)
     assert checked.code == 1
     assert PYTHON_TRACES not in checked.out and f"{CUDA_TRACES}:1" in checked.out
-    assert "remove it, and measure again: fib-rmsnorm bench --resume --sign KEY\n" in checked.out
-    signers.write_text("")
-    remedy = (
-        "no Trace is left; measure again: fib-rmsnorm bench --sign KEY\n"  # without it, no Trace would be left again
+    assert (
+        "remove it, and measure again: fib-rmsnorm bench --definitions rmsnorm_d128 --resume --sign KEY\n"
+        in checked.out
     )
+    signers.write_text("")
+    # Without --sign, no Trace would be left again.
+    remedy = "no Trace is left; measure again: fib-rmsnorm bench --definitions rmsnorm_d128 --sign KEY\n"
     assert fib("best", "--signers", signers).err.endswith(remedy)
     public = key.with_suffix(".pub")
     confused = fib("best", "--signers", public)

@@ -19,14 +19,14 @@ from support.full_registry import (
 )
 from support.record_faults import errors_of
 
+REPACK = "run: fib-rmsnorm solve --definitions '*'"
+
 
 def test_packed_json_equals_its_sources(fib, full_registry):
     with Path(PYTHON_FOLDER, "kernel.py").open("a") as file:
         file.write("# faster\n")
     (error,) = errors_of(fib("validate"))
-    assert error == (
-        f"{PYTHON_FILE}: error: sources: differs from the sources in {PYTHON_FOLDER}; run: fib-rmsnorm solve"
-    )
+    assert error == (f"{PYTHON_FILE}: error: sources: differs from the sources in {PYTHON_FOLDER}; {REPACK}")
     assert fib("solve").code == 0
     outcome = fib("validate")
     assert errors_of(outcome) == []
@@ -47,7 +47,10 @@ def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, ful
 def test_sources_that_are_not_packed(fib, full_registry):
     Path(CUDA_FILE).unlink()
     outcome = fib("validate")
-    assert f"{CUDA_FOLDER}/solution.toml: warning: not packed as '{CUDA}'; run: fib-rmsnorm solve" in outcome.lines
+    assert (
+        f"{CUDA_FOLDER}/solution.toml: warning: not packed as '{CUDA}'; run: fib-rmsnorm solve --definitions '*'"
+        in outcome.lines
+    )
     assert {error.split(":")[0] for error in errors_of(outcome)} == {CUDA_TRACES}
 
 
@@ -57,7 +60,7 @@ def test_a_new_definition_that_sources_serve_leaves_the_registry_valid(fib, full
     assert fib("define", "--hidden", "256").code == 0
     assert fib("workload", "--definition", "rmsnorm_d256", "--batch-sizes", "1").code == 0
     outcome = fib("validate")
-    warning = f"{PYTHON_FOLDER}/solution.toml: warning: not packed as '{PYTHON}_d256'; run: fib-rmsnorm solve"
+    warning = f"{PYTHON_FOLDER}/solution.toml: warning: not packed as '{PYTHON}_d256'; {REPACK}"
     assert outcome.code == 0 and warning in outcome.lines
     assert fib("solve").code == 0
     assert warning not in fib("validate").lines
