@@ -10,6 +10,7 @@ from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
+from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
@@ -111,11 +112,12 @@ class BenchPrinter:
         mine_of: dict[tuple[str, str], list[Trace]] = {}
         for trace in traces:
             hardware = trace.evaluation.environment.hardware if trace.evaluation else ""
+            hardware = hardware.removesuffix(INTERPRETER)
             mine_of.setdefault((trace.definition, hardware), []).append(trace)
         for (definition, hardware), mine in mine_of.items():
             timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
             title = f"{definition} on {hardware}: median latency (speedup)"
-            if timers:
+            if timers - {None}:
                 title += f", timer {', '.join(sorted(filter(None, timers)))}"
             stdout().print()
             stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width

@@ -74,9 +74,9 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
     performance = evaluation.performance
     if performance is None:
         return first_line(evaluation.log, most)
-    latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
-        return f"{latency}  interpreted: no measure of the kernel"
+        return "correct; interpreted, so not timed"
+    latency = f"{format_latency(performance.latency_ms):>8}"
     bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
     is_copy_doubted = performance.ceiling is not None and performance.ceiling.copy_suspect
     parts = [
@@ -140,6 +140,8 @@ def _reference_cell(traces: Sequence[Trace], workload: str) -> str:
     for trace in traces:
         if trace.workload.uuid == workload and trace.evaluation and trace.evaluation.performance:
             performance = trace.evaluation.performance
+            if performance.interpreted:
+                continue
             return f"{'*' * bool(performance.reference_suspect)}{format_latency(performance.reference_latency_ms)}"
     return ""
 
@@ -152,7 +154,7 @@ def _cell(trace: Trace) -> str:
     if performance is None:
         return evaluation.status.value
     if performance.interpreted:
-        return "interpreted"
+        return "correct"
     doubt = "*" if performance.suspect else ""
     ratio = "" if performance.reference_suspect else f" ({format_ratio(performance.speedup_factor)})"
     return f"{doubt}{format_latency(performance.latency_ms)}{ratio}"
