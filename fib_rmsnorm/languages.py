@@ -9,6 +9,9 @@ from typing import Literal
 NEEDS_GPU = "needs an NVIDIA GPU to run"
 Ability = Literal["run", "interpret", "compile", "no"]
 """What a language can do on a kind of device, from most to least."""
+INTERPRETER = " (interpreter)"
+"""How a Trace's hardware ends if an interpreter ran the kernel, so that nobody ranks it among the processor's."""
+
 ABILITIES: dict[Ability, str] = {"run": "run", "interpret": "interpreted", "compile": "compiles only", "no": "no"}
 """The same of a language or a Solution, in words."""
 DeviceKind = Literal["cuda", "cpu"]
@@ -79,7 +82,7 @@ LANGUAGES = {
             install="pip install triton",
             on={
                 "cuda": ("run", ""),
-                "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, and its times say nothing"),
+                "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, judged and not timed"),
             },
             needs={"cuda": ("C compiler",)},
             ahead_of_time="triton_aot:TritonSession",

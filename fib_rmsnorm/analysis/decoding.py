@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import msgspec
 
 from fib_rmsnorm.analysis.trace_record import (
+    LEAST_LATENCY_MS,
     Errors,
     RecordedCeiling,
     RecordedChain,
@@ -26,6 +27,7 @@ from fib_rmsnorm.analysis.trace_record import (
     Timing,
     TraceRecord,
 )
+from fib_rmsnorm.languages import INTERPRETER
 
 
 @dataclass
@@ -55,6 +57,11 @@ class _Workload:
 class _Environment:
     hardware: str = ""
     libs: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def device(self) -> str:
+        """The hardware, by which Traces of an interpreter stand beside those of its processor."""
+        return self.hardware.removesuffix(INTERPRETER)
 
 
 _Error = float | Literal["Infinity", "-Infinity", "NaN"] | None
@@ -205,14 +212,22 @@ def _find_facts(trace: _Trace) -> TraceFacts | None:
         trace.solution or "",
         evaluation.definition_sha256,
         evaluation.solution_sha256,
-        _decode_environment(bytes(evaluation.environment)).hardware,
+        _decode_environment(bytes(evaluation.environment)).device,
         performance.timer if performance else None,
         performance.clocks.during_mhz if performance and performance.clocks else None,
         performance.cold_l2 if performance else None,
         _encode_settings(bytes(evaluation.settings)),
-        performance is None or performance.latency_ms is None,
+        _find_latency(performance) is None,
         evaluation.timestamp,
     )
+
+
+def _find_latency(performance: _Performance | None) -> float | None:
+    """The latency; None for the 0 of what was not timed. Raises NotATraceError."""
+    latency_ms = performance.latency_ms if performance else None
+    if latency_ms and latency_ms <= LEAST_LATENCY_MS:
+        raise NotATraceError(f"latency_ms is {latency_ms:g}: below a picosecond")
+    return latency_ms or None
 
 
 class _DescribedWorkload(NamedTuple):
@@ -247,6 +262,7 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
     values = {**_origin(trace, trace.evaluation, workload), **read, **_UNKNOWN}
     for found in _parts(trace.evaluation):
         values.update(found)
+    values["latency_ms"] = _find_latency(trace.evaluation.performance)
     if values["copy_suspect"]:
         values["percent_of_copy"] = None  # no fact
     for part in ("ceiling", "chain", "clocks"):
@@ -266,7 +282,7 @@ def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict
         "solution": trace.solution or "",
         "language": None,
         "status": evaluation.status,
-        "hardware": environment.hardware,
+        "hardware": environment.device,
         "timestamp": evaluation.timestamp,
         "log": evaluation.log,
         "libs": environment.libs,

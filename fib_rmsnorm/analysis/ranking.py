@@ -145,6 +145,8 @@ def _why_left_out(result: Result, workload: WorkloadResults) -> str:
         return "superseded by a newer version"
     if record.is_trusted:
         return ""
+    if record.interpreted and record.passed:
+        return "interpreted, so not timed"
     return f"SUSPECT: {'; '.join(record.suspect)}" if result.mark == "SUSPECT" else result.mark or "no latency"
 
 

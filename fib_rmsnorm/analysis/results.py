@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +41,11 @@ class Result:
 
     @property
     def mark(self) -> str:
-        """`SUSPECT`, `interpreted`, or the status of what failed."""
+        """`SUSPECT`, `correct` for what was judged and not timed, or the status of what failed."""
         if not self.record.passed:
             return self.record.status
         if self.record.interpreted:
-            return "interpreted"
+            return "correct"
         return "SUSPECT" if self.record.suspect else ""
 
 
@@ -185,7 +186,7 @@ def _workload_results(
     rivals = [record for record in records if record.solution == baseline and record.is_trusted]
     rival = max(rivals, key=lambda record: record.timestamp, default=None)
     # Those that failed have no latency and come last; those not to be compared, before them.
-    ordered = sorted(records, key=lambda r: (not r.passed, r.interpreted, r.latency_ms or 0, r.solution))
+    ordered = sorted(records, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
     timed = next((record for record in ordered if record.empty_ms), None)
     references = (
         Bound.of(r.reference_latency_ms, r.reference_low_ms, r.reference_high_ms, r.reference_suspect) for r in ordered

@@ -99,7 +99,7 @@ def _pair(results: Sequence[Result | None], sections: Sequence[SectionResults]) 
 def _why_no_ratio(one: Result, other: Result, here: SectionResults, there: SectionResults) -> str:
     """Why two results have no ratio; empty if they have one. What failed or is SUSPECT says so itself."""
     if not one.record.is_trusted or not other.record.is_trusted:
-        return "a number failed, was interpreted or is SUSPECT"
+        return "one failed, was not timed or is SUSPECT"
     names = f"{here.conditions.hardware} and {there.conditions.hardware}"
     timers = here.conditions.timer, there.conditions.timer
     if None in timers or len(set(timers)) > 1:

@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from fib_rmsnorm.registry.workload_titles import NamedWorkload
 
-Latency = Annotated[float, Meta(gt=1e-9, lt=1e12)]
-"""In milliseconds; a value below a picosecond or above decades is not a latency, so its Trace is damaged."""
+LEAST_LATENCY_MS = 1e-9
+"""A picosecond: less is not a latency, so its Trace is damaged."""
 Amount = Annotated[float, Meta(ge=0, lt=1e12)]
 """A time, speed or clock; 0 means unknown."""
 Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
@@ -37,6 +37,7 @@ class Origin:
     """The Solution's author and language, if its registry was found."""
     status: str
     hardware: str
+    """The device, also where an interpreter ran there."""
     timestamp: str
     log: str
     libs: dict[str, str]
@@ -66,7 +67,8 @@ class Errors:
 class Timing:
     """The latency, and how far to trust it."""
 
-    latency_ms: Latency | None = None
+    latency_ms: Amount | None = None
+    """None, too, where a Trace says 0: an interpreter ran the kernel, and nothing was timed."""
     reference_latency_ms: Amount | None = None
     reference_low_ms: Amount | None = None
     reference_high_ms: Amount | None = None
@@ -164,8 +166,8 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeili
 
     @property
     def is_native(self) -> bool:
-        """Whether the latency is the kernel's: it passed, and no interpreter ran it."""
-        return bool(self.latency_ms) and self.passed and not self.interpreted
+        """Whether there is a latency: it passed, and no interpreter ran it."""
+        return bool(self.latency_ms) and self.passed
 
     @property
     def is_trusted(self) -> bool:

@@ -10,15 +10,19 @@ from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
+from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.cluster_devices import devices_table
-from fib_rmsnorm.reports.live.evaluations import folded_result, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_tables
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
+
+_PIPED_WIDTH = 100
+"""Of tables that no terminal shows: people read them too."""
 
 
 class BenchPrinter:
@@ -114,15 +118,20 @@ class BenchPrinter:
         mine_of: dict[tuple[str, str], list[Trace]] = {}
         for trace in traces:
             hardware = trace.evaluation.environment.hardware if trace.evaluation else ""
+            hardware = hardware.removesuffix(INTERPRETER)
             mine_of.setdefault((trace.definition, hardware), []).append(trace)
         for (definition, hardware), mine in mine_of.items():
-            timers = {t.evaluation.performance.timer for t in mine if t.evaluation and t.evaluation.performance}
-            title = f"{definition} on {hardware}: median latency (speedup)"
+            found = (t.evaluation.performance for t in mine if t.evaluation)
+            timers = ", ".join(sorted({each.timer for each in found if each and each.timer}))
+            title = f"{definition} on {hardware}"
             if timers:
-                title += f", timer {', '.join(sorted(filter(None, timers)))}"
+                title += f": median latency, times as fast as the reference; timer {timers}"
             stdout().print()
             stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
-            stdout().print(results_table(mine))
+            for table in results_tables(mine, stdout().width if stdout().is_terminal else _PIPED_WIDTH):
+                stdout().print(table)
+            if fastest := fastest_line(mine):
+                stdout().print(fastest)
             for footnote in results_footnotes(mine):
                 stdout().print(footnote, style="yellow")
         if traces:

@@ -19,14 +19,10 @@ _QUIET_S = 10.0
 
 
 class SweepPrinter:
-    """Prints each result of one Definition once. A context manager, because it owns the bar.
+    """Prints each result of one Definition once. A context manager, because it owns the bar."""
 
-    `is_timed` says whether what is right is timed: an interpreter's times say nothing.
-    """
-
-    def __init__(self, *, is_timed: bool, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         self.results = SweepResults()
-        self._is_timed = is_timed
         self._as_json = as_json
         self._bar = ProgressBar(doing="building")
         self._expected = 0
@@ -51,8 +47,7 @@ class SweepPrinter:
             self._note(f"building {count(event.solutions, 'combination')}")
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
-            following = ", which are timed when all are judged" if self._is_timed else ""
-            self._tell(f"{at}: {event.right} of {event.solutions} right{following}")
+            self._tell(f"{at}: {event.right} of {event.solutions} right, which are timed when all are judged")
         elif isinstance(event, Skip):
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
         else:

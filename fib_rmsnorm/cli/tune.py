@@ -64,12 +64,13 @@ def command(
     chosen = _split_values(values or [])
     from fib_rmsnorm.evaluation.recorder import OutputFile
     from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.machine.capabilities import is_interpreted
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, check_device, is_interpreted
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, check_device
     from fib_rmsnorm.tuning.tunable import find_tunables
 
     registry = Registry.find(root)
@@ -82,7 +83,7 @@ def command(
     place = choose_devices(device)[0]
     check_device(tunables, place)
     sizes = split_batch_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
-    if is_interpreted(tunables[0], place):  # said before the sweep
+    if is_interpreted(tunables[0].solution, place):  # said before the sweep
         stderr().print(
             f"Interpreted on {place.name}: judged on at most {INTERPRETED_ROWS} rows, not timed; no table will be"
             " written"
@@ -90,7 +91,7 @@ def command(
     with OutputFile(output) if output else nullcontext() as file:
         options = SweepOptions(sizes, chosen, file)
         traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
-    if passes and not dry_run and not is_interpreted(tunables[0], place):
+    if passes and not dry_run and not is_interpreted(tunables[0].solution, place):
         _finish(registry, tunables, place, traces)
     return 0 if passes else 1
 
@@ -143,9 +144,10 @@ def _sweep(
     from contextlib import closing
 
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
+    from fib_rmsnorm.machine.capabilities import is_interpreted
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.folding import Folded
-    from fib_rmsnorm.tuning.sweep import Sweep, Tried, is_interpreted
+    from fib_rmsnorm.tuning.sweep import Sweep, Tried
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
@@ -153,15 +155,14 @@ def _sweep(
         sweep = Sweep(tunable, device, config)
         mine = traces.setdefault(tunable.definition.name, [])
         stderr().print(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        is_timed = not is_interpreted(tunable, device)
-        with SweepPrinter(is_timed=is_timed, as_json=as_json) as printer, closing(sweep.run(options)) as events:
+        with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
             for event in events:
                 printer.show(event)
                 mine += [event.trace] if isinstance(event, Tried) else []
         passes += printer.results.passes
         if printer.results.batches:
             _print_results(tunable, printer.results, device, options, config, as_json=as_json)
-            if not is_timed:
+            if is_interpreted(tunable.solution, device):
                 stderr().print(Folded(_untimed_line(tunable, printer.results), 2))
     return traces, passes
 
@@ -180,25 +181,25 @@ def _print_results(
     from json import dumps
 
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.machine.capabilities import is_interpreted
     from fib_rmsnorm.reports.live.sweep import figures_table
     from fib_rmsnorm.reports.text.console import stderr, stdout
     from fib_rmsnorm.tuning.figures import collect_figures
-    from fib_rmsnorm.tuning.sweep import is_interpreted
 
-    batch = max(options.batch_sizes) if is_interpreted(tunable, device) else results.batches[-1]
+    batch = max(options.batch_sizes) if is_interpreted(tunable.solution, device) else results.batches[-1]
     with ProgressBar(doing="inspecting the compiled code"):
         figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
     if as_json:
         rows = [row.model_dump(mode="json") for row in figures]
         stdout().print(dumps({"definition": tunable.definition.name, "figures": rows}))
         return
-    if not is_interpreted(tunable, device):
+    if not is_interpreted(tunable.solution, device):
         stdout().print(f"\n{tunable.definition.name}: median latency (* the fastest at a batch size)")
         stdout().print(results.table())
     if figures:
         stdout().print(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
-    if not is_interpreted(tunable, device) and (results.failures or results.doubts):
+    if not is_interpreted(tunable.solution, device) and (results.failures or results.doubts):
         stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
 
 

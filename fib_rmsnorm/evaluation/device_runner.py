@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.trials.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.trials.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
-from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clock_watch import ClockWatch
 from fib_rmsnorm.machine.clocks import read_clocks
 from fib_rmsnorm.machine.devices import Device, has_dependent_launch
@@ -151,23 +151,51 @@ class DeviceRunner:
         size = self.max_at_once(definition, workload)
         for start in range(0, len(solutions), size):
             some = solutions[start : start + size]
-            admitted = {solution.name: known[solution.name] for solution in some if solution.name in known}
-            unknown = [solution for solution in some if solution.name not in known]
-            needed = (
-                partial(self._judge_client.expect, definition, workload),
-                partial(self._find_reference, definition),
-            )
-            # The copy is needed for timing, and takes as long to build as a solution.
-            copy = self._ceiling_client.build
-            for solution, verdict in self._correctness_gate.admit(definition, workload, unknown, needed, copy, peer):
-                if isinstance(verdict, Admitted):
-                    admitted[solution.name] = verdict
-                    yield FoundRight(solution)
-                else:
+            admitted: dict[str, Admitted] = {}
+            for solution, verdict in self._find_verdicts(definition, workload, some, peer, known):
+                if not isinstance(verdict, Admitted):
                     yield self._make_trace(definition, workload, solution, verdict)
+                elif verdict.worker.is_interpreted:
+                    yield self._end_untimed(definition, workload, verdict)
+                else:
+                    admitted[solution.name] = verdict
+                    if solution.name not in known:
+                        yield FoundRight(solution)
             if admitted:
                 in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
                 yield from self.time(definition, workload, in_order)
+
+    def _find_verdicts(
+        self,
+        definition: Definition,
+        workload: Workload,
+        solutions: Sequence[Solution],
+        peer: Solution | None,
+        known: Mapping[str, Admitted],
+    ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
+        """The known verdicts, then the others as they come, while what timing needs is built."""
+        yield from ((solution, known[solution.name]) for solution in solutions if solution.name in known)
+        unknown = [solution for solution in solutions if solution.name not in known]
+        needed: list[Callable[[], object]] = [partial(self._judge_client.expect, definition, workload)]
+        if all(is_interpreted(solution, self.device) for solution in solutions):
+            yield from self._correctness_gate.admit(definition, workload, unknown, needed, peer=peer)
+            return
+        needed.append(partial(self._find_reference, definition))
+        # The copy is needed for timing, and takes as long to build as a solution.
+        copy = self._ceiling_client.build
+        yield from self._correctness_gate.admit(definition, workload, unknown, needed, copy, peer)
+
+    def _end_untimed(self, definition: Definition, workload: Workload, admitted: Admitted) -> Trace:
+        """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
+        verdict: _Passed | EvaluationFailedError
+        process = admitted.worker.process
+        busy = self._workers.end_busy_workers(admitted.worker).get(process)
+        log = process.take_log()
+        if busy:
+            verdict = EvaluationFailedError("RUNTIME_ERROR", busy).with_log(log)
+        else:
+            verdict = _Passed(admitted.correctness, Performance(interpreted=True), log)
+        return self._make_trace(definition, workload, admitted.solution, verdict)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
@@ -215,8 +243,7 @@ class DeviceRunner:
             if isinstance(outcome, EvaluationFailedError):
                 yield self._make_trace(definition, workload, each.solution, outcome.with_log(log))
                 continue
-            interpreted = capability(each.solution.spec.language.value, self.device).ability == "interpret"
-            performance = describe_performance(each, outcome, of_reference, conditions, interpreted=interpreted)
+            performance = describe_performance(each, outcome, of_reference, conditions)
             performance.chain = chains.get(each.solution.name)
             yield self._make_trace(definition, workload, each.solution, _Passed(each.correctness, performance, log))
 
@@ -263,7 +290,7 @@ class DeviceRunner:
             solution=solution.name,
             evaluation=Evaluation(
                 status=EvaluationStatus.PASSED if isinstance(verdict, _Passed) else verdict.status,
-                environment=record_environment(self.device),
+                environment=record_environment(self.device, interpreted=is_interpreted(solution, self.device)),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
                 log=passed.log if passed else str(verdict),
                 correctness=verdict.correctness,

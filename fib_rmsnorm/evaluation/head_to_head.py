@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
-from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
@@ -67,10 +67,8 @@ def plan_head_to_head(
     for rival in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
-        if capability(rival.spec.language.value, device).ability != "run":
-            raise InputError(
-                f"{rival.name}: {device.hardware} would interpret the kernel, so its latency means nothing"
-            )
+        if is_interpreted(rival, device):
+            raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
     workloads = choose_workloads(wanted, registry.workloads(wanted.name), batch_sizes, DEFAULT_BATCH_SIZES)

@@ -34,7 +34,7 @@ class Conditions:
 
 
 def describe_performance(
-    admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions, *, interpreted: bool
+    admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions
 ) -> Performance:
     """Sum up the trials of a solution, and compare them with those of the reference."""
     tick = results.prepared.tick_ms
@@ -46,19 +46,17 @@ def describe_performance(
     timer, ceiling = results.prepared.timer, conditions.ceiling
     load = CpuLoad(conditions.clocks.other_share, conditions.clocks.involuntary_switches)
     doubts = of_reference.find_doubts(timer, load)
-    suspicions = () if interpreted else _find_suspicions(scatter, timer, load, conditions)
     return Performance(
         latency_ms=latency_ms,
         reference_latency_ms=of_reference.latency_ms,
         reference_low_ms=of_reference.interval.low,
         reference_high_ms=of_reference.interval.high,
         reference_suspect=doubts,
-        speedup_factor=median(speedups) if speedups else 0.0,
+        speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
         speedup_low=min(speedups, default=None) if not doubts else None,
         speedup_high=max(speedups, default=None) if not doubts else None,
         timer=timer,
         cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
-        interpreted=interpreted,
         samples=len(results.samples_ms),
         trials=len(results.trials),
         trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in results.spans_ms],
@@ -77,7 +75,7 @@ def describe_performance(
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
         ceiling=ceiling,
         percent_of_copy=100 * ceiling.copy_ms / latency_ms
-        if ceiling and not ceiling.copy_suspect and latency_ms and not interpreted
+        if ceiling and not ceiling.copy_suspect and latency_ms
         else None,
         host_overhead_us=min(host_us, default=None),
         first_call_ms=admitted.first_call_ms,
@@ -86,7 +84,7 @@ def describe_performance(
         library_calls=results.prepared.operators,
         clocks=conditions.clocks,
         device_session=conditions.device_session,
-        suspect=list(suspicions),
+        suspect=list(_find_suspicions(scatter, timer, load, conditions)),
     )
 
 

@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
+from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.job_threads import run_in_threads
@@ -75,7 +76,7 @@ def key_of_trace(trace: Trace) -> ResultKey | None:
         evaluation.definition_sha256,
         evaluation.solution_sha256,
         trace.workload.uuid,
-        evaluation.environment.hardware,
+        evaluation.environment.hardware.removesuffix(INTERPRETER),
         evaluation.settings,
     )
 

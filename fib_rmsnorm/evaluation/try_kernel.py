@@ -18,7 +18,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.languages import NEEDS_GPU
-from fib_rmsnorm.machine.capabilities import capability, readiness, reason_to_skip
+from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -26,8 +26,6 @@ from fib_rmsnorm.sandbox.job_threads import run_in_threads
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Trace, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
-# The interpreter takes seconds for each of the 4 cases of batch 512.
-CHECKED_INTERPRETED = (1, 32)
 BASELINE_AUTHOR = "baseline"
 
 
@@ -64,22 +62,21 @@ def plan_try(
         explain = join(["fib-rmsnorm", "explain", str(file), "--definition", definition.name])
         by_file = f"{NEEDS_GPU}; to compile it here, run: {explain}"
         raise InputError(f"{draft.name}: {by_file if file and found.ability == 'compile' else found.note}")
-    is_interpreted = capability(draft.spec.language.value, device).ability == "interpret"
-    default = CHECKED_INTERPRETED if is_interpreted and not is_timed else DEFAULT_BATCH_SIZES
-    workloads = choose_tried_workloads(registry, definition, batch_sizes, device, default)
-    kept = [w for w in workloads if not is_interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
+    workloads = choose_tried_workloads(registry, definition, batch_sizes, device)
+    interpreted = is_interpreted(draft, device)
+    kept = [w for w in workloads if not interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
     if not kept:
         raise InputError(
             f"{definition.name} has no Workload that {draft.name} can run on {device.hardware}; "
             "see: fib-rmsnorm list workloads"
         )
     note = ""
-    if len(kept) < len(workloads) or (default is CHECKED_INTERPRETED and not batch_sizes):
+    if len(kept) < len(workloads):
         sizes = ", ".join(
             dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
         )
-        note = f"interpreted, so only {sizes}; choose sizes with --batch-sizes, up to {MAX_INTERPRETED_BYTES >> 20} MiB"
-    rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not is_interpreted else ()
+        note = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
+    rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not interpreted else ()
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)
 
 
@@ -88,13 +85,12 @@ def choose_tried_workloads(
     definition: Definition,
     wanted: tuple[int, ...],
     device: Device,
-    default: tuple[int, ...] = DEFAULT_BATCH_SIZES,
 ) -> list[Workload]:
     """The Workloads of the wanted or default batch sizes; the registry's where none can be generated.
 
     Raises InputError if there is none of a wanted size, or if it does not fit the device.
     """
-    workloads = choose_workloads(definition, registry.workloads(definition.name), wanted, default)
+    workloads = choose_workloads(definition, registry.workloads(definition.name), wanted, DEFAULT_BATCH_SIZES)
     if wanted:
         require_fit(definition, workloads, device)
     return [workload for workload in workloads if fits(definition, workload, device)]
@@ -114,7 +110,7 @@ def choose_rivals(
         if solution.definition == definition.name
         and solution.name != besides
         and reason_to_skip(solution, device) is None
-        and capability(solution.spec.language.value, device).ability == "run"
+        and not is_interpreted(solution, device)
     ]
     baselines = [s for s in runnable if s.author == BASELINE_AUTHOR and s.spec.language is SupportedLanguages.PYTHON]
     others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}

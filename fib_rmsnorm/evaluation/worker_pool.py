@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
-from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import AUTHOR
@@ -163,7 +163,7 @@ class WorkerPool:
         return found
 
     def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
-        interpreted = capability(solution.spec.language.value, self._device).ability == "interpret"
+        interpreted = is_interpreted(solution, self._device)
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}

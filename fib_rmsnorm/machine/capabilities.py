@@ -85,6 +85,11 @@ def readiness(solution: Solution, device: Device) -> Capability:
     return Capability("no", missing) if missing else found
 
 
+def is_interpreted(solution: Solution, device: Device) -> bool:
+    """Whether a device only interprets a Solution's kernel, so that it can be judged and not timed."""
+    return capability(solution.spec.language.value, device).ability == "interpret"
+
+
 @dataclass(frozen=True)
 class Readiness:
     """The best ability of a Solution on this machine."""

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import INTERPRETER, LANGUAGES
 from fib_rmsnorm.machine.cuda_properties import cuda_of_torch, find_properties
 from fib_rmsnorm.machine.devices import Device
 
@@ -36,11 +36,12 @@ _DRIVER_VERSION = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)")
 
 
 @cache
-def record_environment(device: Device) -> Environment:
-    """The Environment of evaluations on `device`."""
+def record_environment(device: Device, *, interpreted: bool = False) -> Environment:
+    """The Environment of evaluations on `device`, or by an interpreter that runs there."""
     from fib_rmsnorm.schema import Environment
 
-    return Environment(hardware=device.hardware, libs=library_versions())
+    hardware = f"{device.hardware}{INTERPRETER}" if interpreted else device.hardware
+    return Environment(hardware=hardware, libs=library_versions())
 
 
 @cache

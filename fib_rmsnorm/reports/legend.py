@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 LEGEND = {
-    "PASSED": "Correct on every judged case, and timed. Other statuses say how an evaluation failed.",
+    "PASSED": "Correct on every judged case, and timed unless interpreted. Other statuses say how an evaluation"
+    " failed.",
     "case": "One set of inputs: the Workload's own, hard ones (such as a zero row), or those of an awkward size.",
     "latency": "Median time of a call. On a GPU from the start of its first kernel to the end of its last, with a cold"
     " L2.",
@@ -24,7 +25,7 @@ LEGEND = {
     "SUSPECT": "The verdict holds, the time does not; the reason stands beside it. Usually another process used the"
     " machine. `*` marks it where there is little room.",
     "untrusted": "No ratio, because the reference or the copy is SUSPECT.",
-    "interpreted": "Triton's interpreter ran the kernel on a CPU. Right or wrong is real; the time says nothing.",
+    "correct": "Triton's interpreter ran the kernel on a CPU: right on every judged case, and never timed.",
     "disturbed": "The share of the cores that other processes took during the trials.",
     "fastest peer": "The fastest Solution by the author `baseline`. Times as fast: its latency over that of the fastest"
     " other Solution.",

@@ -47,8 +47,6 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         yield Heading(section_title(section))
         yield from workload_grids(section)
         yield _legend(section)
-        if any(result.record.interpreted for result in section.results):
-            yield "interpreted: the time of an interpreter, which says nothing about the kernel."
         if any(result.record.by_reference for result in section.results):
             yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
         for each in section.workloads:

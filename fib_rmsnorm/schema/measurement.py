@@ -144,7 +144,7 @@ class Performance(BaseModel):
     cold_l2: bool | None = None
     """Whether the GPU's L2 cache was evicted before each timed call."""
     interpreted: bool = False
-    """Whether the kernel ran in an interpreter (Triton on CPU): its times say nothing about the kernel's speed."""
+    """Whether an interpreter ran the kernel (Triton on a CPU): it was judged and not timed, and all numbers are 0."""
 
     samples: int | None = None
     """Number of timed calls in all trials."""

@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
 from fib_rmsnorm.evaluation.worker_pool import TimeBudget
-from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_solution
@@ -228,7 +228,7 @@ class Session:
             planned=[workload.axes for workload in plan.workloads],
             titles=list(titles.values()),
             verdicts=verdicts,
-            note=plan.note or ("interpreted, so its speed is unknown here" if self._is_interpreted(current) else ""),
+            note=plan.note or ("interpreted, so not timed" if self._is_interpreted(current) else ""),
             abandoned=len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
             build_s=build_s,
             verdict_s=round(time.monotonic() - started, 3),
@@ -257,7 +257,7 @@ class Session:
                 return
 
     def _is_interpreted(self, current: CurrentVersion) -> bool:
-        return capability(current.solution.spec.language.value, self.device).ability == "interpret"
+        return is_interpreted(current.solution, self.device)
 
     def _can_be_timed(self, current: CurrentVersion, version: Version) -> bool:
         return version.passed and not self._is_interpreted(current)

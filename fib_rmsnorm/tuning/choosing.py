@@ -85,11 +85,11 @@ def _tell(latencies: Mapping[Parameters, float], chosen: Parameters) -> str:
 
 
 def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float]]:
-    """The newest latency for each batch and parameters, without failed and interpreted evaluations."""
+    """The newest latency for each batch and parameters, of what passed and was timed."""
     found: dict[int, dict[Parameters, float]] = {}
     for trace in sorted(traces, key=lambda each: each.evaluation.timestamp if each.evaluation else ""):
         performance = trace.evaluation.performance if trace.evaluation else None
         batch = row_size(trace.workload.axes)
-        if batch is not None and performance and performance.latency_ms > 0 and not performance.interpreted:
+        if batch is not None and performance and performance.latency_ms > 0:
             found.setdefault(batch, {})[parameters_of(trace)] = performance.latency_ms
     return found

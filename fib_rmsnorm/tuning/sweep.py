@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
 from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
-from fib_rmsnorm.machine.capabilities import capability, reason_to_skip
+from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.cuda_properties import find_properties
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import generate_workloads
@@ -22,7 +22,7 @@ from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
 from fib_rmsnorm.registry.workload_generation import refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Evaluation, Settings, Trace, Workload
+from fib_rmsnorm.schema import Evaluation, Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
@@ -31,7 +31,6 @@ _MOST_AT_ONCE = 16
 _FINALISTS = 8
 INTERPRETED_ROWS = 4
 """The most rows on which an interpreted combination is judged: small blocks take a tenth of a second for each row."""
-_UNTIMED = Settings(warmup_runs=0, iterations=1, num_trials=1)
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,13 @@ def check_device(tunables: Sequence[Tunable], device: Device) -> None:
         raise InputError(f"{tunables[0].name}: {reason}")
 
 
-def is_interpreted(tunable: Tunable, device: Device) -> bool:
-    """Whether the device only interprets the kernel, so that its times say nothing."""
-    return capability(tunable.solution.spec.language.value, device).ability == "interpret"
-
-
 class Sweep:
     """Measures the combinations of one Tunable on one device."""
 
     def __init__(self, tunable: Tunable, device: Device, config: RunConfig) -> None:
         self._tunable = tunable
         self._device = device
-        self._config = replace(config, settings=_UNTIMED) if is_interpreted(tunable, device) else config
+        self._config = config
 
     def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
         """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row.
@@ -96,7 +90,7 @@ class Sweep:
         definition = self._tunable.definition
         refuse_empty(definition)
         found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
-        if is_interpreted(self._tunable, self._device):
+        if is_interpreted(self._tunable.solution, self._device):
             few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
             found = few or generate_workloads(definition, (1,))
         if not found:

@@ -104,7 +104,7 @@ def test_suspect_and_interpreted_are_never_a_speedup():
         split(records(trace("base"), trace("odd", suspect=["doubt"]), trace("slow", interpreted=True))), {}, "base"
     )
     by_name = {result.record.solution: result for result in found[0].results}
-    assert by_name["odd"].mark == "SUSPECT" and by_name["slow"].mark == "interpreted"
+    assert by_name["odd"].mark == "SUSPECT" and by_name["slow"].mark == "correct"
     assert by_name["odd"].over_baseline is by_name["odd"].over_reference is None
     assert by_name["slow"].bandwidth_gb_per_s is by_name["slow"].over_reference is None
 

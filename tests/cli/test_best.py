@@ -15,7 +15,7 @@ def test_the_winner_and_those_tied_with_it(fib, tmp_path):
             trace("fast", latency_ms=0.002),
             trace("as_fast", latency_ms=0.00202),
             trace("odd", latency_ms=0.004, suspect=["doubt"]),
-            trace("toy", latency_ms=0.001, interpreted=True),
+            trace("toy", interpreted=True),
             trace("wrong", latency_ms=None),
             trace("slow", batch=64, latency_ms=0.003),
         )
@@ -51,7 +51,7 @@ def test_who_is_left_out_is_named_with_the_reason(fib, tmp_path):
         lines(
             trace("fast"),
             trace("odd", latency_ms=0.004, suspect=["the clock moved"]),
-            trace("toy", latency_ms=0.001, interpreted=True),
+            trace("toy", interpreted=True),
             trace("wrong", latency_ms=None, status="INCORRECT_NUMERICAL"),
             trace("wrong", batch=64, latency_ms=None, status="INCORRECT_NUMERICAL"),
         )
@@ -59,7 +59,7 @@ def test_who_is_left_out_is_named_with_the_reason(fib, tmp_path):
     for command in ("best", "analyze"):
         out = fib(command, path).lines
         assert "Left out: odd at batch=8 (SUSPECT: the clock moved)" in out
-        assert "Left out: toy at batch=8 (interpreted)" in out
+        assert "Left out: toy at batch=8 (interpreted, so not timed)" in out
         assert "Left out: wrong at batch=8; batch=64 (INCORRECT_NUMERICAL)" in out
         assert "batch=64: no winner: no Solution has a trusted latency" in out, "no batch is dropped"
         (found,) = json.loads(fib(command, path, "--json").out)
@@ -67,7 +67,7 @@ def test_who_is_left_out_is_named_with_the_reason(fib, tmp_path):
         assert (small["winner"], small["no_winner"]) == ("fast", None)
         assert [(each["solution"], each["why"], each["may_be_fastest"]) for each in small["left_out"]] == [
             ("odd", "SUSPECT: the clock moved", False),
-            ("toy", "interpreted", False),
+            ("toy", "interpreted, so not timed", False),
             ("wrong", "INCORRECT_NUMERICAL", False),
         ]
         assert (large["winner"], large["latency_ms"]) == (None, None)

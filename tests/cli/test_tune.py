@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from fib_rmsnorm.cli import sweep_printer
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.tuning import sweep
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
@@ -67,13 +68,13 @@ def test_groups_and_verdicts_are_told_in_a_pipe(fib, napping, monkeypatch):
 def test_an_interpreter_does_not_promise_times(fib, napping, monkeypatch):
     """Neither when it has judged a few, nor at the end, whose line says what has not come of it."""
     monkeypatch.setattr(sweep_printer, "_QUIET_S", 0.0)
-    monkeypatch.setattr(sweep, "is_interpreted", lambda *_: True)
+    monkeypatch.setitem(LANGUAGES["python"].on, "cpu", ("interpret", ""))
     options = ("--batch-sizes", "1,8", "--set", "few=0,9", "--set", "many=0")
     outcome = fib("tune", NAME, "--device", "cpu", *options)
     assert outcome.code == 0, outcome.err
     told = outcome.err.splitlines()
     assert told[0].endswith("judged on at most 4 rows, not timed; no table will be written")
-    assert "batch=1: 1 of 2 right" in told
+    assert "1 of 2 tried" in told
     assert told[-1] == "rmsnorm_d128: 1 of 2 right at batch=1; nothing was timed, and no table was written"
     assert "timed when" not in outcome.err and "SUSPECT" not in outcome.err
     assert (folder_of(napping) / TABLE).read_text() == EMPTY

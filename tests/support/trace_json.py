@@ -9,6 +9,8 @@ from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 GPU = "NVIDIA H200"
+UNTIMED = {"latency_ms": 0.0, "reference_latency_ms": 0.0, "speedup_factor": 0.0}
+"""The times of what an interpreter ran."""
 
 
 def trace(
@@ -27,6 +29,8 @@ def trace(
 ) -> dict[str, Any]:
     """A Trace of this tool; without a latency one that failed."""
     timed = latency_ms and {**_performance(latency_ms, 16384 * batch + 8192, clock), **performance}
+    if performance.get("interpreted"):
+        timed, hardware = {**UNTIMED, "interpreted": True}, f"{hardware} (interpreter)"
     return {
         **upstream_trace(solution, batch),
         "evaluation": {

@@ -189,7 +189,7 @@ def _match(conditions: RunConditions, old: _Runs, new: _Runs) -> _Pair | str:
         return _refuse({DEFINITION: differing[DEFINITION]}) if DEFINITION in differing else _Pair(old, failed)
     if not old or not new:
         where = "either" if not old and not new else "OLD" if new else "NEW"
-        return f"no latency in {where}: the evaluations failed or were interpreted"
+        return f"no latency in {where}: the evaluations failed, or an interpreter ran them"
     for latest in reversed(new):
         if matching := conditions.equal_to(latest, old):
             return _leave_out_suspects(matching, conditions.equal_to(latest, new))

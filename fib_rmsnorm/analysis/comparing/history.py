@@ -31,9 +31,9 @@ class Run:
     change: SolutionComparison | None
     """The comparison with an earlier run; None without one to compare with."""
     verdict: str
-    """`faster`, `slower`, `no different`, `now fails`, `fails`, `passes again`, `suspect`, `interpreted`, `first`, or
-    the conditions that changed: `other timer`. Where the run before was of another version of the Definition, it ends
-    with `definition`."""
+    """`faster`, `slower`, `no different`, `now fails`, `fails`, `passes again`, `suspect`, `correct` (not timed),
+    `first`, or the conditions that changed: `other timer`. Where the run before was of another version of the
+    Definition, it ends with `definition`."""
 
     @property
     def is_change(self) -> bool:
@@ -200,7 +200,7 @@ def _say(
     if not run.passed:
         return "now fails" if last and last.passed else "fails"
     if run.interpreted:
-        return "interpreted"
+        return "correct"
     again = "passes again" if last and not last.passed else ""
     if change is None:
         differing = ", ".join(conditions.find_differing(trusted, run)) if trusted else ""

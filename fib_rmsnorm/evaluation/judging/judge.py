@@ -46,7 +46,8 @@ class Judge:
     def __init__(self, files: Sequence[int]) -> None:
         """`files` are the descriptors of the files that came with the current request."""
         self._current: tuple[str, str, Recognition | None] | None = None
-        self._cases: dict[int, ExpectedOutputs] = {}
+        self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
+        """By the number of the case, and whether it has few rows."""
         self._peer_outputs = PeerOutputs()
         self._fresh_inputs: FreshInputs | None = None
         self.received = ReceivedOutputs(files)
@@ -103,11 +104,20 @@ class Judge:
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
                 yield make_expected(request, Case("timed call", "timed", workload, inputs), reference)
             return
-        if request.case not in self._cases:
-            case = make_case(definition, request.recognition, workload, request.case, request.device, request.dataset)
+        key = (request.case, request.few_rows)
+        if key not in self._cases:
+            case = make_case(
+                definition,
+                request.recognition,
+                workload,
+                request.case,
+                request.device,
+                request.dataset,
+                few_rows=request.few_rows,
+            )
             (reference,) = self.received.read_reference(request, case.workload)
-            self._cases[request.case] = make_expected(request, case, reference)
-        yield self._cases[request.case]
+            self._cases[key] = make_expected(request, case, reference)
+        yield self._cases[key]
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         if self._fresh_inputs is None:
@@ -136,11 +146,10 @@ class Judge:
             exact = recognition.compute_exact(inputs)
             return is_right([each.values for each in exact], [each.bound for each in exact])
 
-        before = len(self._cases) if request.case is None else request.case
         earlier = [
             each
-            for index, each in self._cases.items()
-            if index < before and each.case.workload == expected.case.workload
+            for (number, _), each in self._cases.items()
+            if (request.case is None or number < request.case) and each.case.workload == expected.case.workload
         ]
         for each in {id(each): each for each in (*earlier[:1], *earlier[-1:])}.values():
             for name, value in each.case.inputs.items():

@@ -94,13 +94,17 @@ class JudgeClient:
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
         names = list(subject.definition.outputs)
-        cases = count_cases(subject.definition, subject.recognition, subject.workload)
+        few = worker.is_interpreted
+        cases = count_cases(subject.definition, subject.recognition, subject.workload, few_rows=few)
         guards = Guards() if first.changed_inputs else self._choose_guards(subject.definition, worker)
         for case in range(cases):
-            request = Call(workload=subject.workload, case=case, recognition=subject.recognition, guards=guards)
+            request = Call(
+                workload=subject.workload, case=case, recognition=subject.recognition, few_rows=few, guards=guards
+            )
             called = worker.ask(request, Called, budget) if case else first
             outputs = Transferred(worker, called.memory)
-            verdicts += self._compare(subject, outputs, case=case, suspects=suspects, keep_as=keep_as)
+            is_few = few and case > 0
+            verdicts += self._compare(subject, outputs, case=case, few_rows=is_few, suspects=suspects, keep_as=keep_as)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)

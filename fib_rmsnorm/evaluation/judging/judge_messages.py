@@ -50,6 +50,8 @@ class JudgedCall(Request):
     """The operator that knows the exact answer; None if the outputs of the reference are the expected ones."""
     workload: Workload
     case: int | None = None
+    few_rows: bool = False
+    """Whether the case is one of few rows."""
     numbers: list[int] = Field(default_factory=list)
     device: str
     dataset: Path | None

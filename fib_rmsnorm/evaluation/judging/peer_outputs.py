@@ -19,7 +19,7 @@ class PeerOutputs:
 
     def __init__(self) -> None:
         self._peer: Peer | None = None
-        self._outputs: dict[int, list[torch.Tensor]] = {}
+        self._outputs: dict[tuple[int, bool], list[torch.Tensor]] = {}
 
     def clear(self) -> None:
         """Forget them: the judge was asked about another Workload."""
@@ -35,11 +35,12 @@ class PeerOutputs:
         """
         if request.case is None:
             return verdicts, None
+        key = (request.case, request.few_rows)
         if request.keep_as is not None:
             self._peer = request.keep_as
-            self._outputs[request.case] = actuals
+            self._outputs[key] = actuals
             return verdicts, None
-        kept = self._outputs.get(request.case)
+        kept = self._outputs.get(key)
         if kept is None:
             return verdicts, None
         differences = _measure(actuals, kept)

@@ -5,14 +5,21 @@ from __future__ import annotations
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.schema import Definition, SafetensorsInput, Workload
 
+FEW_ROWS = 32
+"""Rows enough for every kind of hard row in one case. Triton's interpreter takes 1 to 10 ms for each."""
 
-def count_cases(definition: Definition, recognition: Recognition | None, workload: Workload) -> int:
+
+def count_cases(
+    definition: Definition, recognition: Recognition | None, workload: Workload, *, few_rows: bool = False
+) -> int:
     """The number of cases: the Workload's own inputs, the operator's hard ones, and an awkward size.
 
-    Without an operator there is one.
+    Without an operator there is one. With `few_rows`, all but the first have few.
     """
     if recognition is None:
         return 1
+    if few_rows:
+        workload = make_few_rows(definition, recognition, workload)
     awkward = make_awkward_workload(definition, recognition, workload)
     return 1 + count_hard_cases(definition, recognition, workload) + (awkward is not None)
 
@@ -24,7 +31,18 @@ def count_hard_cases(definition: Definition, recognition: Recognition, workload:
 
 def make_awkward_workload(definition: Definition, recognition: Recognition, workload: Workload) -> Workload | None:
     """A Workload of an awkward size; None if a file or the Definition determines the size."""
-    axes = recognition.choose_awkward_axes(workload.axes)
+    return _resize(definition, workload, recognition.choose_awkward_axes(workload.axes))
+
+
+def make_few_rows(definition: Definition, recognition: Recognition, workload: Workload) -> Workload:
+    """A Workload of at most FEW_ROWS rows; the same one if it has no more, or if a file determines the size."""
+    rows = workload.axes.get(recognition.row_axis or "", 0)
+    if rows <= FEW_ROWS:
+        return workload
+    return _resize(definition, workload, {**workload.axes, str(recognition.row_axis): FEW_ROWS}) or workload
+
+
+def _resize(definition: Definition, workload: Workload, axes: dict[str, int]) -> Workload | None:
     changed = {name for name, size in axes.items() if size != workload.axes[name]}
     for name, spec in definition.inputs.items():
         if changed.intersection(spec.shape or ()) and isinstance(workload.inputs.get(name), SafetensorsInput):

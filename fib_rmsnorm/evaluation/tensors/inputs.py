@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload, make_few_rows
 from fib_rmsnorm.operators import Recognition, derive_inputs
 from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
@@ -117,10 +117,17 @@ def make_case(
     case: int,
     device: str,
     dataset: Path | None = None,
+    *,
+    few_rows: bool = False,
 ) -> Case:
-    """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size."""
+    """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size.
+
+    With `few_rows`, all but case 0 have few.
+    """
     if recognition is None or case == 0:
         return Case("workload", "workload", workload, generate_inputs(definition, workload, device, dataset))
+    if few_rows:
+        workload = make_few_rows(definition, recognition, workload)
     if case > count_hard_cases(definition, recognition, workload):
         awkward = make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())

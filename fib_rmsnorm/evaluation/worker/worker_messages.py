@@ -72,6 +72,8 @@ class Call(Request):
     case: int
     recognition: Recognition | None
     """The operator that knows the hard cases, if there is one."""
+    few_rows: bool = False
+    """Whether all cases but the first have few rows, because an interpreter runs the kernel."""
     guards: Guards = Guards()
 
 

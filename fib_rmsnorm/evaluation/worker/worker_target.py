@@ -24,5 +24,11 @@ class WorkerTarget:
     def make_case(self, request: Call) -> Case:
         """Make the inputs of a case."""
         return make_case(
-            self.definition, request.recognition, request.workload, request.case, self.device, self.dataset
+            self.definition,
+            request.recognition,
+            request.workload,
+            request.case,
+            self.device,
+            self.dataset,
+            few_rows=request.few_rows,
         )

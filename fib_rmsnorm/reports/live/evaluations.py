@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from statistics import geometric_mean
 from textwrap import shorten
 
 from rich.text import Text
@@ -17,11 +19,13 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
 _REASON_WIDTH = 160  # of a failure
+_SMALL_INTERVAL = 0.02
+_WHOLE = 9.95  # a factor of ten or more has no decimals
 _SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
@@ -74,21 +78,29 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
     performance = evaluation.performance
     if performance is None:
         return first_line(evaluation.log, most)
-    latency = f"{format_latency(performance.latency_ms):>8}"
     if performance.interpreted:
-        return f"{latency}  interpreted: no measure of the kernel"
+        return "correct; interpreted, so not timed"
     bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
     is_copy_doubted = performance.ceiling is not None and performance.ceiling.copy_suspect
     parts = [
-        latency,
+        f"{format_latency(performance.latency_ms):>8}",
         _chain_text(performance.chain) if performance.chain else "",
         f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
         "copy untrusted" if is_copy_doubted else f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        "reference untrusted"
-        if performance.reference_suspect
-        else f"{format_ratio(performance.speedup_factor):>5} reference",
+        f"{_factor_text(performance):>5} reference{' (SUSPECT)' * bool(performance.reference_suspect)}",
     ]
     return "  ".join(filter(None, parts))
+
+
+def _factor_text(performance: Performance) -> str:
+    """How many times as fast as the reference, by the two latencies that stand beside it."""
+    factor = _find_factor(performance)
+    return format_ratio(factor) if factor else ""
+
+
+def _find_factor(performance: Performance | None) -> float:
+    """0 if one of the latencies is missing, as where an interpreter ran the kernel."""
+    return performance.reference_latency_ms / performance.latency_ms if performance and performance.latency_ms else 0.0
 
 
 def _chain_text(chain: Chain) -> str:
@@ -118,44 +130,99 @@ def _append_doubt(line: Text, reason: str, width: int | None) -> None:
         line.append(f" {shorten(reason, room, placeholder=' …')}")
 
 
-def results_table(traces: Sequence[Trace]) -> WordTable:
-    """Median latencies of passed evaluations, Solutions by Workload, with the speedup over the reference."""
-    columns = _title_workloads(traces)
-    rows = list(dict.fromkeys(trace.solution or "" for trace in traces))
+def results_tables(traces: Sequence[Trace], width: int) -> Iterator[WordTable]:
+    """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference.
+
+    One table, or as few as there is room for, with about as many Workloads each.
+    """
+    titles = _title_workloads(traces)
+    rows = ["reference", *dict.fromkeys(trace.solution or "" for trace in traces)]
     cells = {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    return plain_table(
-        ("", *(f">{title}" for title in columns.values())),
-        [
-            ("reference", *(_reference_cell(traces, column) for column in columns)),
-            *((row, *(cells.get((row, column), "") for column in columns)) for row in rows),
-        ],
-    )
+    cells |= {("reference", workload): _reference_cell(traces, workload) for workload in titles}
+    columns = {
+        title: [f"{title:>{_LATENCY_WIDTH}}", *_align([cells.get((row, workload), _NO_CELL) for row in rows])]
+        for workload, title in titles.items()
+    }
+    widths = {title: max(map(len, texts)) + 2 for title, texts in columns.items()}
+    for some in _split_columns(widths, width - max(map(len, rows))):
+        bodies = zip(rows, *(columns[title][1:] for title in some), strict=True)
+        yield plain_table(("", *(columns[title][0] for title in some)), list(bodies))
+
+
+_LATENCY_WIDTH = len("17.6 us")
+_NO_CELL = ("", "", "")
+
+
+def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Cells of a column, with the latency, the interval and the factor below each other."""
+    latency, interval, factor = (max(map(len, parts)) for parts in zip(*cells, strict=True))
+    latency = max(latency, _LATENCY_WIDTH)
+    return [
+        f"{one:>{latency}}{f' {two}'.ljust(interval + 1) if interval else ''}  {three:>{factor}}".rstrip()
+        for one, two, three in cells
+    ]
+
+
+def _split_columns(widths: Mapping[str, int], room: int) -> list[list[str]]:
+    """The columns of each table: of as few tables as have room for theirs."""
+    titles = list(widths)
+    for tables in range(1, len(titles)):
+        size = ceil(len(titles) / tables)
+        parts = [titles[start : start + size] for start in range(0, len(titles), size)]
+        if all(sum(map(widths.__getitem__, part)) <= room for part in parts):
+            return parts
+    return [[title] for title in titles]
 
 
 def _title_workloads(traces: Sequence[Trace]) -> dict[str, str]:
     return title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
 
 
-def _reference_cell(traces: Sequence[Trace], workload: str) -> str:
+def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
     for trace in traces:
-        if trace.workload.uuid == workload and trace.evaluation and trace.evaluation.performance:
-            performance = trace.evaluation.performance
-            return f"{'*' * bool(performance.reference_suspect)}{format_latency(performance.reference_latency_ms)}"
-    return ""
+        performance = trace.evaluation.performance if trace.evaluation else None
+        if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
+            latency_ms, mark = performance.reference_latency_ms, "*" * bool(performance.reference_suspect)
+            bounds = performance.reference_low_ms, performance.reference_high_ms
+            return f"{mark}{format_latency(latency_ms)}", _interval(latency_ms, *bounds), ""
+    return _NO_CELL
 
 
-def _cell(trace: Trace) -> str:
+def _cell(trace: Trace) -> tuple[str, str, str]:
+    """The latency, its interval where that is wide, and the factor over the reference."""
     evaluation = trace.evaluation
-    if evaluation is None:
-        return ""
-    performance = evaluation.performance
+    performance = evaluation.performance if evaluation else None
     if performance is None:
-        return evaluation.status.value
+        return (evaluation.status.value if evaluation else "", "", "")
     if performance.interpreted:
-        return "interpreted"
-    doubt = "*" if performance.suspect else ""
-    ratio = "" if performance.reference_suspect else f" ({format_ratio(performance.speedup_factor)})"
-    return f"{doubt}{format_latency(performance.latency_ms)}{ratio}"
+        return ("correct", "", "")
+    latency_ms, mark = performance.latency_ms, "*" * bool(performance.suspect)
+    interval = _interval(latency_ms, performance.latency_low_ms, performance.latency_high_ms)
+    return f"{mark}{format_latency(latency_ms)}", interval, _factor_text(performance)
+
+
+def _interval(latency_ms: float, low_ms: float | None, high_ms: float | None) -> str:
+    """`±4%`; empty up to 2%, or where it is not known."""
+    if low_ms is None or high_ms is None or not latency_ms:
+        return ""
+    share = (max(high_ms, latency_ms) - min(low_ms, latency_ms)) / 2 / latency_ms
+    return "" if share <= _SMALL_INTERVAL else f"±{share:.0%}" if share < 1 else f"±{format_ratio(share)}"
+
+
+def fastest_line(traces: Sequence[Trace]) -> str:
+    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time.
+
+    Of those that were timed on the most Workloads, it has the highest geometric mean of these factors.
+    """
+    factors: dict[str, list[float]] = {}
+    for trace in traces:
+        if factor := _find_factor(trace.evaluation.performance if trace.evaluation else None):
+            factors.setdefault(trace.solution or "", []).append(factor)
+    if not factors:
+        return ""
+    name, mine = max(factors.items(), key=lambda item: (len(item[1]), geometric_mean(item[1])))
+    low, high = (f"{factor:.0f}x" if factor >= _WHOLE else f"{factor:.2g}x" for factor in (min(mine), max(mine)))
+    return f"fastest: {name}, {low if low == high else f'{low} to {high}'} as fast as the reference"
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:

@@ -138,7 +138,7 @@ def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str
     """The draft's speed on the largest Workload on which its time is trusted."""
     performances = [trace.evaluation.performance for trace in drafts if trace.evaluation]
     if any(found and found.interpreted for found in performances):
-        return "; interpreted, so its speed is unknown here"
+        return "; interpreted, so not timed"
     trusted = [(trace, found) for trace in drafts if (found := _trusted(trace))]
     if not trusted:
         largest = max(drafts, key=_size)

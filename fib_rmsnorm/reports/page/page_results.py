@@ -66,7 +66,8 @@ def make_table(section: SectionResults) -> ResultTable:
 
 
 def _row(result: Result, workload: WorkloadResults, index: int, *, chained: bool) -> ResultRow:
-    kind = "" if result.record.is_trusted else "doubtful" if result.record.passed else "failed"
+    is_sure = result.record.is_trusted or result.mark == "correct"
+    kind = "" if is_sure else "doubtful" if result.record.passed else "failed"
     return ResultRow(kind, list(_cells(result, workload, index, chained=chained)), trust_line(result.record))
 
 
@@ -101,13 +102,14 @@ def trust_line(record: TraceRecord) -> str:
     """In one line, why to trust a number; for a failure, the first line of its log."""
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
+    if record.interpreted:
+        return " · ".join(("interpreted, so not timed", record.timestamp[:16].replace("T", " "), record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
     interval = either_side(record)
     cache = {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2]
     told = [
         *(f"SUSPECT: {reason}" for reason in record.suspect),
-        "interpreted: no measure of the kernel" if record.interpreted else "",
         record.timer or "timer not recorded",
         f"{calls}{trials}",
         f"±{interval}" if interval else "no interval recorded",

@@ -204,9 +204,9 @@ def timestamp_of(trace: Trace) -> str:
 
 
 def latency_ms_of(trace: Trace) -> float | None:
-    """The median latency of a Trace that passed."""
+    """The median latency of a Trace that passed and was timed."""
     performance = trace.evaluation.performance if trace.evaluation else None
-    return performance.latency_ms if performance else None
+    return (performance.latency_ms or None) if performance else None
 
 
 def scalars_of(record: Trace) -> dict[str, float]:

@@ -32,6 +32,9 @@ _STOPPED = {
 
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
     """Doubts first, then one fact per line; unknown facts are left out."""
+    if performance.interpreted:
+        yield "Correct, and not timed: Triton's interpreter ran the kernel."
+        return
     for reason in performance.suspect:
         yield Text.assemble(("SUSPECT", "bold red"), (f": {harmless(reason)}", "red"))
     if performance.suspect:
@@ -57,8 +60,6 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
     if low_ms is not None and high_ms is not None:
         either_side = f", ±{format_half_width(low_ms, high_ms, latency_ms)}" if latency_ms else ""
         told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
-    if performance.interpreted:
-        told.append("interpreted: no measure of the kernel")
     busy_ms, pieces, hot_ms = performance.busy_ms, performance.pieces or 0, performance.hot_latency_ms
     difference = performance.a_a_difference
     return {
@@ -95,17 +96,11 @@ def _launch_fields(launches: list[KernelLaunch]) -> dict[str, str]:
 
 
 def _speed_fields(performance: Performance) -> dict[str, str]:
-    reference, moved = _reference_text(performance), performance.bytes_moved
-    told = {
-        "Reference": reference,
-        "Bytes moved": f"{format_bytes(moved)} (inputs and outputs, each once)" if moved is not None else "",
-    }
-    if performance.interpreted:
-        return told  # such a time says nothing about the kernel, and neither does what is computed from it
+    moved = performance.bytes_moved
     bandwidth = performance.bandwidth_gb_per_s
     peak = performance.ceiling.peak_bandwidth_gb_per_s if performance.ceiling else None
     return {
-        "Reference": f"{reference}; {_speedup_text(performance)}",
+        "Reference": f"{_reference_text(performance)}; {_speedup_text(performance)}",
         "Bandwidth": joined(
             format_bandwidth(bandwidth) if bandwidth is not None else "",
             _share_of_copy_text(performance),
@@ -113,7 +108,7 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
             if bandwidth is not None and peak
             else "",
         ),
-        "Bytes moved": told["Bytes moved"],
+        "Bytes moved": f"{format_bytes(moved)} (inputs and outputs, each once)" if moved is not None else "",
     }
 
 
@@ -125,11 +120,10 @@ def _reference_text(performance: Performance) -> str:
 
 
 def _speedup_text(performance: Performance) -> str:
-    if performance.reference_suspect:
-        return "no speedup over an untrusted number"
     low, high = performance.speedup_low, performance.speedup_high
     trials = f" ({format_ratio(low)} to {format_ratio(high)} over the trials)" if low and high else ""
-    return f"the Solution is {format_ratio(performance.speedup_factor)} as fast{trials}"
+    factor = performance.reference_latency_ms / performance.latency_ms if performance.latency_ms else 0.0
+    return f"the Solution is {format_ratio(factor)} as fast{trials}"
 
 
 def _share_of_copy_text(performance: Performance) -> str:

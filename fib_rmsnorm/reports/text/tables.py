@@ -17,7 +17,7 @@ from fib_rmsnorm.reports.text.control_characters import one_line
 _STYLES = {
     "SUSPECT": "yellow",
     "suspect": "yellow",
-    "interpreted": "yellow",
+    "correct": "green",
     "faster": "green",
     "slower": "bold red",
     "now fails": "bold red",

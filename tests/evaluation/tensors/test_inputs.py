@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
+from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.operators import RmsNorm, define_by_name, list_operators, recognise_source
@@ -154,3 +154,16 @@ def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
 def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
     with pytest.raises(InputError, match=r"is outside|no such file"):
         generate_inputs(DEFINITION, safetensors_workload(path), "cpu", tmp_path)
+
+
+def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
+    workload = workload_of(512)
+    numbers = range(count_cases(DEFINITION, RECOGNITION, workload, few_rows=True))
+    cases = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu", few_rows=True) for number in numbers]
+    usual = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu") for number in numbers]
+    assert [case.kind for case in cases] == [case.kind for case in usual]
+    assert {kind for case in cases for kind in case.row_kinds} == {kind for case in usual for kind in case.row_kinds}
+    own, *others = (case.inputs["x"].shape[0] for case in cases)
+    assert own == 512 and max(others) <= FEW_ROWS
+    same = count_cases(DEFINITION, RECOGNITION, workload_of(1), few_rows=True)
+    assert same == count_cases(DEFINITION, RECOGNITION, workload_of(1)), "one row is few"

@@ -10,9 +10,15 @@ from rich.console import Console
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import (
+    fastest_line,
+    folded_result,
+    result_line,
+    results_footnotes,
+    results_tables,
+)
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
-from fib_rmsnorm.schema import REFERENCE, Ceiling, Check, Clocks, EvaluationStatus, JudgedCase
+from fib_rmsnorm.schema import REFERENCE, Ceiling, Check, Clocks, EvaluationStatus, JudgedCase, Performance
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -39,7 +45,7 @@ def test_a_table_says_that_only_the_reference_judged(make):
 
 
 def test_a_line_says_how_near_the_copy_it_comes(make):
-    line = result_line(make(percent_of_copy=71.6, speedup_factor=45.83, bandwidth_gb_per_s=15.1), 0).plain
+    line = result_line(make(percent_of_copy=71.6, reference_latency_ms=0.5725, bandwidth_gb_per_s=15.1), 0).plain
     assert " ".join(line.split()).endswith(" PASSED 12.5 us 15.1 GB/s 72% of copy 45.8x reference")
 
 
@@ -82,11 +88,62 @@ def test_the_table_marks_suspects_and_says_what_the_mark_means(make):
     trace = make(suspect=[REASON])
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(results_table([trace]))
-    assert "*12.5 us (2.00x)" in capture.get()
+        console.print(*results_tables([trace], 100))
+    assert "*12.5 us  2.00x" in capture.get()
     (note,) = results_footnotes([make(), trace])
     assert note.startswith("* SUSPECT") and f"show {CUDA}@{axes_name(trace)}" in note
     assert results_footnotes([make()]) == []
+
+
+def show_table(traces, width):
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(*results_tables(traces, width))
+    return capture.get().splitlines()
+
+
+def test_a_cell_has_the_interval_if_it_is_wide_and_the_factor_even_if_the_reference_is_suspect(make):
+    trace = make(latency_ms=0.0176, reference_latency_ms=0.183, reference_suspect=[REASON], speedup_factor=1.1)
+    assert show_table([trace], 100)[1:] == ["reference              *183 us", f"{CUDA}  17.6 us  10.4x"]
+    trace.evaluation.performance.latency_low_ms, trace.evaluation.performance.latency_high_ms = 0.0169, 0.0183
+    assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us ±4%  10.4x"
+    trace.evaluation.performance.latency_low_ms = trace.evaluation.performance.latency_high_ms = 0.0177
+    assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
+
+
+def make_batches(make, factors, name=CUDA):
+    traces = [make(latency_ms=0.01, reference_latency_ms=0.01 * factor) for factor in factors]
+    workloads = generate_workloads(RmsNorm().define(128), [10**digits for digits in range(len(factors))])
+    for trace, workload in zip(traces, workloads, strict=True):
+        trace.solution, trace.workload = name, workload
+    return traces
+
+
+def test_a_table_without_room_is_divided_evenly(make):
+    traces = make_batches(make, [2, 3, 4, 5, 6])
+    assert len(show_table(traces, 200)) == 3
+    lines = show_table(traces, 80)
+    assert len(lines) == 6 and all(len(line) <= 80 for line in lines), "no row goes on in a line below"
+    assert [line.split() for line in lines[::3]] == [
+        ["batch=1", "batch=10", "batch=100"],
+        ["batch=1000", "batch=10000"],
+    ]
+
+
+def test_the_fastest_is_named_with_its_factors(make):
+    fast, slow = make_batches(make, [7.04, 18.1], "fast_v1"), make_batches(make, [7.5, 9], "slow_v1")
+    untimed = make_batches(make, [1, 1], "triton_v1")
+    for trace in untimed:
+        trace.evaluation.performance = Performance(interpreted=True)
+    assert fastest_line([*untimed, *slow, *fast]) == "fastest: fast_v1, 7x to 18x as fast as the reference"
+    assert fastest_line(fast[:1]) == "fastest: fast_v1, 7x as fast as the reference"
+    assert fastest_line([*slow, fast[1]]) == "fastest: slow_v1, 7.5x to 9x as fast as the reference", "over all batches"
+    assert fastest_line(untimed) == ""
+    lines = show_table([*untimed, *slow], 100)
+    assert [line.split() for line in lines if line.startswith("triton_v1")] == [["triton_v1", "correct", "correct"]]
+    assert [line.split() for line in show_table(untimed, 100)[1:]] == [
+        ["reference"], ["triton_v1", "correct", "correct"]
+    ]  # fmt: skip
 
 
 def test_workloads_with_the_same_axes_have_a_column_each(make):
@@ -94,7 +151,7 @@ def test_workloads_with_the_same_axes_have_a_column_each(make):
     traces[1].workload = generate_workloads(RmsNorm().define(128), [1], scalars={"eps": 0.01})[0]
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(results_table(traces))
+        console.print(*results_tables(traces, 100))
     header, _, row = capture.get().splitlines()
     assert header.split() == ["batch=1,", "eps=1e-06", "batch=1,", "eps=0.01"]
     assert "12.5 us" in row and "50.0 us" in row
@@ -121,12 +178,12 @@ def test_a_verdict_names_every_doubt(make):
     assert said.count("SUSPECT") == 1 and f"SUSPECT: {CUDA} at batch=1: {REASON}; another" in said
 
 
-def test_a_line_has_no_ratio_over_what_is_not_trusted(make):
+def test_a_line_says_what_it_compares_with_that_is_not_trusted(make):
     ceiling = Ceiling(
         empty_ms=0.001, copy_ms=0.01, copy_low_ms=0.01, copy_high_ms=0.01, copy_method="x", copy_suspect=["doubt"]
     )
-    line = result_line(make(ceiling=ceiling, reference_suspect=["doubt"], speedup_factor=45.8), 0).plain
-    assert line.endswith("  copy untrusted  reference untrusted")
+    line = result_line(make(ceiling=ceiling, reference_suspect=["doubt"]), 0).plain
+    assert line.endswith("  copy untrusted  2.00x reference (SUSPECT)")
 
 
 def test_a_verdict_compares_no_suspect_number(make):
@@ -163,7 +220,7 @@ def test_the_last_line_has_what_an_engineer_acts_on(make):
 
 def test_the_last_line_has_no_number_that_is_not_trusted(make):
     assert last_line(make(suspect=[REASON])).plain.endswith(f"; no time to trust at any size: {REASON}")
-    assert last_line(make(interpreted=True)).plain.endswith("; interpreted, so its speed is unknown here")
+    assert last_line(make(latency_ms=0, interpreted=True)).plain.endswith("; interpreted, so not timed")
     rival = make(suspect=[REASON])
     rival.solution = "torch"
     assert "torch" not in last_line(make(), rivals=[rival]).plain

@@ -1,0 +1,95 @@
+"""What an interpreter runs is judged on every kind of case, on few rows, and never timed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS
+from fib_rmsnorm.machine.devices import cpu_device
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import list_cases
+from support.command_line import QUICK_OPTIONS, run_cli
+from support.paths import REPOSITORY
+from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
+
+KERNEL = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
+MANIFEST = python_manifest("triton_v1").replace('"python"', '"triton"').replace("= false", "= true")
+BATCH = FEW_ROWS + 3
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    registry = make_registry(tmp_path_factory.mktemp("interpreted") / "registry", batch_sizes=(BATCH,))
+    add_sources(registry, "triton_v1", {"kernel.py": KERNEL}, MANIFEST)
+    add_kernel(registry, "right_v1")
+    return registry.root
+
+
+@pytest.fixture(scope="module")
+def outcome(root):
+    return run_cli("bench", "--root", root, *QUICK_OPTIONS, "--output", root / "traces.json")
+
+
+def find_trace(root):
+    return next(trace for trace in read_output(root / "traces.json") if trace.solution == "triton_v1")
+
+
+def test_its_trace_says_correct_and_no_time(outcome, root):
+    assert outcome.returncode == 0, outcome.stderr
+    evaluation = find_trace(root).evaluation
+    assert evaluation.environment.hardware == f"{cpu_device().hardware} (interpreter)"
+    assert evaluation.performance.model_dump(exclude_defaults=True) == {"interpreted": True}
+    assert {case.kind for case in list_cases(evaluation.correctness)} == {"workload", "hard", "awkward"}
+    (awkward,) = (case.case for case in list_cases(evaluation.correctness) if case.kind == "awkward")
+    assert int(awkward.partition("=")[2]) <= FEW_ROWS < BATCH, "few rows, but for the Workload's own"
+
+
+def test_upstream_reads_it(outcome, root):
+    from flashinfer_bench.data import TraceSet
+
+    found = TraceSet.from_path(str(root)).traces["rmsnorm_d128"]
+    (performance,) = (trace.evaluation.performance for trace in found if trace.solution == "triton_v1")
+    assert (performance.latency_ms, performance.reference_latency_ms, performance.speedup_factor) == (0, 0, 0)
+
+
+def test_it_stands_in_the_table_beside_what_is_timed(outcome):
+    lines = outcome.stdout.splitlines()
+    table = lines[lines.index("") :]
+    assert [line.split() for line in table if line.startswith("triton_v1")] == [["triton_v1", "correct"]]
+    assert table[1].startswith(f"rmsnorm_d128 on {cpu_device().hardware}: median latency"), "one table for both"
+    assert any(line.startswith("fastest: right_v1, ") for line in table)
+
+
+@pytest.mark.parametrize(
+    ("command", "row"),
+    [
+        (("report",), "triton_v1  Triton    correct"),
+        (("best",), "Left out: triton_v1 at batch=35 (interpreted, so not timed)"),
+        (("analyze",), "Left out: triton_v1 at batch=35 (interpreted, so not timed)"),
+        (("history", "triton_v1"), "correct"),
+        (("report", "--format", "html"), "interpreted, so not timed"),
+    ],
+)
+def test_who_reads_it_shows_no_time(fib, outcome, root, command, row):
+    found = fib(*command, *([] if command[0] == "history" else [root / "traces.json"]), "--root", root)
+    assert found.code == 0, found.err
+    assert any(" ".join(row.split()) in " ".join(line.split()) for line in found.lines)
+
+
+def test_show_and_compare(fib, outcome, root):
+    shown = fib("show", f"triton_v1@batch={BATCH}", "--root", root)
+    assert "Correct, and not timed: Triton's interpreter ran the kernel." in shown.lines
+    compared = fib("compare", root / "traces.json", root / "traces.json", "--json")
+    found = json.loads(compared.out)
+    assert [each["solution"] for each in found["comparisons"]] == ["right_v1"]
+    assert found["notes"] == [
+        "1 not compared: no latency in either: the evaluations failed, or an interpreter ran them"
+    ]
+
+
+def test_resume_does_not_judge_it_again(fib, outcome, root):
+    again = fib("bench", "--root", root, *QUICK_OPTIONS, "--resume")
+    assert "2 passed, 0 failed (2 resumed from earlier runs)" in again.err
+    assert len(Registry(root).traces()) == 2
