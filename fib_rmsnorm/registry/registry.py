@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -10,10 +11,22 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
-from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
-from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, remove_file, write_atomic
+from fib_rmsnorm.registry.store import (
+    append_line,
+    read_json,
+    read_jsonl,
+    read_text,
+    remove_file,
+    write_atomic,
+)
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 Named = TypeVar("Named", Definition, Solution)
 
@@ -56,6 +69,23 @@ class Registry:
         if name not in definitions:
             raise InputError(f"no Definition {name!r} in {self.root} ({name_others(name, definitions)})")
         return definitions[name]
+
+    @property
+    def main_definition(self) -> str | None:
+        """The Definition that is meant where nobody names one: that of `registry.toml`.
+
+        Without the file: the only Definition, else rmsnorm_d4096 if it is there, else None.
+        """
+        path = self.root / "registry.toml"
+        if path.exists():
+            try:
+                return str(tomllib.loads(read_text(path, self.root))["main_definition"])
+            except (ValueError, KeyError, RecursionError) as error:
+                raise InputError(f"{path}: {error}") from None
+        definitions = self.definitions()
+        if len(definitions) == 1:
+            return next(iter(definitions))
+        return DEFAULT_DEFINITION if DEFAULT_DEFINITION in definitions else None
 
     def solutions(self) -> dict[str, Solution]:
         """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
