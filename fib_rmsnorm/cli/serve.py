@@ -23,8 +23,11 @@ from fib_rmsnorm.cli.options import (
 
 def command(
     definition: Annotated[
-        str, typer.Option(autocompletion=completion.definition, help="Definition that the kernels compute.")
-    ] = "rmsnorm_d4096",
+        str | None,
+        typer.Option(
+            autocompletion=completion.definition, help="Definition that the kernels compute; default: the main one."
+        ),
+    ] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,

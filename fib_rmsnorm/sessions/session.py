@@ -28,9 +28,8 @@ from fib_rmsnorm.evaluation.worker_pool import TimeBudget
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.definition_choice import main_definition, require_meant
 from fib_rmsnorm.registry.sources.draft import draft_solution
-from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
@@ -56,7 +55,7 @@ class Session:
     def __init__(
         self,
         registry: Registry,
-        definition: str = DEFAULT_DEFINITION,
+        definition: str | None = None,
         *,
         batch_sizes: Sequence[int] = (),
         device: str = "auto",
@@ -64,12 +63,12 @@ class Session:
         timeout_s: float = 60.0,
         fork_server: ForkServer | None = None,
     ) -> None:
-        """`batch_sizes` default to those of `try`. A `fork_server` that was started earlier saves time; the session
-        does not end it. Raises InputError for an unknown Definition or device, or for batch sizes that no kernel can be
-        judged at.
+        """`definition` defaults to the registry's main one, `batch_sizes` to those of `try`. A `fork_server` that was
+        started earlier saves time; the session does not end it. Raises InputError for an unknown Definition or device,
+        or for batch sizes that no kernel can be judged at.
         """
         self._registry = registry
-        self.definition = registry.definition(definition)
+        self.definition = registry.definition(definition) if definition else main_definition(registry)
         self.device = choose_devices(device)[0]
         self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
         """The versions so far, the one that was evaluated last at the end."""
@@ -159,10 +158,10 @@ class Session:
                 self._evaluated = None
 
     def read(self, source: str | Path | KernelFile) -> Solution:
-        """Read a kernel's files. Raises InputError that says what is wrong with them."""
+        """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
         kernel = KernelFile.of(source)
         registry, style = self._registry, kernel.destination_passing_style
-        check_kernel(registry, kernel.file, self.definition.name, kernel.entry, style)
+        require_meant(registry, kernel.file, self.definition.name, kernel.definition)
         return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
 
     def abandon(self) -> None:

@@ -144,7 +144,7 @@ def test_a_verdict_compares_no_suspect_number(make):
 def last_line(*drafts, rivals=(), planned=None):
     titles = {draft.workload.uuid: "batch=1" for draft in drafts}
     titles |= {str(number): "not tried" for number in range((planned or len(drafts)) - len(titles))}
-    return conclude("mine.py", titles, [Check.of(draft) for draft in drafts], drafts, rivals)
+    return conclude(titles, [Check.of(draft) for draft in drafts], drafts, rivals)
 
 
 def test_the_last_line_has_what_an_engineer_acts_on(make):
