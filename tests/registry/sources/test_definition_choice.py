@@ -6,8 +6,10 @@ from shlex import split
 
 import pytest
 
+from fib_rmsnorm import Session
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sessions.kernel_file import KernelFile
 
 FORMULA = "(f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)"
 RIGHT = f"import torch\n\n\ndef run(x, weight, eps):\n    f = x.float()\n    return {FORMULA}\n"
@@ -179,9 +181,6 @@ def test_two_files_of_different_definitions_are_not_compared(fib, write, registr
 
 
 def test_a_session_refuses_a_kernel_that_is_for_another_definition(registry, write):
-    from fib_rmsnorm import Session
-    from fib_rmsnorm.sessions.kernel_file import KernelFile
-
     kernel = write(f"# definition: layernorm_d4096\n{LAYERNORM}")
     with Session(registry, batch_sizes=[2], device="cpu") as session:
         assert session.definition.name == "rmsnorm_d4096"
