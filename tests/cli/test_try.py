@@ -231,12 +231,12 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
     options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
     outcome = fib("try", tmp_path / "twice.py", *options)
     assert outcome.code == 0
+    alone = "without hard inputs or awkward sizes: judged by the reference alone"
     assert outcome.lines == [
         "batch=2      twice.py  PASSED  1 case judged",
         "batch=3      twice.py  PASSED  1 case judged",
         "",
-        "twice.py PASSED as double"
-        + " (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
+        f"twice.py PASSED as double (2 workloads, {alone}); not timed",
     ]
 
 
