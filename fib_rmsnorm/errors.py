@@ -16,5 +16,13 @@ class InputError(FibRmsnormError):
         """Lines of code that the user can add as they are; printed below the message."""
 
 
+class MisfitError(InputError):
+    """A kernel's parameters do not fit its Definition, but others; the CLI adds the command with the first of them."""
+
+    def __init__(self, message: str, fitting: str) -> None:
+        super().__init__(message)
+        self.fitting = fitting
+
+
 class EnvironmentMissingError(InputError):
     """A program, library or permission is missing: the message names the command that fixes it."""

@@ -70,7 +70,7 @@ ComputedDefinition = Annotated[
     typer.Option(
         "--definition",
         autocompletion=completion.definition,
-        help="With --measure: Definition that two kernels' files compute; default: the one that their parameters fit.",
+        help="With --measure: Definition of two kernels' files; default: the one that they name, else the main one.",
     ),
 ]
 

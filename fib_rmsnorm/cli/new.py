@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import Json, Root
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.registry import Registry
 
 
 class StartingLanguage(str, Enum):
@@ -33,7 +30,7 @@ def command(
         str | None,
         typer.Option(
             autocompletion=completion.definition,
-            help="Definition that the kernel computes; default: the one that FILE is named for, else rmsnorm_d4096.",
+            help="Definition that the kernel computes, and its first line names; default: the main one.",
         ),
     ] = None,
     root: Root = None,
@@ -41,17 +38,19 @@ def command(
 ) -> None:
     """Write a small kernel to start from: a right one for a known operator, else the reference or a skeleton."""
     import json as json_
+    from shlex import join
 
     from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.sources.definition_choice import definition_line
     from fib_rmsnorm.registry.sources.starting_kernel import check_suffix, make_starting_kernel, write_new
     from fib_rmsnorm.reports.text.console import echo, stdout
 
     check_suffix(file, language.value)
     registry = Registry.find_or_shipped(root)
-    wanted = registry.definition(definition or _choose_by_name(registry, file))
+    wanted = registry.definition(definition)
     kernel = make_starting_kernel(wanted, language.value)
-    write_new(file, kernel.text)
-    following = _try_command(file, wanted.name, root)
+    write_new(file, definition_line(file.suffix, wanted.name) + kernel.text)
+    following = join(["fib-rmsnorm", "try", str(file), *(["--root", str(root)] if root else [])])
     if json:
         record = {"file": str(file), "definition": wanted.name, "language": language.value, "kind": kernel.kind}
         echo(json_.dumps({**record, "next": following}, indent=2))
@@ -60,22 +59,3 @@ def command(
     console.print(f"Wrote {file}: {kernel.description}")
     console.print("Next:")
     console.print(f"  {following}")
-
-
-def _choose_by_name(registry: Registry, file: Path) -> str:
-    """The only Definition of the operator that the file is named for, else the default one."""
-    from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
-    from fib_rmsnorm.registry.sources.definition_choice import find_named
-
-    named = find_named([file.stem], registry.definitions())
-    return named[0] if len(named) == 1 else DEFAULT_DEFINITION
-
-
-def _try_command(file: Path, definition: str, root: Path | None) -> str:
-    from shlex import join
-
-    from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
-
-    options = [] if definition == DEFAULT_DEFINITION else ["--definition", definition]
-    options += ["--root", str(root)] if root is not None else []
-    return join(["fib-rmsnorm", "try", str(file), *options])

@@ -104,7 +104,7 @@ OwnDefinition = Annotated[
     typer.Option(
         "--definition",
         autocompletion=completion.definition,
-        help="Definition; default: the Solution's own, or the one that the parameters of a file fit.",
+        help="Definition; default: the Solution's own, or the one that the kernel names, else the main one.",
     ),
 ]
 KernelDefinition = Annotated[
@@ -112,7 +112,7 @@ KernelDefinition = Annotated[
     typer.Option(
         "--definition",
         autocompletion=completion.definition,
-        help="Definition that the kernel computes; default: the one that its parameters fit, or that its name tells.",
+        help="Definition that the kernel computes; default: the one that it names, else the main one.",
     ),
 ]
 

@@ -14,7 +14,7 @@ from typing import NoReturn, TextIO
 
 from fib_rmsnorm.cli.error_output import print_error
 from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted, importing
-from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.errors import FibRmsnormError, MisfitError
 
 BAD_INPUT = 2
 UNREAD = 141
@@ -37,7 +37,8 @@ def run_program() -> NoReturn:
         code = make_app(sys.argv[1:])(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
-        sys.exit(_complain(str(error), getattr(error, "paste", "")))
+        following = f"; run: {_choosing(error.fitting)}" if isinstance(error, MisfitError) else ""
+        sys.exit(_complain(f"{error}{following}", getattr(error, "paste", "")))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -103,6 +104,21 @@ def _complain_of_file(error: OSError) -> int:
         return _complain(f"{error.filename}: {error.strerror}")
     _drop_streams(sys.stdout)
     return _complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}")
+
+
+def _choosing(definition: str) -> str:
+    """The command that was given, with this Definition."""
+    from shlex import join
+
+    words = list(sys.argv[1:])
+    options = words.index("--") if "--" in words else len(words)
+    for place in reversed(range(options)):
+        if words[place] == "--definition":
+            del words[place : place + 2]
+        elif words[place].startswith("--definition="):
+            del words[place]
+    options = words.index("--") if "--" in words else len(words)
+    return join(["fib-rmsnorm", *words[:options], "--definition", definition, *words[options:]])
 
 
 def _complain(message: str, paste: str = "") -> int:

@@ -50,9 +50,7 @@ def command(
         )
     registry = Registry.find(root)
     is_destination = is_destination_passing(style)
-    wanted = registry.definition(
-        definition or choose_definition(registry, kernel, entry, is_destination, name=name, is_filed=True)
-    )
+    wanted = choose_definition(registry, kernel, definition)
     draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author, description=description)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *(["--root", str(root)] if root else [])])
@@ -62,6 +60,7 @@ def command(
         echo(json_.dumps({**record, "next": following}, indent=2))
     else:
         stdout().print(f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}")
+        stdout().print(f"It is filed under {wanted.name}, and not judged yet.")
         stdout().print("Next:")
         stdout().print(f"  {following}")
     if hint := _name_hint(solution):

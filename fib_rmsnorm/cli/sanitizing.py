@@ -52,7 +52,7 @@ def sanitize_kernel(
     from fib_rmsnorm.reports.text.console import echo, stdout
 
     registry = Registry.find_or_shipped(root)
-    wanted = registry.definition(definition or choose_definition(registry, kernel, entry, is_destination))
+    wanted = choose_definition(registry, kernel, definition)
     draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags)
     place = choose_devices(device)[0]
     records, faulty = [], False

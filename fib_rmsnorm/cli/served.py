@@ -30,7 +30,7 @@ def try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json:
         version = client.check(kernel)
         if version.refused:
             raise InputError(version.refused)
-        bar.print(stderr(), f"{version.definition} on {version.hardware}")
+        bar.print(stderr(), f"{version.kernel} as {version.definition} on {version.hardware}")
         if timed and version.passed:
             bar.print(stderr(), f"right after {version.verdict_s:.1f} s")
             bar.tell("timing")
@@ -50,5 +50,8 @@ def _print(version: Version) -> None:
     from fib_rmsnorm.reports.text.folding import Folded
 
     stdout().print(Folded(version_line(version), 4))
-    for line in version_details(version):
+    details = version_details(version)
+    for line in details:
         stdout().print(Folded(line, 4))
+    if details:
+        stdout().print(f"{version.kernel} {version.status} as {version.definition}")

@@ -86,10 +86,10 @@ def command(
     if served or socket:
         from fib_rmsnorm.cli.served import refuse_given, try_served
 
-        given = {"--definition": definition, "--batch-sizes": sizes, "--rtol": rtol is not None, "--root": root}
+        given = {"--batch-sizes": sizes, "--rtol": rtol is not None, "--root": root}
         given |= {"--atol": atol is not None, "--device": device != "auto", "--timeout": timeout != _TIMEOUT_S}
         refuse_given({**given, "--watch": watch, "--sanitize": sanitize})
-        file = _describe_file(kernel, entry, is_destination, flags)
+        file = _describe_file(kernel, definition, entry, is_destination, flags)
         return try_served(file, socket, timed=not check, as_json=json)
     if sanitize:
         from fib_rmsnorm.cli.sanitizing import sanitize_kernel
@@ -120,12 +120,12 @@ def command(
         with importing():
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-            from fib_rmsnorm.registry.sources.kernel_source import check_kernel
+            from fib_rmsnorm.registry.sources.kernel_source import read_fitting
 
             registry = Registry.find_or_shipped(root)
-            definition = definition or choose_definition(registry, kernel, entry, is_destination)
-            if not watch or not kernel.exists():
-                check_kernel(registry, kernel, definition, entry, is_destination)  # tells a wrong source at once
+            wanted = choose_definition(registry, kernel, definition)
+            if not kernel.is_dir() and (not watch or not kernel.exists()):
+                read_fitting(registry, kernel, wanted, entry, is_destination)  # tells a wrong source at once
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -139,10 +139,10 @@ def command(
             from fib_rmsnorm.sessions.session import Session
 
             bar.stop()
-            file = _describe_file(kernel, entry, is_destination, flags)
+            file = _describe_file(kernel, definition, entry, is_destination, flags)
             session = Session(
                 registry,
-                definition,
+                wanted.name,
                 batch_sizes=sizes,
                 device=device,
                 settings=settings,
@@ -150,7 +150,6 @@ def command(
                 fork_server=fork_server,
             )
             watch_kernel(session, registry, file, timed=not check, as_json=json)
-        wanted = registry.definition(definition)
         draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
         config = RunConfig(settings, timeout, registry.root)
@@ -161,7 +160,12 @@ def command(
         return printer.finish()
 
 
-def _describe_file(kernel: Path, entry: str | None, is_destination: bool | None, flags: str) -> KernelFile:
+def _describe_file(
+    kernel: Path, definition: str | None, entry: str | None, is_destination: bool | None, flags: str
+) -> KernelFile:
     from fib_rmsnorm.sessions.kernel_file import KernelFile
 
-    return KernelFile(file=kernel, entry=entry, destination_passing_style=is_destination, flags=tuple(flags.split()))
+    style = is_destination
+    return KernelFile(
+        file=kernel, definition=definition, entry=entry, destination_passing_style=style, flags=tuple(flags.split())
+    )

@@ -37,8 +37,8 @@ class TryPrinter:
         spec = trial.draft.spec
         style = "destination-passing" if spec.destination_passing_style else "value-returning"
         entry = spec.entry_point.partition("::")[2]
-        bar.print(stderr(), f"{trial.draft.name}: {spec.language.value}, {style}, {entry}()")
-        bar.print(stderr(), f"{trial.definition.name} on {trial.device.hardware}")
+        judged = f"{trial.draft.name} as {trial.definition.name} on {trial.device.hardware}"
+        bar.print(stderr(), f"{judged}: {spec.language.value}, {style}, {entry}()")
         if trial.note:
             bar.print(stderr(), trial.note)
         bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
@@ -92,9 +92,9 @@ class TryPrinter:
     def finish(self) -> int:
         """Remove the bar, print what the verdicts and times come to, and return the exit code."""
         self._bar.stop()
-        name, planned = self._trial.draft.name, len(self._trial.workloads)
+        planned = len(self._trial.workloads)
         checks, drafts, rivals = list(self._checks.values()), self._in_order(self._drafts), self._in_order(self._rivals)
-        end = Folded(conclude(name, self._titles, checks, drafts, rivals), 4)
+        end = Folded(conclude(self._titles, checks, drafts, rivals), 4)
         if not self._as_json:
             if printed := describe_prints(checks, self._titles):
                 stdout().print()

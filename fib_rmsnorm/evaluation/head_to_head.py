@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition, named_definitions
 from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
@@ -44,8 +44,8 @@ def plan_head_to_head(
 ) -> HeadToHead:
     """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
-    `entries` names the functions to call in files and folders. Two files serve `definition`, by default the one that
-    the parameters of each fit.
+    `entries` names the functions to call in files and folders. Files serve `definition`, else the one that they name,
+    else that of a registered Solution beside them, else the main one.
     Raises InputError if a Solution is unknown or cannot run natively on the device, if the two serve different
     Definitions, or if the device lacks memory for a requested batch size.
     """
@@ -55,7 +55,7 @@ def plan_head_to_head(
             raise InputError(
                 f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
             )
-    wanted = _choose_definition(registry, known, (old, new), entries, definition)
+    wanted = _choose_definition(registry, known, (old, new), definition)
     registered = [(name, entry) for name, entry in zip((old, new), entries, strict=True) if name in known]
     if len(registered) == 2 or entries[0] != entries[1]:  # one function for both sides is for those that are files
         for name, entry in registered:
@@ -81,15 +81,16 @@ def _choose_definition(
     registry: Registry,
     known: Mapping[str, Solution],
     rivals: tuple[str, str],
-    entries: tuple[str | None, str | None],
     asked: str | None,
 ) -> Definition:
-    served = {known[name].definition for name in rivals if name in known}
+    given = {known[name].definition for name in rivals if name in known}
     if asked is not None:
-        served.add(registry.definition(asked).name)
-    served = served or {
-        choose_definition(registry, Path(name), entry) for name, entry in zip(rivals, entries, strict=True)
-    }
+        given.add(registry.definition(asked).name)
+    served = set(given)
+    for file in (Path(name) for name in rivals if name not in known and asked is None):
+        named = named_definitions(registry, file)
+        if not given or (named and not given.intersection(named)):
+            served.add(choose_definition(registry, file).name)
     if len(served) > 1:
         raise InputError(f"{' and '.join(rivals)} serve different Definitions: {', '.join(sorted(served))}")
     return registry.definition(served.pop())

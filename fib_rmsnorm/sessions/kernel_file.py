@@ -13,6 +13,8 @@ class KernelFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: Path
+    definition: str | None = None
+    """The Definition that it is for; None for the one that its author names, else the session's."""
     entry: str | None = None
     """The function to call; None for the one that `try` would choose."""
     destination_passing_style: bool | None = None

@@ -28,8 +28,8 @@ from fib_rmsnorm.evaluation.worker_pool import TimeBudget
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.definition_choice import require_meant
 from fib_rmsnorm.registry.sources.draft import draft_solution
-from fib_rmsnorm.registry.sources.kernel_source import check_kernel
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
@@ -160,10 +160,10 @@ class Session:
                 self._evaluated = None
 
     def read(self, source: str | Path | KernelFile) -> Solution:
-        """Read a kernel's files. Raises InputError that says what is wrong with them."""
+        """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
         kernel = KernelFile.of(source)
         registry, style = self._registry, kernel.destination_passing_style
-        check_kernel(registry, kernel.file, self.definition.name, kernel.entry, style)
+        require_meant(registry, kernel.file, self.definition.name, kernel.definition)
         return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
 
     def abandon(self) -> None:

@@ -257,15 +257,15 @@ def test_two_files_can_be_measured(fib, tmp_path):
     assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
 
 
-def test_two_files_serve_the_definition_that_their_parameters_fit(fib, tmp_path):
+def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
     layer, mixed = tmp_path / "layernorm_bias_a.py", tmp_path / "b.py"
-    layer.write_text("def run(x, weight, bias, eps):\n    return missing\n")
+    layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")
     mixed.write_text(RIGHT)
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
     outcome = fib("compare", "--measure", layer, mixed, *options)
     assert outcome.code == 2 and "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.err
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
-    assert outcome.code == 2 and "run(x, weight, bias" in outcome.err
+    assert outcome.code == 2 and "(x, weight, bias, eps) fit layernorm_bias_d4096 or " in outcome.err
     outcome = fib("compare", layer, layer, "--definition", "rmsnorm_d4096")
     assert outcome.code == 2 and "for --measure" in outcome.err
 

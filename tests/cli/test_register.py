@@ -45,6 +45,7 @@ def test_a_registered_file_is_packed_as_it_was_tried(fib, register, registry):
     assert outcome.code == 0 and outcome.err == ""
     assert outcome.lines == [
         f"Registered {NAME} in solutions/ann/norm/rmsnorm_d128/{NAME}/: helper.py, kernel.py, solution.toml",
+        "It is filed under rmsnorm_d128, and not judged yet.",
         "Next:",
         f"  fib-rmsnorm bench --solutions {NAME} --root {registry.root}",
     ]

@@ -53,13 +53,13 @@ def test_refuses_a_tolerance_that_tolerates_everything(try_, option, value):
 def test_nan_passes_by_no_tolerance(try_):
     outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2", "--check")
     assert outcome.code == 1
-    assert "nan.py FAILED: correct on 0 of 1 workloads" in outcome.out
+    assert "nan.py FAILED as rmsnorm_d128: correct on 0 of 1 workloads" in outcome.out
 
 
 def test_names_the_batch_that_no_workload_has(try_):
     outcome = try_("odd.py", ODD, "--check")
     assert outcome.code == 1
-    assert outcome.lines[-1] == "odd.py FAILED: correct on 0 of 3 workloads (INCORRECT_NUMERICAL)"
+    assert outcome.lines[-1] == "odd.py FAILED as rmsnorm_d128: correct on 0 of 3 workloads (INCORRECT_NUMERICAL)"
     for batch in (3, 31, 509):
         assert any(
             line.startswith(f"batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
@@ -82,7 +82,9 @@ def test_a_tolerance_lets_pass_what_is_within(try_):
     assert try_("off.py", off, "--batch-sizes", "2").code == 1
     outcome = try_("off.py", off, "--batch-sizes", "2", "--rtol", "0.1")
     assert outcome.code == 0
-    assert outcome.lines[-1].startswith("off.py PASSED (1 workload, with hard inputs and an awkward size); ")
+    assert outcome.lines[-1].startswith(
+        "off.py PASSED as rmsnorm_d128 (1 workload, with hard inputs and an awkward size); "
+    )
     assert re.search(r"^right at batch=2: \d+ cases judged$", outcome.err, re.MULTILINE)  # before it is timed
 
 
@@ -161,7 +163,7 @@ def test_a_kernel_that_hangs_costs_one_timeout(try_, option):
     outcome = try_("hangs.py", "def run(x, weight, eps):\n    while True:\n        pass\n", "--timeout", "5", option)
     assert outcome.code == 1
     assert (outcome.out if option == "--check" else outcome.err).splitlines()[-1] == (
-        "hangs.py FAILED: TIMEOUT at batch=1; stopped there, 2 workloads not tried"
+        "hangs.py FAILED as rmsnorm_d128: TIMEOUT at batch=1; stopped there, 2 workloads not tried"
     )
     assert len([line for line in outcome.lines if "hangs.py" in line and "batch" in line and "FAILED" not in line]) == 1
 
@@ -228,11 +230,12 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
     options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
     outcome = fib("try", tmp_path / "twice.py", *options)
     assert outcome.code == 0
+    alone = "without hard inputs or awkward sizes: judged by the reference alone"
     assert outcome.lines == [
         "batch=2      twice.py  PASSED  1 case judged",
         "batch=3      twice.py  PASSED  1 case judged",
         "",
-        "twice.py PASSED (2 workloads, without hard inputs or awkward sizes: judged by the reference alone); not timed",
+        f"twice.py PASSED as double (2 workloads, {alone}); not timed",
     ]
 
 
@@ -276,17 +279,10 @@ def test_the_wrong_style_is_named_and_how_to_give_the_other(try_, style, paramet
 def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
     for operator in ("rmsnorm_no_weight", "fused_add_rmsnorm"):
         assert not fib("define", operator, "--hidden", "128", "--root", tmp_path / "registry").code
-    kernel = (
-        f"fib-rmsnorm: {tmp_path / 'kernel.py'}: its parameters fit --definition fused_add_rmsnorm_d128; otherwise, "
-    )
-    outcome = try_("kernel.py", "def run(x, residual, weight, eps, out, new_residual): pass\n")
-    assert outcome.code == 2
-    assert outcome.err.startswith(f"{kernel}run takes 6 parameters (x, residual, weight, eps, out, new_residual); ")
-    outcome = try_("kernel.py", "def run(x, residual, weight, eps): return x, x\n")
-    assert outcome.err.startswith(
-        f"{kernel}run(x, residual, weight, eps) cannot be called as run(x, weight, eps, out); "
-    )
-    assert outcome.err.endswith("def run(x, weight, eps, out):\n    _run(x, out, weight, eps)\n\n")
+    for parameters in ("x, residual, weight, eps, out, new_residual", "x, residual, weight, eps"):
+        outcome = try_("kernel.py", f"def run({parameters}): pass\n")
+        said = f"{tmp_path / 'kernel.py'}: its parameters ({parameters}) fit fused_add_rmsnorm_d128, not rmsnorm_d128; "
+        assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {said}run: fib-rmsnorm try ")
 
 
 @pytest.mark.process

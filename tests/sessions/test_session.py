@@ -232,8 +232,9 @@ def served(session, fib):
 def test_try_has_a_server_judge_and_time_a_kernel(served, session, kernel):
     right = served(save(kernel, RIGHT + "# tried\n"))
     assert right.code == 0
-    assert right.err.startswith(f"rmsnorm_d128 on {session.device.hardware}\nright after ")
-    assert "PASSED" in right.out and "batch=2 " in right.out and "of copy" in right.out
+    assert right.err.startswith(f"kernel.py as rmsnorm_d128 on {session.device.hardware}\nright after ")
+    assert "PASSED as rmsnorm_d128" in right.lines[0] and "as rmsnorm_d128" in right.lines[-1]
+    assert "batch=2 " in right.out and "of copy" in right.out
     checked = served(kernel, "--check", "--json")
     version = json.loads(checked.out)
     assert (checked.code, version["status"], version["timings"]) == (0, "PASSED", [])

@@ -1,64 +1,106 @@
-"""Choose the Definition that a kernel is for, where its user names none."""
+"""Find the Definition that a kernel is meant for: the one that its user or author names, else the registry's main one.
+
+Neither a file's name nor its parameters choose it: a kernel would pass by a Definition that its author did not mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from fnmatch import fnmatch
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import InputError, MisfitError
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, operator_of
-from fib_rmsnorm.registry.signatures import make_signature
-from fib_rmsnorm.registry.sources.kernel_source import find_source
+from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.sources.kernel_source import read_fitting
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.store import read_text
+from fib_rmsnorm.schema import Definition
+
+_LINE = re.compile(r"\s*(?:#|//)\s*definition:\s*(\S+)\s*")
+_FIRST_LINES = 20
+"""The lines of a file that may name its Definition: a licence may stand above."""
 
 
-def choose_definition(
-    registry: Registry,
-    path: Path,
-    entry: str | None = None,
-    style: bool | None = None,
-    *,
-    name: str = "",
-    is_filed: bool = False,
-) -> str:
-    """The name of the Definition that the parameters of a kernel's file fit; of a folder, the one that it lies in.
+def choose_definition(registry: Registry, path: Path, asked: str | None = None) -> Definition:
+    """The Definition that a kernel's file or folder is judged by: `asked`, else a named one, else the main one.
 
-    Of several, those whose names the parameters have; of these, the one whose operator `name` or the file's name tells;
-    else the default one, but not if the kernel `is_filed` under it. If none fits, the default one, whose error says
-    what is wrong. Raises InputError that names those that fit if nothing decides.
+    Raises InputError if it is not in the registry, or if nothing tells which of several is meant.
     """
-    definitions = registry.definitions()
-    if path.is_dir():
-        home = path.resolve().parent.name
-        return home if home in definitions else DEFAULT_DEFINITION
-    signatures = [make_signature(each) for each in definitions.values()]
-    sources = [(each, source) for each in signatures if (source := find_source(path, each, entry, style))]
-    if not sources:
-        return next(iter(definitions)) if len(definitions) == 1 else DEFAULT_DEFINITION
-    same = [each for each, source in sources if source.has_names_of(each)]
-    fitting = [each.definition for each in same or [each for each, _ in sources]]
-    told = find_named((name, path.stem), fitting)
-    wanted = told or fitting
-    if DEFAULT_DEFINITION in wanted and (told or not is_filed):
-        return DEFAULT_DEFINITION
-    if len(wanted) > 1:
-        raise InputError(
-            f"{path}: its parameters fit several Definitions; choose with --definition {' or '.join(wanted)}"
-        )
-    return wanted[0]
+    if asked is not None:
+        return registry.definition(asked)
+    named = named_definitions(registry, path)
+    main = registry.main_definition
+    if not named and main is not None and path.is_dir():
+        _require_fit(registry, path, registry.definition(main))
+    if main is not None and (not named or main in named):
+        return registry.definition(main)
+    return registry.definition(_only(path, named or list(registry.definitions())))
 
 
-def find_named(names: Iterable[str], definitions: Iterable[str]) -> list[str]:
-    """Those of the Definitions whose operator the first name tells that tells any: `layernorm` for `layernorm_mine_v1`.
+def named_definitions(registry: Registry, path: Path) -> list[str]:
+    """The Definitions that a kernel's author names; none if nothing does.
 
-    The longest operator counts: `rmsnorm_gemma_triton_v1` tells nothing of `rmsnorm`.
+    A line of the file, such as `# definition: layernorm_d4096`; else `definitions` in the solution.toml of its folder,
+    of which the one that the folder lies in comes before the others; else the one that the folder lies in. Raises
+    InputError for a name that the registry lacks.
     """
-    by_operator: dict[str, list[str]] = {}
-    for definition in definitions:
-        by_operator.setdefault(operator_of(definition), []).append(definition)
-    for name in names:
-        words = f"_{name.lower().replace('-', '_')}_"
-        told = [operator for operator in by_operator if f"_{operator}_" in words]
-        if told:
-            return by_operator[max(told, key=len)]
-    return []
+    if path.is_file() and (line := _read_line(path)):
+        number, name = line
+        definitions = registry.definitions()
+        if name not in definitions:
+            others = name_others(name, definitions)
+            raise InputError(f"{path}:{number}: no Definition {name!r} in {registry.root} ({others})")
+        return [name]
+    folder = path.resolve() if path.is_dir() else path.resolve().parent
+    if not (folder / MANIFEST).is_file():
+        return []
+    definitions, home = registry.definitions(), folder.parent.name
+    wanted = read_manifest(folder / MANIFEST).definitions
+    named = [name for name in definitions if any(fnmatch(name, glob) for glob in wanted)]
+    if wanted and not named:
+        others = name_others(wanted[0], definitions)
+        raise InputError(f"{folder / MANIFEST}: no Definition matches {', '.join(wanted)} ({others})")
+    if home in (named or definitions):
+        return [home]
+    return named
+
+
+def require_meant(registry: Registry, path: Path, definition: str, asked: str | None = None) -> None:
+    """Raise InputError if a kernel's user or author names other Definitions than the one that a session judges by."""
+    named = [asked] if asked else named_definitions(registry, path)
+    if named and definition not in named:
+        raise InputError(f"{path} is for {' or '.join(named)}; this session judges by {definition}")
+
+
+def definition_line(suffix: str, definition: str) -> str:
+    """The line by which a file of this suffix names its Definition."""
+    return f"{'#' if suffix == '.py' else '//'} definition: {definition}\n"
+
+
+def _require_fit(registry: Registry, folder: Path, definition: Definition) -> None:
+    """Raise MisfitError if the parameters of a folder's entry point fit other Definitions instead."""
+    if not (folder / MANIFEST).is_file():
+        return
+    file, _, entry = read_manifest(folder / MANIFEST).spec.entry_point.partition("::")
+    try:
+        read_fitting(registry, folder / file, definition, entry)
+    except MisfitError:
+        raise
+    except InputError:  # its manifest says what its source does not show
+        return
+
+
+def _only(path: Path, names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    what = f"nothing says for which Definition it is; choose with --definition ({name_others('', names)})"
+    raise InputError(f"{path}: {what}")
+
+
+def _read_line(path: Path) -> tuple[int, str] | None:
+    """The number of the line that names a Definition, and the name."""
+    for number, line in enumerate(read_text(path).splitlines()[:_FIRST_LINES], 1):
+        if found := _LINE.fullmatch(line):
+            return number, found[1]
+    return None

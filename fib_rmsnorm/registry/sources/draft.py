@@ -11,9 +11,8 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.signatures import make_signature
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_kernel_source
+from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_fitting
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_sound
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
@@ -47,7 +46,7 @@ def find_solution(
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
-        wanted = registry.definition(definition or choose_definition(registry, path, entry))
+        wanted = choose_definition(registry, path, definition)
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
     packed, faulty = pack_sound(registry, registry.definitions())
@@ -87,13 +86,12 @@ def draft_solution(
 ) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
-    `read_kernel_source` decides the language and the calling style of a file. A solution.toml in its folder may include
+    `read_fitting` decides the language and the calling style of a file. A solution.toml in its folder may include
     shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is missing.
     """
     if path.is_dir():
         return _draft_folder(registry, path, definition, entry, flags)
-    signature = make_signature(definition)
-    source = read_kernel_source(path, signature, entry, style)
+    source = read_fitting(registry, path, definition, entry, style)
     shared = _find_shared(registry, path.parent)
     files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
     return _solution(path, definition, _with_flags(path, _spec(source), flags), files)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import InputError, MisfitError
 from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.signatures import Signature, make_signature
@@ -15,10 +15,12 @@ from fib_rmsnorm.registry.sources.native_kernel import Binding
 from fib_rmsnorm.registry.sources.python_adapter import python_style
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, read_module
 from fib_rmsnorm.registry.store import read_text
+from fib_rmsnorm.schema import Definition
 
 DEFAULT_ENTRY = "run"
 GPU_MODULES = {"cutlass"}
 """Python modules whose kernels run on GPUs only: CuTe DSL's."""
+_MOST_NAMED = 6  # Definitions that parameters fit
 
 
 @dataclass(frozen=True)
@@ -43,29 +45,33 @@ class KernelSource:
         return self.parameters[: len(names)] == names
 
 
-def check_kernel(registry: Registry, path: Path, definition: str, entry: str | None, style: bool | None) -> None:
-    """Check the Definition's name and a kernel's file, before anything is started for an evaluation.
+def read_fitting(
+    registry: Registry, path: Path, definition: Definition, entry: str | None = None, style: bool | None = None
+) -> KernelSource:
+    """Read a kernel's file for a Definition, as `read_kernel_source` does.
 
-    Raises the InputError that `draft_solution` would raise, with the Definitions that the kernel's parameters fit. A
-    folder is left to that.
+    Raises MisfitError with the Definitions of the registry that its parameters fit instead, if there are any.
     """
-    signature = make_signature(registry.definition(definition))
-    if path.is_dir():
-        return
     try:
-        read_kernel_source(path, signature, entry, style)
+        return read_kernel_source(path, make_signature(definition), entry, style)
     except InputError as error:
-        others = [make_signature(each) for name, each in registry.definitions().items() if name != definition]
-        fitting = [other.definition for other in others if find_source(path, other, entry, style)]
-        if not fitting:
+        others = [make_signature(each) for name, each in registry.definitions().items() if name != definition.name]
+        fitting = [(each, source) for each in others if (source := _find_source(path, each, entry, style))]
+        same = [each for each in fitting if each[1].has_names_of(each[0])]
+        if not fitting or (error.paste and not same):
             raise
-        reason = str(error).removeprefix(f"{path}: ")
-        message = f"{path}: its parameters fit --definition {' or '.join(fitting)}; otherwise, {reason}"
-        raise InputError(message, error.paste) from None
+        names = [signature.definition for signature, _ in same or fitting]
+        parameters = ", ".join(fitting[0][1].parameters)
+        message = f"{path}: its parameters ({parameters}) fit {_name_some(names)}, not {definition.name}"
+        raise MisfitError(message, names[0]) from None
 
 
-def find_source(path: Path, signature: Signature, entry: str | None, style: bool | None) -> KernelSource | None:
-    """A kernel's file; None if its entry point cannot be called with the names of a Definition in order."""
+def _name_some(names: Sequence[str]) -> str:
+    told = [*names[:_MOST_NAMED], *(["others"] if len(names) > _MOST_NAMED else [])]
+    return " or ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+
+
+def _find_source(path: Path, signature: Signature, entry: str | None, style: bool | None) -> KernelSource | None:
     try:
         return read_kernel_source(path, signature, entry, style)
     except InputError:

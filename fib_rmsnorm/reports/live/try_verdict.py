@@ -88,17 +88,18 @@ def _trusted(trace: Trace) -> Performance | None:
 
 
 def conclude(
-    name: str, titles: Mapping[str, str], checks: Sequence[Check], drafts: Sequence[Trace], rivals: Sequence[Trace]
+    titles: Mapping[str, str], checks: Sequence[Check], drafts: Sequence[Trace], rivals: Sequence[Trace]
 ) -> Text:
-    """One line: right or wrong, on what it was judged, how fast, how sure that is, and what disturbed it.
+    """One line: right or wrong, by which Definition and on what, how fast, how sure that is, and what disturbed it.
 
     `titles` are those of the planned Workloads, by uuid; `checks` are the verdicts on the draft; `drafts` and `rivals`
     are empty if none was timed.
     """
+    name, definition = checks[-1].solution, checks[-1].definition
     if len(checks) < len(titles) or not all(check.passed for check in checks):
-        return Text(f"{name} FAILED: {_failure(titles, checks)}", style="bold red")
+        return Text(f"{name} FAILED as {definition}: {_failure(titles, checks)}", style="bold red")
     text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
-    text.append(f" ({describe_judged(checks)})")
+    text.append(f" as {definition} ({describe_judged(checks)})")
     text.append(_speed(drafts, rivals, titles) if drafts else "; not timed")
     return text
 

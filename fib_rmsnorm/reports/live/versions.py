@@ -15,9 +15,10 @@ _LOG_LINES = 12
 
 
 def version_line(version: Version) -> Text:
-    """One version in one line: right or wrong, and how fast beside its rivals."""
+    """One version in one line: right or wrong, by which Definition, and how fast beside its rivals."""
     line = Text(f"#{version.number}  {version.kernel}  ")
     line.append(version.status, style="green" if version.passed else "bold red")
+    line.append(f" as {version.definition}")
     if reason := _reason(version):
         return line.append(f"  {reason}")
     if version.passed:

@@ -97,7 +97,7 @@ def test_a_mistake_is_named_for_each_output(tmp_path, mistake):
 
 def test_the_definition_of_another_convention_is_offered_if_there_is_one(tmp_path):
     definition = find_operator("fused_add_rmsnorm").define(128)
-    assert "define fused_add_rmsnorm_llama" in name_in_process(
+    assert "--definition fused_add_rmsnorm_llama_d128" in name_in_process(
         load(LLAMA), definition, workload_of(definition, 8), tmp_path
     )
 

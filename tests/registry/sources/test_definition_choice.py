@@ -1,94 +1,201 @@
-"""The Definition of a kernel whose user names none, as `register`, `try`, `new` and `explain` choose it."""
+"""The Definition of a kernel: the one that its user or author names, else the registry's main one; never a guess."""
 
 from __future__ import annotations
 
+from shlex import split
+
 import pytest
 
+from fib_rmsnorm import Session
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.sessions.kernel_file import KernelFile
 
-THREE = "def run(x, weight, eps):\n    return x\n"
+FORMULA = "(f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)"
+RIGHT = f"import torch\n\n\ndef run(x, weight, eps):\n    f = x.float()\n    return {FORMULA}\n"
+LLAMA = RIGHT.replace("(f *", "weight * (f *").replace(" * weight.float()", "")
+LAYERNORM = RIGHT.replace("    return", "    f = f - f.mean(-1, keepdim=True)\n    return")
+FORGOT = "def run(x, eps):\n    return x\n"
 FOUR = "def run(x, weight, bias, eps):\n    return x\n"
-ADDS = "def run(x, residual, weight, eps, out, new_residual):\n    pass\n"
+NAMES = (
+    "rmsnorm_d4096",
+    "rmsnorm_bias_d4096",
+    "rmsnorm_llama_d4096",
+    "rmsnorm_no_weight_d4096",
+    "layernorm_d4096",
+    "layernorm_bias_d4096",
+    "fused_add_rmsnorm_d4096",
+)
+MANIFEST = 'name = "mine_v1"\n{}[spec]\nlanguage = "python"\nentry_point = "kernel.py::run"\n'
+MANIFEST += 'target_hardware = ["cpu"]\ndestination_passing_style = false\n'
 
 
 @pytest.fixture
 def registry(registry) -> Registry:
-    """With rmsnorm_d128, and the default one among others."""
-    for name in ("rmsnorm_d4096", "rmsnorm_bias_d4096", "layernorm_d4096", "layernorm_bias_d4096"):
+    """With rmsnorm_d128, and rmsnorm_d4096 as the main one of several."""
+    for name in NAMES:
         registry.write_definition(define_by_name(name))
-    registry.write_definition(define_by_name("fused_add_rmsnorm_d4096"))
     return registry
 
 
 @pytest.fixture
-def register(fib, registry, tmp_path):
-    """Register a file; return where it was filed, or what was said."""
+def write(tmp_path):
+    """Write a kernel, or a folder of one, and return its path."""
 
-    def run(file: str, source: str, name: str) -> str:
-        (tmp_path / file).write_text(source)
-        outcome = fib("register", tmp_path / file, "--name", name, "--author", "ann", "--root", registry.root)
-        if outcome.code:
-            assert outcome.err.count("\n") == 1
-            return outcome.err.rstrip().removeprefix(f"fib-rmsnorm: {tmp_path / file}: ")
-        return registry.solutions()[name].definition
+    def run(source: str, file: str = "kernel.py", manifest: str | None = None):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+        if manifest is None:
+            return path
+        (path.parent / "solution.toml").write_text(MANIFEST.format(manifest))
+        return path.parent
 
     return run
 
 
-def test_parameters_that_fit_one_definition_choose_it(register):
-    assert register("kernel.py", ADDS, "mine_v1") == "fused_add_rmsnorm_d4096"
+@pytest.fixture
+def check(fib, registry):
+    """Judge a kernel at two rows."""
+
+    def run(path, *options):
+        return fib("try", path, "--check", "--batch-sizes", "2", "--device", "cpu", *options, "--root", registry.root)
+
+    return run
 
 
-def test_of_several_the_names_choose(register):
-    assert register("kernel.py", THREE, "layernorm_python_mine_v1") == "layernorm_d4096"
-    assert register("layernorm.py", THREE, "mine_v1") == "layernorm_d4096"
-    assert register("kernel.py", FOUR, "rmsnorm_bias_python_mine_v1") == "rmsnorm_bias_d4096"
-    assert register("layernorm.py", THREE, "rmsnorm_python_mine_v1") == "rmsnorm_d4096"  # not rmsnorm_d128
+@pytest.fixture
+def register(fib, registry):
+    """Register a file; return where it was filed, or what was said."""
+
+    def run(path, *options: str, name: str = "mine_v1") -> str:
+        outcome = fib("register", path, "--name", name, "--author", "ann", *options, "--root", registry.root)
+        if outcome.code:
+            assert outcome.code == 2 and outcome.err.count("\n") == 1 and not registry.solutions()
+            return outcome.err.rstrip().removeprefix(f"fib-rmsnorm: {path}: ")
+        filed = registry.solutions()[name].definition
+        assert outcome.lines[1] == f"It is filed under {filed}, and not judged yet."
+        return filed
+
+    return run
 
 
-def test_of_several_the_parameters_names_choose(fib, register, registry, tmp_path):
-    renamed = define_by_name("rmsnorm_d4096").model_dump(mode="json") | {"name": "renamed_d4096"}
-    renamed["inputs"] = dict(zip(("x", "gamma", "eps"), renamed["inputs"].values(), strict=True))
-    renamed["reference"] = renamed["reference"].replace("weight", "gamma")
-    registry.write_definition(Definition.model_validate(renamed))
-    exported = "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, norm);\n"
-    views = ", ".join(f"tvm::ffi::TensorView {name}" for name in ("x", "gamma"))
-    assert register("kernel.py", THREE.replace("weight", "gamma"), "mine_v1") == "renamed_d4096"
-    assert register("kernel.py", THREE.replace("weight, eps", "gamma, eps, out"), "into_v1") == "renamed_d4096"
-    native = f"void norm({views}, double eps, tvm::ffi::TensorView out) {{}}\n{exported}"
-    assert register("kernel.cpp", native, "native_v1") == "renamed_d4096"
-    (tmp_path / "tried.py").write_text(THREE.replace("weight", "gamma").replace("return x", "return 1 / 0"))
-    tried = fib("try", tmp_path / "tried.py", "--check", "--root", registry.root)
-    assert "renamed_d4096 on" in tried.out + tried.err
-    assert "fit several" in register("kernel.py", THREE.replace("weight", "other"), "other_v1")
+@pytest.mark.parametrize("file", ["layernorm.py", "fast_rms_layernorm.py"])
+def test_the_name_of_a_file_does_not_choose(check, write, file):
+    right = check(write(RIGHT, file))
+    assert right.code == 0 and right.err.startswith(f"{file} as rmsnorm_d4096 on ")
+    assert right.lines[-1].startswith(f"{file} PASSED as rmsnorm_d4096 (")
 
 
-def test_nothing_is_filed_by_a_guess(register):
-    what = "its parameters fit several Definitions; choose with --definition"
-    assert register("kernel.py", THREE, "mine_v1") == f"{what} layernorm_d4096 or rmsnorm_d128 or rmsnorm_d4096"
-    assert register("kernel.py", FOUR, "mine_v1") == f"{what} layernorm_bias_d4096 or rmsnorm_bias_d4096"
+def test_another_norm_fails_by_the_main_definition_and_passes_by_its_own(check, write):
+    wrong = check(write(LAYERNORM, "layernorm_instead.py"))
+    assert wrong.code == 1
+    assert wrong.lines[-1].startswith("layernorm_instead.py FAILED as rmsnorm_d4096: ")
+    assert check(write(LAYERNORM), "--definition", "layernorm_d4096").code == 0
+    named = check(write(f'"""A norm."""\n\n# definition: layernorm_d4096\n{LAYERNORM}'))
+    assert named.code == 0 and named.lines[-1].startswith("kernel.py PASSED as layernorm_d4096 (")
 
 
-def test_what_fits_none_is_told_of_the_default_one(register):
-    assert register("kernel.py", "def run(x): pass\n", "mine_v1").startswith("run takes 1 parameters (x); ")
+def test_a_verdict_offers_the_definition_of_another_convention_by_an_option_that_works(check, write, registry):
+    kernel = write(LLAMA)
+    wrong = check(kernel)
+    offer = "or choose the Definition of that convention: "
+    assert wrong.code == 1 and offer in wrong.out
+    option = " ".join(wrong.out.partition(offer)[2].split()[:2])
+    assert option == "--definition rmsnorm_llama_d4096"
+    assert check(kernel, *option.split()).code == 0
 
 
-def test_what_is_tried_asks_only_where_the_default_one_does_not_fit(fib, registry, tmp_path):
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text(FOUR)
-    tried = fib("try", kernel, "--root", registry.root)
-    assert tried.code == 2 and "choose with --definition layernorm_bias_d4096 or rmsnorm_bias_d4096" in tried.err
+def test_the_manifest_of_a_folder_chooses(check, write):
+    named = 'definitions = ["rmsnorm_llama_d4096"]\n'
+    folder = write(LLAMA, "folder/kernel.py", named)
+    for path in (folder, folder / "kernel.py"):
+        right = check(path)
+        assert right.code == 0, right.out
+        assert f"{path.name} PASSED as rmsnorm_llama_d4096 (" in right.out
+    several = check(write(LLAMA, "folder/kernel.py", 'definitions = ["rmsnorm_[bln]*_d4096"]\n'))
+    assert several.code == 2 and several.err.count("\n") == 1
+    assert "choose with --definition (available: rmsnorm_bias_d4096, rmsnorm_llama_d4096, " in several.err
+    home = check(write(LLAMA, "rmsnorm_llama_d4096/mine/kernel.py", 'definitions = ["rmsnorm_*d4096"]\n'))
+    assert home.code == 0
+    unknown = check(write(LLAMA, "folder/kernel.py", 'definitions = ["rmsnorm_lama_d4096"]\n'))
+    assert unknown.code == 2 and "solution.toml: no Definition matches rmsnorm_lama_d4096 (" in unknown.err
 
 
-def test_a_new_kernel_is_of_the_operator_that_its_file_is_named_for(fib, registry, tmp_path, monkeypatch):
+def test_parameters_that_fit_another_definition_choose_nothing(fib, check, write):
+    kernel = write(FORGOT)
+    said = check(kernel)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    start = f"fib-rmsnorm: {kernel}: its parameters (x, eps) fit rmsnorm_no_weight_d4096, not rmsnorm_d4096; run: "
+    assert said.err.startswith(start)
+    following = split(said.err.removeprefix(start))
+    assert following[0] == "fib-rmsnorm" and following[-2:] == ["--definition", "rmsnorm_no_weight_d4096"]
+    tried = fib(*following[1:])
+    assert tried.code == 1 and tried.lines[-1].startswith("kernel.py FAILED as rmsnorm_no_weight_d4096: ")
+    folder = check(write(FORGOT, "folder/kernel.py", ""))
+    assert folder.code == 2 and "(x, eps) fit rmsnorm_no_weight_d4096, not rmsnorm_d4096; run: " in folder.err
+
+
+def test_the_command_that_is_offered_replaces_a_definition_that_was_named(fib, check, write):
+    said = check(write(FOUR), "--definition", "layernorm_d4096")
+    assert "fit layernorm_bias_d4096 or rmsnorm_bias_d4096, not layernorm_d4096; run: " in said.err
+    assert said.err.count("--definition") == 1 and said.err.endswith("--definition layernorm_bias_d4096\n")
+
+
+def test_what_fits_no_definition_is_told_of_the_main_one(register, write):
+    assert register(write("def run(x): pass\n")).startswith("run takes 1 parameters (x); rmsnorm_d4096 needs 3 ")
+
+
+def test_what_is_registered_is_filed_by_the_same_rule(register, write):
+    assert register(write(RIGHT, "layernorm.py"), name="layernorm_python_mine_v1") == "rmsnorm_d4096"
+    cpp = "// A norm.\n// definition: layernorm_d4096\n"
+    cpp += "void Run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {}\n"
+    cpp += "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);\n"
+    assert register(write(cpp, "kernel.cpp"), name="native_v1") == "layernorm_d4096"
+    assert register(write(cpp, "kernel.cpp"), "--definition", "rmsnorm_d128", name="small_v1") == "rmsnorm_d128"
+
+
+def test_what_does_not_fit_is_not_registered(register, write):
+    assert "run: fib-rmsnorm register " in register(write(FORGOT))
+
+
+def test_a_line_that_names_an_unknown_definition_is_refused(check, write):
+    kernel = write(f"\n# definition: layernorm_d4069\n{RIGHT}")
+    said = check(kernel)
+    assert said.code == 2 and said.err.startswith(f"fib-rmsnorm: {kernel}:2: no Definition 'layernorm_d4069' in ")
+
+
+def test_the_main_definition_is_the_one_of_registry_toml(check, write, registry):
+    (registry.root / "registry.toml").write_text('main_definition = "layernorm_d4096"\n')
+    assert check(write(LAYERNORM)).code == 0
+    (registry.root / "registry.toml").unlink()
+    next(registry.layout.definitions.rglob("rmsnorm_d4096.json")).unlink()
+    said = check(write(RIGHT))
+    assert said.code == 2 and "nothing says for which Definition it is; choose with --definition (" in said.err
+
+
+def test_two_files_of_different_definitions_are_not_compared(fib, write, registry):
+    norm, other = write(RIGHT), write(f"# definition: layernorm_d4096\n{LAYERNORM}", "other.py")
+    said = fib("compare", norm, other, "--measure", "--device", "cpu", "--root", registry.root)
+    assert said.code == 2 and "serve different Definitions: layernorm_d4096, rmsnorm_d4096" in said.err
+
+
+def test_a_session_refuses_a_kernel_that_is_for_another_definition(registry, write):
+    kernel = write(f"# definition: layernorm_d4096\n{LAYERNORM}")
+    with Session(registry, batch_sizes=[2], device="cpu") as session:
+        assert session.definition.name == "rmsnorm_d4096"
+        assert session.check(kernel).refused == f"{kernel} is for layernorm_d4096; this session judges by rmsnorm_d4096"
+        asked = session.check(KernelFile(file=kernel, definition="rmsnorm_d4096"))
+        assert (asked.status, asked.definition) == ("INCORRECT_NUMERICAL", "rmsnorm_d4096")
+
+
+def test_a_new_kernel_is_of_the_main_definition_and_names_it(fib, registry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for file, definition in (
-        ("layernorm.py", "layernorm_d4096"),
-        ("my-layernorm_bias.py", "layernorm_bias_d4096"),
-        ("kernel.py", "rmsnorm_d4096"),
-        ("rmsnorm.py", "rmsnorm_d4096"),
-    ):
-        made = fib("new", "python", file, "--root", registry.root)
-        assert made.code == 0 and made.lines[0].endswith(f" for {definition}")
+    for file in ("layernorm.py", "kernel.cpp"):
+        made = fib("new", "python" if file.endswith(".py") else "cpp", file, "--root", registry.root)
+        assert made.code == 0 and made.lines[0].endswith(" for rmsnorm_d4096")
+        mark = "#" if file.endswith(".py") else "//"
+        assert (tmp_path / file).read_text().startswith(f"{mark} definition: rmsnorm_d4096\n")
+    assert fib("new", "python", "a.py", "--definition", "layernorm_d4096", "--root", registry.root).code == 0
+    tried = fib("try", "a.py", "--check", "--batch-sizes", "2", "--device", "cpu", "--root", registry.root)
+    assert tried.code == 0 and tried.lines[-1].startswith("a.py PASSED as layernorm_d4096 (")

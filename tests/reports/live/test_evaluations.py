@@ -201,7 +201,7 @@ def test_a_verdict_compares_no_suspect_number(make):
 def last_line(*drafts, rivals=(), planned=None):
     titles = {draft.workload.uuid: "batch=1" for draft in drafts}
     titles |= {str(number): "not tried" for number in range((planned or len(drafts)) - len(titles))}
-    return conclude("mine.py", titles, [Check.of(draft) for draft in drafts], drafts, rivals)
+    return conclude(titles, [Check.of(draft) for draft in drafts], drafts, rivals)
 
 
 def test_the_last_line_has_what_an_engineer_acts_on(make):
@@ -212,7 +212,8 @@ def test_the_last_line_has_what_an_engineer_acts_on(make):
     smaller.workload = draft.workload.model_copy(update={"uuid": "smaller"})
     line = last_line(smaller, draft, rivals=[rival])
     assert line.plain == (
-        "mine.py PASSED (2 workloads, each with hard inputs, no awkward size); at batch=1: 2.00x the speed of"
+        "rmsnorm_cuda_plain_v1 PASSED as rmsnorm_d128 (2 workloads, each with hard inputs, no awkward size);"
+        " at batch=1: 2.00x the speed of"
         " torch, 85% of the copy's speed, ±2.0%; disturbed: other processes took 7% of the cores"
     )
     assert "bold" not in str(line.style)  # only that it passed is
@@ -230,8 +231,14 @@ def test_the_last_line_of_a_failure_says_how_it_failed_and_what_was_not_tried(ma
     wrong, late = make(), make()
     wrong.evaluation.status, late.evaluation.status = EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.TIMEOUT
     wrong.evaluation.performance = late.evaluation.performance = None
-    assert last_line(make(), wrong).plain == "mine.py FAILED: correct on 1 of 2 workloads (INCORRECT_NUMERICAL)"
-    assert last_line(late, planned=2).plain == "mine.py FAILED: TIMEOUT at batch=1; stopped there, 1 workload not tried"
+    assert (
+        last_line(make(), wrong).plain
+        == "rmsnorm_cuda_plain_v1 FAILED as rmsnorm_d128: correct on 1 of 2 workloads (INCORRECT_NUMERICAL)"
+    )
+    assert (
+        last_line(late, planned=2).plain
+        == "rmsnorm_cuda_plain_v1 FAILED as rmsnorm_d128: TIMEOUT at batch=1; stopped there, 1 workload not tried"
+    )
 
 
 def test_what_was_judged_is_what_the_judge_recorded(make):

@@ -1,3 +1,4 @@
+# definition: fused_add_rmsnorm_d4096
 """Exercise 5: add + RMSNorm in CuTe DSL, one block for each row. The residual is missing."""
 
 import functools

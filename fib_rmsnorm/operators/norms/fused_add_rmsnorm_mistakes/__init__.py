@@ -131,7 +131,7 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
         if rounds_sum
         else "square and normalize the sum in float32, before it is rounded"
     )
-    offer = offer_definition(wording.operators.get(convention))
+    offer = offer_definition(wording.operators.get(convention), other)
     yield mistake(wording.what, fix + offer, normalize(other))
     for each in usual_mistakes(other, convention, wording, output_dtype=form):
         if each.parts == 1:  # what combines three would explain too much

@@ -45,7 +45,7 @@ def usual_mistakes(
         for wrong in (*wrong_statistics(batch, hidden, has_weight=rows.has_weight), *rounded_statistics(hidden, dtype))
     ]
     right = find_application(convention, dtype)
-    others = list(other_conventions(convention, dtype, wording.operators)) if rows.has_weight else []
+    others = list(other_conventions(rows, convention, wording.operators)) if rows.has_weight else []
     applications = wrong_applications(hidden, dtype, right, has_weight=rows.has_weight)
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:

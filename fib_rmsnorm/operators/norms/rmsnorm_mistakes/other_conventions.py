@@ -6,9 +6,11 @@ Kernels often combine it with a wrong statistic.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import torch
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rows import (
     Application,
     Rows,
@@ -33,20 +35,33 @@ def find_application(convention: str, dtype: torch.dtype) -> Application:
     return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
 
 
-def other_conventions(convention: str, dtype: torch.dtype, operators: Mapping[str, str]) -> Iterator[Wrong]:
+def other_conventions(rows: Rows, convention: str, operators: Mapping[str, str]) -> Iterator[Wrong]:
     """Yield the applications of the other conventions, and the one that leaves the weight out.
 
     `operators` are those of the conventions for which `define` makes Definitions.
     """
-    for other, (what, fix) in _describe_conventions(convention, dtype_name(dtype)).items():
+    for other, (what, fix) in _describe_conventions(convention, dtype_name(rows.dtype)).items():
         if other != convention:
-            yield Wrong(what, fix + offer_definition(operators.get(other)), find_application(other, dtype))
+            yield Wrong(what, fix + offer_definition(operators.get(other), rows), find_application(other, rows.dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
 
 
-def offer_definition(operator: str | None) -> str:
+def offer_definition(operator: str | None, rows: Rows) -> str:
     """The end of a fix, for a mistake that is right by another operator; nothing if it is by none."""
-    return f", or choose the Definition of that convention: fib-rmsnorm define {operator}" if operator else ""
+    if operator is None:
+        return ""
+    name = _name_definition(operator, rows.x.shape[1], dtype_name(rows.dtype), dtype_name(rows.weight.dtype))
+    return f", or choose the Definition of that convention: --definition {name}" if name else ""
+
+
+@cache
+def _name_definition(operator: str, hidden: int, x: str, weight: str) -> str:
+    from fib_rmsnorm.operators.known_operators import find_operator  # which imports the operators, and they this
+
+    try:
+        return find_operator(operator).define_like({"hidden": hidden}, {"x": x, "weight": weight}).name
+    except InputError:  # it has no Definition of these dtypes
+        return ""
 
 
 def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:
