@@ -81,7 +81,7 @@ def test_define_lists_it_with_its_options(fib):
     [
         (("rmsnorm", "--tag", "x"), "--tag: rmsnorm has no such option (available: --hidden, --dtype, --weight)"),
         pytest.param(("scaled_shift", "--tag", "7"), "tag must be a word, not '7'", marks=pytest.mark.slow),
-        (("shifted",), ", scaled_shift)"),
+        (("shifted",), ", scaled_shift"),
         pytest.param(("scaled_shift", "--tga", "x"), "No such option: --tga", marks=pytest.mark.slow),
     ],
 )
