@@ -266,7 +266,6 @@ def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(broken
     assert found.code == 2 and found.err.startswith(f"fib-rmsnorm: {broken_manifest}: ")
 
 
-@pytest.mark.process
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
     folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/unsteady_v1"
@@ -298,7 +297,6 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
     assert registry.traces()[-1].evaluation.correctness.extra["tolerance"]["out"]["rtol"] == 0.002
 
 
-@pytest.mark.process
 def test_resume_takes_nothing_from_other_hardware(registry, bench):
     add_kernel(registry, "right_v1")
     assert bench(*QUICK_OPTIONS, "--batch-sizes", "1").code == 0
@@ -310,7 +308,6 @@ def test_resume_takes_nothing_from_other_hardware(registry, bench):
     assert len(registry.traces()) == 2
 
 
-@pytest.mark.process
 def test_resume_takes_nothing_that_others_wrote(registry, bench, monkeypatch, tmp_path):
     add_kernel(registry, "right_v1")
     options = (*QUICK_OPTIONS, "--batch-sizes", "1", "--resume")
@@ -327,7 +324,6 @@ def test_resume_takes_nothing_that_others_wrote(registry, bench, monkeypatch, tm
     assert len(registry.traces()) == 3
 
 
-@pytest.mark.process
 def test_the_table_is_in_the_order_of_the_plan(registry, bench):
     """Whatever came first: here a result of an earlier run, with several GPUs any of their Workloads."""
     for name in ("first_v1", "second_v1"):

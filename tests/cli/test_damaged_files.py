@@ -59,7 +59,14 @@ ENOUGH = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate],
 }
-LONG = [pytest.mark.fuzz, pytest.mark.timeout(900)]
+LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def examples_of(number: int) -> settings:
+    """The same every time where they are few; of many, other ones each time, as repeating them would find no more."""
+    return settings(max_examples=number, derandomize=number < 10, print_blob=True, **ENOUGH)
+
+
 seeds = st.integers(0, 2**32)
 
 
@@ -113,12 +120,12 @@ def check_catalogues(fib, registry, records, seed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("examples", "commands"), [(1, ANALYSES), pytest.param(110, ANALYSES + OTHER_READERS, marks=LONG)]
+    ("examples", "commands"), [(1, ANALYSES), pytest.param(30, ANALYSES + OTHER_READERS, marks=LONG)]
 )
 def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples, commands):
     records = read_records(full_registry)
 
-    @settings(max_examples=examples, **ENOUGH)
+    @examples_of(examples)
     @given(st.lists(seeds, min_size=100, max_size=100))
     def check(chosen):
         check_analyses(fib, full_registry, records, chosen, commands)
@@ -126,11 +133,11 @@ def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples, comman
     check()
 
 
-@pytest.mark.parametrize("examples", [5, pytest.param(300, marks=LONG)])
+@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=LONG)])
 def test_no_damaged_record_is_a_traceback(fib, full_registry, examples):
     records = read_records(full_registry)
 
-    @settings(max_examples=examples, **ENOUGH)
+    @examples_of(examples)
     @given(seeds)
     def check(seed):
         check_catalogues(fib, full_registry, records, seed)
@@ -138,12 +145,12 @@ def test_no_damaged_record_is_a_traceback(fib, full_registry, examples):
     check()
 
 
-@pytest.mark.parametrize("examples", [4, pytest.param(300, marks=LONG)])
+@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=LONG)])
 def test_no_damaged_manifest_is_a_traceback(fib, full_registry, examples):
     manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
     before = manifest.read_bytes()
 
-    @settings(max_examples=examples, **ENOUGH)
+    @examples_of(examples)
     @given(st.binary(max_size=400))
     def check(content):
         cut = len(content) % len(before)
@@ -160,7 +167,7 @@ def test_no_damaged_trace_stops_a_chart(fib, full_registry):
     records = read_records(full_registry)
     pytest.importorskip("matplotlib")
 
-    @settings(max_examples=2, **ENOUGH)
+    @examples_of(2)
     @given(st.lists(seeds, min_size=100, max_size=100))
     def check(chosen):
         write_damaged(full_registry, records, chosen)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -43,19 +44,57 @@ def run_and_list_modules(*arguments: str, cwd: Path | None = None) -> tuple[subp
     return found, {name.partition(".")[0] for name in json.loads(modules)}
 
 
-@cache
-def read_help(*arguments: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """What asks for help prints and imports, run once for all tests."""
-    return run_and_list_modules(*arguments)
+ONE_BY_ONE = """\
+import contextlib, io, json, sys
+from fib_rmsnorm.cli import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv, out, err = ["fib-rmsnorm", *arguments], io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        print(json.dumps([end.code, out.getvalue(), err.getvalue(), sorted(sys.modules)]))
+"""
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
-def test_help_works_and_imports_nothing_heavy(arguments):
-    found, modules = read_help(*arguments)
-    assert found.returncode == 0
-    assert found.stderr == ""
-    assert found.stdout
-    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+    modules: set[str]
+    """Those that it and the commands before it have imported."""
+
+
+def run_one_by_one(commands: Sequence[Sequence[str]], cwd: Path) -> list[Said]:
+    """Run commands in one process: to start one for each would take most of the time of these tests."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_BY_ONE, json.dumps(commands)],
+        cwd=cwd,
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(said) == len(commands)
+    return [Said(code, out, err, {name.partition(".")[0] for name in names}) for code, out, err, names in said]
+
+
+HELPS = [["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)]
+
+
+@pytest.fixture(scope="module")
+def helps(tmp_path_factory) -> dict[tuple[str, ...], Said]:
+    return dict(zip(map(tuple, HELPS), run_one_by_one(HELPS, tmp_path_factory.mktemp("helps")), strict=True))
+
+
+@pytest.mark.parametrize("arguments", HELPS, ids=" ".join)
+def test_help_works_and_imports_nothing_heavy(helps, arguments):
+    found = helps[tuple(arguments)]
+    assert (found.code, found.err) == (0, "")
+    assert found.out
+    assert found.modules.isdisjoint(HEAVY), found.modules & set(HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +111,9 @@ def test_a_command_waits_for_no_other(arguments, made):
     assert [command.name for command in make_app(arguments).registered_commands] == made
 
 
-def test_without_a_command_the_help_is_shown():
-    alone, asked = run_and_list_modules()[0], read_help("--help")[0]
-    assert alone.stdout == asked.stdout and alone.stderr == ""
+def test_without_a_command_the_help_is_shown(helps):
+    alone = run_cli()
+    assert alone.stdout == helps["--help",].out and alone.stderr == ""
     assert alone.returncode == 2
 
 
@@ -89,40 +128,39 @@ def test_the_version_is_that_installed():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_option_has_help(name):
-    text = read_help(name, "--help")[0].stdout
+def test_every_command_and_option_has_help(helps, name):
+    text = helps[name, "--help"].out
     assert len(text.split("Options:")[0].split()) > 6
     options = text.split("Options:")[1]
     assert "--" in options
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["frobnicate"], "'frobnicate'. (see fib-rmsnorm --help)"),
-        (["--frobnicate"], "--frobnicate"),
-        (["bench", "--frobnicate"], "--frobnicate (see fib-rmsnorm bench --help)"),
-        (["bench", "--iterations", "many"], "--iterations"),
-        (["bench", "--iterations", "0"], "--iterations"),
-        (["bench", "--output"], "--output"),
-        (["define", "--hidden", "x"], "--hidden"),
-        (["workload", "--eps", "small"], "No such option: --eps"),
-        (["bench", "--solutions", ""], "--solutions is empty"),
-        (["bench", "--batch-sizes", " , "], "--batch-sizes is empty"),
-        (["report", "--definitions", ""], "--definitions is empty"),
-        (["solve", "--languages", ""], "--languages is empty"),
-        (["list", "--authors", ""], "--authors is empty"),
-        (["compare", "a", "b", "--allow", ""], "--allow is empty"),
-        (["bench", "--root", ""], "--root is empty"),
-    ],
-)
-def test_a_usage_error_is_one_line_and_exit_code_2(arguments, said, tmp_path):
-    found, modules = run_and_list_modules(*arguments, cwd=tmp_path)  # no registry there for what is not refused
-    assert found.returncode == 2
-    assert found.stdout == ""
-    assert len(found.stderr.splitlines()) == 1
-    assert said in found.stderr
-    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+USAGE_ERRORS = [
+    (["frobnicate"], "'frobnicate'. (see fib-rmsnorm --help)"),
+    (["--frobnicate"], "--frobnicate"),
+    (["bench", "--frobnicate"], "--frobnicate (see fib-rmsnorm bench --help)"),
+    (["bench", "--iterations", "many"], "--iterations"),
+    (["bench", "--iterations", "0"], "--iterations"),
+    (["bench", "--output"], "--output"),
+    (["define", "--hidden", "x"], "--hidden"),
+    (["workload", "--eps", "small"], "No such option: --eps"),
+    (["bench", "--solutions", ""], "--solutions is empty"),
+    (["bench", "--batch-sizes", " , "], "--batch-sizes is empty"),
+    (["report", "--definitions", ""], "--definitions is empty"),
+    (["solve", "--languages", ""], "--languages is empty"),
+    (["list", "--authors", ""], "--authors is empty"),
+    (["compare", "a", "b", "--allow", ""], "--allow is empty"),
+    (["bench", "--root", ""], "--root is empty"),
+]
+
+
+def test_a_usage_error_is_one_line_and_exit_code_2(tmp_path):
+    commands = [arguments for arguments, _ in USAGE_ERRORS]
+    answers = run_one_by_one(commands, tmp_path)  # no registry there for what is not refused
+    for (arguments, said), found in zip(USAGE_ERRORS, answers, strict=True):
+        assert (found.code, found.out) == (2, ""), arguments
+        assert len(found.err.splitlines()) == 1 and said in found.err, arguments
+        assert found.modules.isdisjoint(HEAVY), (arguments, found.modules & set(HEAVY))
 
 
 @pytest.mark.parametrize(
@@ -153,28 +191,31 @@ def test_with_json_an_error_is_one_object(arguments, said, tmp_path):
 RIGHT = "def run(x, weight, eps):\n    return x\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "options", "said"),
-    [
-        ("missing.py", None, [], "no such file: missing.py"),
-        ("kernel.rs", "fn run() {}", [], "kernel.rs: unknown language"),
-        ("kernel.py", "def run(x,\n", [], "kernel.py:1: '(' was never closed"),
-        ("kernel.py", RIGHT, ["--entry", "f"], "kernel.py: no function 'f' (available: run)"),
-        ("kernel.py", "def run(x):\n    return x\n", [], "kernel.py: run takes 1 parameters (x); rmsnorm_d4096 "),
-        ("kernel.cpp", "int main() {}", [], "kernel.cpp: does not export 'run'"),
-        ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], "no Definition 'rmsnorm_d7' in "),
-    ],
-)
-def test_try_refuses_a_source_before_torch_is_imported(name, source, options, said, tmp_path):
-    if source is not None:
-        (tmp_path / name).write_text(source)
-    found, modules = run_and_list_modules("try", name, *options, "--root", str(REPOSITORY), cwd=tmp_path)
-    assert found.returncode == 2
-    assert found.stdout == ""
-    assert len(found.stderr.splitlines()) == 1
-    assert said in found.stderr
-    heavy = set(HEAVY) - {"rich", "psutil"}  # of the fork server, which starts first so that torch loads meanwhile
-    assert modules.isdisjoint(heavy), modules & heavy
+REFUSED_SOURCES = [
+    ("missing.py", None, [], "no such file: missing.py"),
+    ("kernel.rs", "fn run() {}", [], "kernel.rs: unknown language"),
+    ("kernel.py", "def run(x,\n", [], "kernel.py:1: '(' was never closed"),
+    ("kernel.py", RIGHT, ["--entry", "f"], "kernel.py: no function 'f' (available: run)"),
+    ("kernel.py", "def run(x):\n    return x\n", [], "kernel.py: run takes 1 parameters (x); rmsnorm_d4096 "),
+    ("kernel.cpp", "int main() {}", [], "kernel.cpp: does not export 'run'"),
+    ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], "no Definition 'rmsnorm_d7' in "),
+]
+
+
+def test_try_refuses_a_source_before_torch_is_imported(tmp_path):
+    commands = []
+    for number, (name, source, options, _) in enumerate(REFUSED_SOURCES):
+        path = Path(name)
+        if source is not None:
+            path = Path(f"folder{number}", name)
+            (tmp_path / path).parent.mkdir()
+            (tmp_path / path).write_text(source)
+        commands.append(["try", str(path), *options, "--root", str(REPOSITORY)])
+    heavy = {*HEAVY} - {"rich", "psutil"}  # of the fork server, which starts first so that torch loads meanwhile
+    for found, (*source, said) in zip(run_one_by_one(commands, tmp_path), REFUSED_SOURCES, strict=True):
+        assert (found.code, found.out) == (2, ""), source
+        assert len(found.err.splitlines()) == 1 and said in found.err, source
+        assert found.modules.isdisjoint(heavy), (source, found.modules & heavy)
 
 
 NO_TORCH = [
@@ -192,31 +233,11 @@ NO_TORCH = [
     "export exported",
 ]
 
-ONE_BY_ONE = """\
-import json, sys
-from fib_rmsnorm.cli import main
-for line in sys.argv[1:]:
-    sys.argv = ["fib-rmsnorm", *line.split()]
-    try:
-        main()
-    except SystemExit as end:
-        print(json.dumps([line, end.code, "torch" in sys.modules]), file=sys.stderr)
-"""
-
 
 def test_commands_on_records_import_no_torch(full_registry):
-    """In one process, so that each shows what it and those before it have imported."""
-    found = subprocess.run(
-        [sys.executable, "-c", ONE_BY_ONE, *NO_TORCH],
-        cwd=full_registry.root,
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert [json.loads(line) for line in found.stderr.splitlines() if line.startswith("[")] == [
-        [line, 0, False] for line in NO_TORCH
-    ]
+    answers = run_one_by_one([line.split() for line in NO_TORCH], full_registry.root)
+    found = [(line, each.code, "torch" in each.modules) for line, each in zip(NO_TORCH, answers, strict=True)]
+    assert found == [(line, 0, False) for line in NO_TORCH]
 
 
 @pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])
@@ -227,8 +248,3 @@ def test_commands_that_need_no_torch_import_none(arguments, tmp_path):
     assert found.returncode == 0
     assert found.stdout
     assert modules.isdisjoint({"torch", "flashinfer_bench"})
-
-
-def test_no_command_is_help():
-    found = run_cli()
-    assert "Usage:" in found.stdout + found.stderr

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.analysis import loading
+from fib_rmsnorm.analysis.trace_files import trace_columns
 from support.command_line import cli_command, cli_environment
 from support.paths import PUBLISHED
 from support.trace_json import lines, trace
@@ -78,21 +77,16 @@ def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_th
     assert first == second and first["superseded"] == 100_000 - 850
 
 
-@pytest.mark.endurance
-def test_a_hundred_thousand_traces_take_less_than_twice_what_parsing_takes(tmp_path):
-    """By Python's own parser, and of the processor's time, once of three: a busy neighbour may slow one of the two."""
+def test_of_a_large_file_only_the_traces_that_are_reported_are_decoded(fib, tmp_path, monkeypatch):
+    """By their number, not by the time it takes: decoding is what takes it."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(loading, "LARGE_BYTES", 0)
+    decoded, decode = [], trace_columns.decode
+    monkeypatch.setattr(trace_columns, "decode", lambda *each: decoded.append(each) or decode(*each))
     path = tmp_path / "traces.jsonl"
-    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
-    path.write_text(body * 100)
-    parse = "import json, sys\nfor line in open(sys.argv[1]):\n    json.loads(line)"
-    assert any(
-        cpu_seconds(*cli_command("report", path)) < 2 * cpu_seconds(sys.executable, "-c", parse, path) for _ in range(3)
-    )
-
-
-def cpu_seconds(*command: str | Path) -> float:
-    """What a process takes of the processor from its start to its end."""
-    before = os.times()
-    subprocess.run(command, check=True, capture_output=True, env=cli_environment())
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    path.write_text(lines(*(trace(f"kernel_{number % 5}_v1", batch=1 << number % 17) for number in range(170))) * 10)
+    for _ in range(2):
+        found = json.loads(fib("report", path, "--json").out)
+        assert found["superseded"] == 1700 - 85
+        assert 85 <= len(decoded) <= 2 * 85
+        decoded.clear()

@@ -66,6 +66,14 @@ def test_the_reference_is_a_result_too():
     assert describe(STEADY, STEADY).reference_suspect == [] and describe(STEADY, STEADY).speedup_low == 1.0
 
 
+@pytest.mark.parametrize(("own_ms", "reference_ms", "factor"), [(0.25, 1.0, 4.0), (2.0, 1.0, 0.5)])
+def test_the_speedup_is_how_much_longer_the_reference_takes(own_ms, reference_ms, factor):
+    found = describe((own_ms,) * 8, (reference_ms,) * 8)
+    assert found.speedup_low == found.speedup_factor == found.speedup_high == pytest.approx(factor)
+    assert found.latency_ms == pytest.approx(own_ms, rel=0.01)
+    assert found.reference_latency_ms == pytest.approx(reference_ms, rel=0.01)
+
+
 def test_no_share_of_an_untrusted_copy():
     ceiling = Ceiling(empty_ms=0.001, copy_ms=0.99, copy_low_ms=0.98, copy_high_ms=1.0, copy_method="cpp")
     assert describe(STEADY, STEADY, ceiling=ceiling).percent_of_copy == pytest.approx(99, abs=1)

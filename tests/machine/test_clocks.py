@@ -30,6 +30,7 @@ class FakeNvml(ModuleType):
         self.clocks = [1980]
         self.reasons = GPU_IDLE
         self.pids = [10, 11]
+        self.samples = 0
 
     def tell(self, function: str, value):
         if function in self.missing:
@@ -58,7 +59,14 @@ class FakeNvml(ModuleType):
         return self.tell("power", 123_000)
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
-        return self.tell("reasons", self.reasons)
+        reasons = self.tell("reasons", self.reasons)
+        self.samples += 1
+        return reasons
+
+    def wait_for(self, more: int) -> None:
+        enough = self.samples + more
+        while self.samples < enough:
+            time.sleep(0.001)
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         return self.tell("processes", [SimpleNamespace(pid=pid) for pid in self.pids])
@@ -135,9 +143,9 @@ def test_a_monitor_sums_up_what_it_saw(nvml):
     nvml.clocks = [1980, 1500, 1700]
     nvml.reasons = POWER_CAP
     with ClockMonitor("cuda:0", interval_s=0.001) as monitor:
-        time.sleep(0.1)
+        nvml.wait_for(3)
         nvml.reasons = THERMAL
-        time.sleep(0.1)
+        nvml.wait_for(2)  # the first may have been read before
     found = monitor.summary()
     assert found.samples >= 3
     assert (found.clock_min_mhz, found.clock_median_mhz, found.clock_max_mhz) == (1500, 1700, 1980)

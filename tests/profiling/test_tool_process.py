@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.profiling import tool_process
 from fib_rmsnorm.profiling.tool_process import read_report, run_tool
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups
 from fib_rmsnorm.sandbox.confinement import find_gaps
@@ -31,7 +32,7 @@ if os.fork() == 0:
     if os.fork() == 0:
         os.setsid()
         print(os.getpid(), flush=True)
-        time.sleep(100)
+        time.sleep(600)
     os._exit(0)
 os.wait()
 time.sleep(float(sys.argv[1]))
@@ -52,7 +53,7 @@ def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
     monkeypatch.setenv(SECRET_VARIABLE, "secret")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     variables = dict(
-        line.partition("=")[::2] for line in run(["env"], 10, solution, {"TMPDIR": "/own"}).out.splitlines()
+        line.partition("=")[::2] for line in run(["env"], 600, solution, {"TMPDIR": "/own"}).out.splitlines()
     )
     assert (variables["OMP_NUM_THREADS"], variables["TMPDIR"]) == ("1", "/own")
     assert SECRET_VARIABLE not in variables
@@ -60,19 +61,19 @@ def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
 
 def test_it_has_neither_the_users_input_nor_terminal(solution):
     source = "import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())"
-    assert run_tool(python(source), 10, solution, {}).out == "'' True\n"
+    assert run_tool(python(source), 600, solution, {}).out == "'' True\n"
 
 
 def test_of_what_is_printed_without_end_little_is_kept(solution):
-    run = run_tool(python("print('begin'); print('x' * 10_000_000); print('end')"), 10, solution, {})
+    run = run_tool(python("print('begin'); print('x' * 10_000_000); print('end')"), 600, solution, {})
     assert run.out.startswith("begin\n") and run.out.endswith("end\n")
     assert len(run.out) < 100_000
-    assert len(read_report(python("print('x' * 1_000_000)"), 10, solution, {}).out) == 1_000_001
+    assert len(read_report(python("print('x' * 1_000_000)"), 600, solution, {}).out) == 1_000_001
 
 
 @needs_sandbox
 def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
-    daemon = int(run_tool(python(LEAVES_DAEMON, 0), 60, solution, {}).out)
+    daemon = int(run_tool(python(LEAVES_DAEMON, 0), 600, solution, {}).out)
     assert not psutil.pid_exists(daemon)
 
 
@@ -98,7 +99,7 @@ def test_what_forks_on_and_on_ends_with_the_tool(solution, tmp_path):
     lock, cgroups = tmp_path / "lock", RunCgroups(1000)
     made = cgroups.make()
     variables = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    run = run_tool(python(LEAPS, lock, made.folder), 60, solution, variables, made)
+    run = run_tool(python(LEAPS, lock, made.folder), 600, solution, variables, made)
     assert (run.code, run.err) == (0, "")
     assert not is_held(lock)
     assert not made.folder.exists()
@@ -110,16 +111,25 @@ import pathlib
 import subprocess
 import sys
 
-started = subprocess.Popen(["sleep", "100"])
+started = subprocess.Popen(["sleep", "600"])
 pathlib.Path(sys.argv[1]).write_text(str(started.pid))
 started.wait()
 """
 
 
-def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path):
+def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path, clock, monkeypatch):
+    pid = tmp_path / "pid"
+
+    class UntilItIsStarted:
+        def monotonic(self) -> float:
+            if pid.exists() and pid.read_text():
+                clock.sleep(3)
+            return clock.now
+
+    monkeypatch.setattr(tool_process, "time", UntilItIsStarted())
     with pytest.raises(InputError, match=r"right: timed out after 5 s; try a longer --timeout"):
-        run_tool(python(STARTS_ANOTHER, tmp_path / "pid"), 5, solution, {})
-    started = int((tmp_path / "pid").read_text())
+        run_tool(python(STARTS_ANOTHER, pid), 5, solution, {})
+    started = int(pid.read_text())
     assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
 
 

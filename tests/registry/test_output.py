@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.output import OutputLock
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_cli
 from support.registries import RIGHT, add_kernel
@@ -136,3 +137,14 @@ def test_a_lock_that_a_killed_run_left_holds_nobody_up(tmp_path):
     (tmp_path / ".traces.json.lock").touch()
     OutputLock(output).release()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_runs_at_once_the_second_is_refused_until_the_first_has_ended(tmp_path):
+    output, link = tmp_path / "traces.json", tmp_path / "link.json"
+    link.symlink_to(output)
+    first = OutputLock(output)
+    for path in (output, link):
+        with pytest.raises(InputError, match="another run is writing this file"):
+            OutputLock(path)
+    first.release()
+    OutputLock(link).release()

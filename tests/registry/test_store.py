@@ -89,7 +89,7 @@ def test_processes_that_append_at_once_interleave_whole_lines(tmp_path):
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join()
     found = [(record.text[0], record.n) for record in read_jsonl(path, Record)]
     assert len(found) == 100
     for writer in "0123":

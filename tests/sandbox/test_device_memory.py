@@ -84,7 +84,7 @@ class Pair:
         self.takes = self.fork_server.spawn(self.roles[1], is_confined=is_confined)
 
     def ask(self, process, do, **fields):
-        return process.request({"do": do, **fields}, time.monotonic() + 100)
+        return process.request({"do": do, **fields}, time.monotonic() + 600)
 
     def offer(self, first=0):
         return self.ask(self.offers, "offer", first=first, counts=COUNTS)["memory"]

