@@ -59,7 +59,7 @@ ENOUGH = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate],
 }
-LONG = [pytest.mark.slow, pytest.mark.timeout(900)]
+LONG = [pytest.mark.fuzz, pytest.mark.timeout(900)]
 
 
 def examples_of(number: int) -> settings:

@@ -80,9 +80,9 @@ def test_define_lists_it_with_its_options(fib):
     ("arguments", "said"),
     [
         (("rmsnorm", "--tag", "x"), "--tag: rmsnorm has no such option (available: --hidden, --dtype, --weight)"),
-        pytest.param(("scaled_shift", "--tag", "7"), "tag must be a word, not '7'", marks=pytest.mark.slow),
+        pytest.param(("scaled_shift", "--tag", "7"), "tag must be a word, not '7'", marks=pytest.mark.process),
         (("shifted",), ", scaled_shift"),
-        pytest.param(("scaled_shift", "--tga", "x"), "No such option: --tga", marks=pytest.mark.slow),
+        pytest.param(("scaled_shift", "--tga", "x"), "No such option: --tga", marks=pytest.mark.process),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_in_a_line(fib, arguments, said):
