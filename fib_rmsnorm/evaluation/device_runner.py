@@ -187,14 +187,17 @@ class DeviceRunner:
 
     def _end_untimed(self, definition: Definition, workload: Workload, admitted: Admitted) -> Trace:
         """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
-        verdict: _Passed | EvaluationFailedError
-        process = admitted.worker.process
-        busy = self._workers.end_busy_workers(admitted.worker).get(process)
-        log = process.take_log()
-        if busy:
-            verdict = EvaluationFailedError("RUNTIME_ERROR", busy).with_log(log)
-        else:
-            verdict = _Passed(admitted.correctness, Performance(interpreted=True), log)
+        worker = admitted.worker
+        failure: EvaluationFailedError | None = None
+        try:
+            self._judge_client.judge_repeated_calls(definition, workload, worker, admitted.budget)
+            if busy := self._workers.end_busy_workers(worker).get(worker.process):
+                failure = EvaluationFailedError("RUNTIME_ERROR", busy)
+        except EvaluationFailedError as error:
+            failure = error
+        log = worker.process.take_log()
+        passed = _Passed(admitted.correctness, Performance(interpreted=True), log)
+        verdict = failure.with_log(log) if failure else passed
         return self._make_trace(definition, workload, admitted.solution, verdict)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:

@@ -15,14 +15,16 @@ from support.paths import REPOSITORY
 from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
 
 KERNEL = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
-MANIFEST = python_manifest("triton_v1").replace('"python"', '"triton"').replace("= false", "= true")
+KEEPS = (REPOSITORY / "tests/wrong_kernels/fresh_inputs/triton_caches_by_pointer.py").read_text()
 BATCH = FEW_ROWS + 3
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     registry = make_registry(tmp_path_factory.mktemp("interpreted") / "registry", batch_sizes=(BATCH,))
-    add_sources(registry, "triton_v1", {"kernel.py": KERNEL}, MANIFEST)
+    for name, source in (("triton_v1", KERNEL), ("keeps_v1", KEEPS)):
+        manifest = python_manifest(name).replace('"python"', '"triton"').replace("= false", "= true")
+        add_sources(registry, name, {"kernel.py": source}, manifest)
     add_kernel(registry, "right_v1")
     return registry.root
 
@@ -32,18 +34,23 @@ def outcome(root):
     return run_cli("bench", "--root", root, *QUICK_OPTIONS, "--output", root / "traces.json")
 
 
-def find_trace(root):
-    return next(trace for trace in read_output(root / "traces.json") if trace.solution == "triton_v1")
+def find_trace(root, name):
+    return next(trace for trace in read_output(root / "traces.json") if trace.solution == name)
 
 
 def test_its_trace_says_correct_and_no_time(outcome, root):
-    assert outcome.returncode == 0, outcome.stderr
-    evaluation = find_trace(root).evaluation
+    assert "2 passed, 1 failed" in outcome.stderr
+    evaluation = find_trace(root, "triton_v1").evaluation
     assert evaluation.environment.hardware == f"{cpu_device().hardware} (interpreter)"
     assert evaluation.performance.model_dump(exclude_defaults=True) == {"interpreted": True}
     assert {case.kind for case in list_cases(evaluation.correctness)} == {"workload", "hard", "awkward"}
     (awkward,) = (case.case for case in list_cases(evaluation.correctness) if case.kind == "awkward")
     assert int(awkward.partition("=")[2]) <= FEW_ROWS < BATCH, "few rows, but for the Workload's own"
+
+
+def test_what_it_keeps_of_an_earlier_call_is_found_though_nothing_is_timed(outcome, root):
+    evaluation = find_trace(root, "keeps_v1").evaluation
+    assert evaluation.status.value == "INCORRECT_NUMERICAL" and "earlier call" in evaluation.log
 
 
 def test_upstream_reads_it(outcome, root):
@@ -85,11 +92,11 @@ def test_show_and_compare(fib, outcome, root):
     found = json.loads(compared.out)
     assert [each["solution"] for each in found["comparisons"]] == ["right_v1"]
     assert found["notes"] == [
-        "1 not compared: no latency in either: the evaluations failed, or an interpreter ran them"
+        "2 not compared: no latency in either: the evaluations failed, or an interpreter ran them"
     ]
 
 
 def test_resume_does_not_judge_it_again(fib, outcome, root):
     again = fib("bench", "--root", root, *QUICK_OPTIONS, "--resume")
-    assert "2 passed, 0 failed (2 resumed from earlier runs)" in again.err
-    assert len(Registry(root).traces()) == 2
+    assert "2 passed, 1 failed (2 resumed from earlier runs)" in again.err
+    assert len(Registry(root).traces()) == 4, "what failed, once more"

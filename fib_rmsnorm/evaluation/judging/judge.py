@@ -27,6 +27,7 @@ from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
 from fib_rmsnorm.evaluation.judging.received_outputs import ReceivedOutputs
 from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
+from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
@@ -35,6 +36,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
 from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
+from fib_rmsnorm.schema import Workload
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -49,7 +51,8 @@ class Judge:
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""
         self._peer_outputs = PeerOutputs()
-        self._fresh_inputs: FreshInputs | None = None
+        self._fresh_inputs: dict[bool, FreshInputs] = {}
+        """By whether they have few rows."""
         self.received = ReceivedOutputs(files)
 
     def expect(self, message: Message) -> Expected:
@@ -98,11 +101,11 @@ class Judge:
             self._current = current
             self._cases.clear()
             self._peer_outputs.clear()
-            self._fresh_inputs = None
+            self._fresh_inputs.clear()
         if request.case is None:
             for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
-                yield make_expected(request, Case("timed call", "timed", workload, inputs), reference)
+                yield make_expected(request, Case("timed call", "timed", _timed_workload(request), inputs), reference)
             return
         key = (request.case, request.few_rows)
         if key not in self._cases:
@@ -120,9 +123,11 @@ class Judge:
         yield self._cases[key]
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
-        if self._fresh_inputs is None:
-            self._fresh_inputs = FreshInputs(request.definition, request.workload, request.device, request.dataset)
-        return self._fresh_inputs
+        few = request.few_rows
+        if few not in self._fresh_inputs:
+            workload = _timed_workload(request)
+            self._fresh_inputs[few] = FreshInputs(request.definition, workload, request.device, request.dataset)
+        return self._fresh_inputs[few]
 
     def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
@@ -162,6 +167,13 @@ class Judge:
             if is_right_for(self._require_fresh_inputs(request).set(number)):
                 return "this is the answer to an earlier call"
         return None
+
+
+def _timed_workload(request: JudgedCall) -> Workload:
+    """The Workload of timed calls, or of those that an interpreter makes like them."""
+    if request.recognition and request.few_rows:
+        return make_few_rows(request.definition, request.recognition, request.workload)
+    return request.workload
 
 
 def _judge_output(request: Compare, expected: ExpectedOutputs, index: int, actual: torch.Tensor) -> OutputVerdict:

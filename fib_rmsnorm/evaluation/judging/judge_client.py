@@ -12,8 +12,22 @@ from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Effects, Guards, Reveal, RevealChain, Revealed
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_few_rows
+from fib_rmsnorm.evaluation.worker.worker_messages import (
+    Call,
+    Called,
+    Effects,
+    EndTiming,
+    Guards,
+    PrepareTiming,
+    Reveal,
+    RevealChain,
+    Revealed,
+    Time,
+    Timed,
+    TimingEnded,
+    TimingPrepared,
+)
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -22,6 +36,10 @@ from fib_rmsnorm.schema.definition import DType
 
 _TRUNCATED_BFLOAT16 = 2.0**-8
 """Half a unit in the last place, relative to the least number that has this unit."""
+
+
+_REPEATED_CALLS = 4
+"""The second shows an answer that was kept by address; the others, one that is kept later."""
 
 
 class _ContradictedError(Exception):
@@ -139,6 +157,22 @@ class JudgeClient:
         """
         self._judge_revealed(definition, workload, worker, worker.ask(Reveal(), Revealed, budget), count)
 
+    def judge_repeated_calls(
+        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
+    ) -> None:
+        """Have what is not timed called a few times as if it were, on few rows, and judge these calls.
+
+        Their inputs, which nobody can foresee, lie at the same addresses. Raises EvaluationFailedError if one is wrong.
+        """
+        recognition = self._recogniser.recognise(definition, workload)
+        few = make_few_rows(definition, recognition, workload) if recognition else workload
+        prepare = PrepareTiming(workload=few, warmup_runs=0, budget_s=budget.left_s, judged_calls=_REPEATED_CALLS)
+        worker.ask(prepare, TimingPrepared, budget)
+        worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=budget.left_s), Timed, budget)
+        revealed = worker.ask(Reveal(), Revealed, budget)
+        self._judge_revealed(definition, workload, worker, revealed, _REPEATED_CALLS, few_rows=True)
+        worker.ask(EndTiming(), TimingEnded, budget)
+
     def judge_chained_call(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
     ) -> None:
@@ -150,7 +184,14 @@ class JudgeClient:
             raise EvaluationFailedError(failure.status, f"in a CUDA graph: {failure}", failure.correctness) from None
 
     def _judge_revealed(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, revealed: Revealed, count: int
+        self,
+        definition: Definition,
+        workload: Workload,
+        worker: WorkerClient,
+        revealed: Revealed,
+        count: int,
+        *,
+        few_rows: bool = False,
     ) -> None:
         if (found := len({*revealed.numbers})) < count:
             worker.process.kill()
@@ -158,7 +199,8 @@ class JudgeClient:
         subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
         outputs = Transferred(worker, revealed.memory)
         names = list(definition.outputs)
-        for verdict in self._compare(subject, outputs, numbers=revealed.numbers, earlier=revealed.earlier):
+        calls = {"numbers": revealed.numbers, "earlier": revealed.earlier, "few_rows": few_rows}
+        for verdict in self._compare(subject, outputs, **calls):
             if faults := _describe_faults(verdict, revealed, names):
                 _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
 

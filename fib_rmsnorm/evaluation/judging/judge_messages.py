@@ -51,7 +51,7 @@ class JudgedCall(Request):
     workload: Workload
     case: int | None = None
     few_rows: bool = False
-    """Whether the case is one of few rows."""
+    """Whether the calls are of few rows, because an interpreter runs the kernel."""
     numbers: list[int] = Field(default_factory=list)
     device: str
     dataset: Path | None
