@@ -48,19 +48,19 @@ def command(
 
 def _name_keys(root: Path | None, wanted: tuple[str, ...]) -> dict[str, list[str]]:
     """The names of the registry's Solutions by the key of their builds; none without a registry."""
-    from fib_rmsnorm.analysis.solution_sources import read_solutions
     from fib_rmsnorm.building.source_files import content_key
-    from fib_rmsnorm.registry import find_root
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.registry.sources.packing import read_current
 
     try:
-        registry = find_root(root)
+        registry = Registry.find(root)
     except InputError:
         if root is not None or wanted:
             raise
         return {}
     names: dict[str, list[str]] = {}
-    for solution in choose("Solution", read_solutions(registry).values(), lambda each: each.name, wanted):
+    for solution in choose("Solution", read_current(registry).by_name.values(), lambda each: each.name, wanted):
         names.setdefault(content_key(solution), []).append(solution.name)
     return names
 

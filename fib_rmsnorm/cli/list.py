@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
 _KINDS = ("definitions", "solutions", "workloads", "traces")
@@ -42,6 +41,8 @@ def command(
     registry = Registry.find(root)
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
     rows = _make_rows(catalogue, kind, each=each)
+    if "solutions" in rows:
+        _tell_faulty(catalogue)
     if json:
         from dataclasses import asdict
         from json import dumps
@@ -51,7 +52,7 @@ def command(
 
         echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
     elif kind:
-        _print_kind(kind, rows[kind], catalogue, registry, root, each=each)
+        _print_kind(kind, rows[kind], catalogue, root, each=each)
     else:
         _print_overview(registry.root, catalogue, rows)
 
@@ -86,14 +87,22 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     return rows
 
 
-def _print_kind(
-    kind: str, rows: list[Any], catalogue: Catalogue, registry: Registry, root: Path | None, *, each: bool
-) -> None:
+def _tell_faulty(catalogue: Catalogue) -> None:
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.folding import Folded
+
+    for sources in catalogue.faulty:
+        stderr().print(Folded(f"Left out {sources.name}: {sources.error}", 2))
+
+
+def _print_kind(kind: str, rows: list[Any], catalogue: Catalogue, root: Path | None, *, each: bool) -> None:
+    from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
-        stderr().print(f"No {kind}; create them with: {_following(kind, catalogue, registry, root)}")
+        following = creating_command(kind, catalogue.definitions, *(["--root", str(root)] if root else []))
+        stderr().print(f"No {kind}; create them with: {following}")
         return
     tables: dict[str, Callable[[list[Any]], Table]] = {
         "definitions": listing.definitions_table,
@@ -102,20 +111,6 @@ def _print_kind(
         "traces": listing.each_trace_table if each else listing.traces_table,
     }
     stdout().print(tables[kind](rows))
-
-
-def _following(kind: str, catalogue: Catalogue, registry: Registry, root: Path | None) -> str:
-    """The command that makes the first of a kind; of Solutions whose sources are there, the one that packs them."""
-    from shlex import join
-
-    from fib_rmsnorm.registry.selection import creating_command
-    from fib_rmsnorm.registry.sources.packing import pack_sound
-
-    there = ["--root", str(root)] if root else []
-    sound = pack_sound(registry, registry.definitions())[0] if kind == "solutions" else []
-    if any(each.definition in catalogue.definitions for each in sound):
-        return join(["fib-rmsnorm", "solve", *there])
-    return creating_command(kind, catalogue.definitions, *there)
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:

@@ -77,7 +77,7 @@ def bench_on_cluster(registry: Registry, options: BenchOptions, cluster: Cluster
         pool.expect([solution for plan in plans.values() for group in plan.groups for solution in group.solutions])
         from fib_rmsnorm.cluster.dispatcher import Dispatcher
 
-        recorder = Recorder(registry, output)
+        recorder = Recorder(registry, records, output)
         dispatcher = Dispatcher(pool, plans, registry.root, options.settings, sealer=sealer, record=recorder, done=done)
         yield from dispatcher.run()
 

@@ -92,7 +92,7 @@ def bench(
             source,
             devices,
             RunConfig(options.settings, options.timeout_s, registry.root, sealer=sealer),
-            record=Recorder(registry, output),
+            record=Recorder(registry, records, output),
             done=done,
         )
         yield from scheduler.run(plan)

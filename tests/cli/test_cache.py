@@ -13,7 +13,7 @@ from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER
 @pytest.fixture
 def cache(full_registry) -> Path:
     """A cache with builds of two Solutions, and with what others have put there."""
-    solutions = full_registry.solutions()
+    solutions = full_registry.packed_solutions()
     for name, kind, size in ((PYTHON, "inductor", 3000), (CUDA, "native", 5000)):
         build = solution_cache(solutions[name]) / kind
         build.mkdir()

@@ -32,7 +32,7 @@ def register(fib, registry, tmp_path):
         if outcome.code:
             assert outcome.err.count("\n") == 1
             return outcome.err.rstrip().removeprefix(f"fib-rmsnorm: {tmp_path / file}: ")
-        return registry.solutions()[name].definition
+        return registry.packed_solutions()[name].definition
 
     return run
 
