@@ -8,8 +8,8 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, operator_of
-from fib_rmsnorm.registry.signatures import make_signature
 from fib_rmsnorm.registry.sources.kernel_source import find_source
+from fib_rmsnorm.registry.sources.parameters import make_signature
 
 
 def choose_definition(
