@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvid
 def home(tmp_path_factory):
     """A folder with the packed sources as packages."""
     folder = tmp_path_factory.mktemp("cutedsl")
-    for name, solution in Registry(REPOSITORY).solutions().items():
+    for name, solution in Registry(REPOSITORY).packed_solutions().items():
         if name.endswith("_python_cutedsl_v1"):
             write_sources(solution, folder / name)
     return folder

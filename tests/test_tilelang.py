@@ -24,7 +24,7 @@ HIDDEN = 1152  # no power of two: warps hold parts of different sizes
 def load_module(tmp_path_factory):
     """Import a module of a packed Solution."""
     folder = tmp_path_factory.mktemp("tilelang")
-    solutions = Registry(REPOSITORY).solutions()
+    solutions = Registry(REPOSITORY).packed_solutions()
     sys.path.insert(0, str(folder))
 
     def load(operator, module):

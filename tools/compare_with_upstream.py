@@ -134,7 +134,7 @@ def copy_dataset(root: Path, dataset: Path, only: list[str]) -> dict[str, str]:
     from fib_rmsnorm.registry import Registry
 
     shutil.copytree(dataset, root)
-    return {name: name for name in Registry(root).solutions() if not only or name in only}
+    return {name: name for name in Registry(root).packed_solutions() if not only or name in only}
 
 
 def describe(dataset: Path | None, batch: int) -> dict[str, Any]:

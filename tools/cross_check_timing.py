@@ -152,7 +152,7 @@ def load_stamped() -> tuple[stamped_kernel.Stamped, Any]:
     from fib_rmsnorm.registry import Registry
 
     registry = Registry(ROOT)
-    return stamped_kernel.Stamped(registry.solutions()[STAMPED]), registry.definition(DEFINITION)
+    return stamped_kernel.Stamped(registry.packed_solutions()[STAMPED]), registry.definition(DEFINITION)
 
 
 def make_stamped_call(stamped: stamped_kernel.Stamped, definition: Any, batch: int) -> Call:

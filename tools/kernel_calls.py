@@ -23,7 +23,7 @@ def load(solution: str) -> tuple[Call, Any]:
     from fib_rmsnorm.registry import Registry
 
     registry = Registry(ROOT)
-    found = registry.solutions()[solution]
+    found = registry.packed_solutions()[solution]
     return build_entry(found, "cuda:0", cache_folder()), registry.definition(DEFINITION)
 
 

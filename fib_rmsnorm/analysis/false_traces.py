@@ -10,16 +10,13 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.analysis.trace_files.items import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin, find_false_date
+from fib_rmsnorm.registry.seals import Sealer, TraceOrigin, find_false_date
 from fib_rmsnorm.schema import Trace
 
 
-def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> dict[tuple[str, int], TraceOrigin]:
-    """Those of the records not to believe, by path and line, read again from their files.
-
-    With `signers`, a file of allowed signers, all that none of them signed. Raises InputError if it cannot be read.
-    """
-    sealer, found = Sealer.of_this_machine(signers=signers), dict[tuple[str, int], TraceOrigin]()
+def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:
+    """Those of the records not to believe, by path and line, read again from their files."""
+    sealer, found = Sealer.of_this_machine(), dict[tuple[str, int], TraceOrigin]()
     by_path = sorted(records, key=lambda record: (record.path, record.line))
     for path, of_file in groupby(by_path, key=lambda record: record.path):
         asked = {record.line: record for record in of_file}
@@ -27,8 +24,7 @@ def find_false(records: Iterable[TraceRecord], signers: Path | None = None) -> d
             try:
                 origin = sealer.find_origin(Trace.model_validate_json(item))
             except ValidationError:  # not by the schema's models, so not sealed
-                dated = find_false_date(asked[line].timestamp) or TraceOrigin.UNSEALED
-                origin = TraceOrigin.UNSIGNED if signers else dated
+                origin = find_false_date(asked[line].timestamp) or TraceOrigin.UNSEALED
             if origin.is_false:
                 found[path, line] = origin
     return found

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files, read_bytes
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class SolutionFacts:
     description: str | None = ""
     spec: SpecFacts = field(default_factory=SpecFacts)
     sources: tuple[SourceText, ...] = ()
+
+    @classmethod
+    def of(cls, solution: Solution) -> SolutionFacts:
+        """What a report tells of this Solution."""
+        return msgspec.convert(solution.model_dump(mode="json"), cls)
 
     @property
     def language(self) -> str:

@@ -6,16 +6,18 @@ The first are numbers of another computation, the second of another kernel.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fib_rmsnorm.analysis.trace_files.kinds import DefinitionVersion, SeenVersion
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.files.regular_files import find_files
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 
 class OtherVersions(NamedTuple):
@@ -71,30 +73,16 @@ def find_changed(records: Iterable[TraceRecord], digests: Mapping[str, str]) -> 
     return found
 
 
-def digest_solutions(names: Collection[str], roots: Iterable[Path]) -> dict[str, str]:
-    """The digests of these Solutions as they are today, in the first registry that has each.
+def read_todays(roots: Iterable[Path]) -> dict[str, Solution]:
+    """The Solutions of registries as their sources are now, by name; of two, that of the first registry.
 
-    Sources that changed since they were packed count: a bench packs them again. What cannot be packed or read does not.
+    Any dataset may lie there: one that cannot be read has none, and `validate` says why.
     """
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.sources.manifest import MANIFEST
-    from fib_rmsnorm.registry.sources.packing import pack_folder
-    from fib_rmsnorm.registry.store import read_json
-    from fib_rmsnorm.schema import Solution, digest
+    from fib_rmsnorm.registry.sources.packing import read_current
 
-    found: dict[str, str] = {}
+    found: dict[str, Solution] = {}
     for root in roots:
-        registry = Registry(root)
-        definitions = None
-        for manifest in find_files(registry.layout.solutions, MANIFEST):
-            home = manifest.parent.name
-            if any(name == home or name.startswith(f"{home}_") for name in names):
-                with suppress(InputError):
-                    definitions = registry.definitions() if definitions is None else definitions
-                    for solution in pack_folder(registry, manifest.parent, definitions):
-                        found.setdefault(solution.name, digest(solution))
-        for path in find_files(root / "solutions", "*.json"):
-            if path.stem in names and path.stem not in found:
-                with suppress(InputError):
-                    found[path.stem] = digest(read_json(path, Solution, root))
+        with suppress(InputError):
+            found = {**read_current(Registry(root)).by_name, **found}
     return found

@@ -40,6 +40,7 @@ class Deployable:
 def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
     """The Solutions of these authors for Definitions that are named after an operator: `rmsnorm_d4096`."""
     from fib_rmsnorm.operators.known_operators import list_operators
+    from fib_rmsnorm.registry.sources.packing import read_current
     from fib_rmsnorm.schema import digest
 
     known = tuple(each.name for each in list_operators())
@@ -53,7 +54,7 @@ def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
     }
     solutions = {
         name: each
-        for name, each in registry.solutions().items()
+        for name, each in read_current(registry).by_name.items()
         if each.author in authors and each.definition in operators
     }
     return Deployable(solutions, {name: digest(each) for name, each in solutions.items()}, definitions, operators)

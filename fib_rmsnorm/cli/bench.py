@@ -101,10 +101,6 @@ def command(
             " names; shown by report --against.",
         ),
     ] = None,
-    sign: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Sign each Trace with this private SSH key."),
-    ] = None,
     require_sandbox: Annotated[
         bool,
         typer.Option("--require-sandbox", help="Refuse to run where Solutions cannot be confined entirely (see env)."),
@@ -176,7 +172,6 @@ def command(
             timeout_s=timeout,
             resume=resume,
             output=output,
-            sign_with=sign,
         )
         cluster = None
         if ray is not None:

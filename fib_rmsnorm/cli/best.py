@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.cli.options import BatchSizes, DefinitionNamesOrMain, Json, Root, Signers, SolutionNames
+from fib_rmsnorm.cli.options import BatchSizes, DefinitionNamesOrMain, Json, Root, SolutionNames
 from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays
 from fib_rmsnorm.errors import InputError
 
@@ -19,7 +18,6 @@ def command(
     definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     batch_sizes: BatchSizes = None,
-    signers: Signers = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -34,8 +32,8 @@ def command(
         found = complete(chosen.read_newest())
         shown = (record for section in split(found.records, found.unread).sections for record in section.records)
         # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-        if find_false(shown, signers):
-            found = _leave_out_false(chosen, signers)
+        if find_false(shown):
+            found = _leave_out_false(chosen)
     rankings = _rank(find_todays(found))
     if json:
         echo(rankings_json(rankings), end="")
@@ -52,7 +50,7 @@ def _rank(found: TraceSet) -> list[Ranking]:
     return [rank(section) for section in find_results(sections, found.solutions, digests=found.digests)]
 
 
-def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
+def _leave_out_false(chosen: OpenTraces) -> TraceSet:
     """All Traces but those not to believe, each of which is told on stderr. Raises InputError if none is left."""
     from fib_rmsnorm.analysis.false_traces import find_false
     from fib_rmsnorm.registry.selection import bench_command
@@ -60,12 +58,11 @@ def _leave_out_false(chosen: OpenTraces, signers: Path | None) -> TraceSet:
     from fib_rmsnorm.reports.text.control_characters import one_line
 
     found = complete(chosen.read())
-    false = find_false(found.records, signers)
+    false = find_false(found.records)
     measured = {record.definition for record in found.records}
     found.records = [record for record in found.records if (record.path, record.line) not in false]
     for (path, line), origin in false.items():
         stderr().print(f"fib-rmsnorm: {one_line(f'{path}:{line}')}: a Trace {origin.value} (left out)")
     if not found.records:
-        signing = ["--sign", "KEY"] if signers else []
-        raise InputError(f"no Trace is left; measure again: {bench_command(measured, *signing)}")
+        raise InputError(f"no Trace is left; measure again: {bench_command(measured)}")
     return found

@@ -23,23 +23,21 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show what is kept of builds, bytecode and large Trace files, or delete it.
+    """Show what is kept of builds and large Trace files, or delete it.
 
     Clear it while nothing is evaluated.
     """
     if action not in (None, "clear"):
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
-    from fib_rmsnorm.building.cache_contents import copy_builds, package_bytecode, solution_builds, trace_columns
+    from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds, trace_columns
     from fib_rmsnorm.reports.cache_listing import CacheContents
 
     folder = cache_folder().absolute()
     names = _name_keys(root, split_names(solutions))
-    found = CacheContents(
-        folder, solution_builds(folder), copy_builds(folder), trace_columns(folder), package_bytecode(folder)
-    )
+    found = CacheContents(folder, solution_builds(folder), copy_builds(folder), trace_columns(folder))
     if solutions:
-        found = CacheContents(folder, [each for each in found.solutions if each.key in names], [], [], [])
+        found = CacheContents(folder, [each for each in found.solutions if each.key in names], [], [])
     if action:
         _clear(folder, found.everything, as_json=json)
     else:
@@ -48,19 +46,19 @@ def command(
 
 def _name_keys(root: Path | None, wanted: tuple[str, ...]) -> dict[str, list[str]]:
     """The names of the registry's Solutions by the key of their builds; none without a registry."""
-    from fib_rmsnorm.analysis.solution_sources import read_solutions
     from fib_rmsnorm.building.source_files import content_key
-    from fib_rmsnorm.registry import find_root
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.registry.sources.packing import read_current
 
     try:
-        registry = find_root(root)
+        registry = Registry.find(root)
     except InputError:
         if root is not None or wanted:
             raise
         return {}
     names: dict[str, list[str]] = {}
-    for solution in choose("Solution", read_solutions(registry).values(), lambda each: each.name, wanted):
+    for solution in choose("Solution", read_current(registry).by_name.values(), lambda each: each.name, wanted):
         names.setdefault(content_key(solution), []).append(solution.name)
     return names
 

@@ -115,14 +115,13 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
     """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
     from fib_rmsnorm.registry.selection import creating_command
-    from fib_rmsnorm.registry.sources.packing import pack_sound
+    from fib_rmsnorm.registry.sources.packing import read_current
 
     name = definition.name
     there = ["--root", str(root)] if root else []
     if not registry.workloads(name):
         return creating_command("workloads", [name], *there)
-    sound, _ = pack_sound(registry, registry.definitions())  # as `bench` does
-    if any(solution.definition == name for solution in (*registry.solutions().values(), *sound)):
+    if any(solution.definition == name for solution in read_current(registry).by_name.values()):
         return creating_command("traces", [name], *there)
     return creating_command("solutions", [name], *there)
 

@@ -39,19 +39,21 @@ def command(
 
     registry = Registry.find(root)
     if build:
+        _pack(registry)
         _build(registry, as_json=json)
         return
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.analysis.winners import find_deployable, make_table
     from fib_rmsnorm.deployment.winner_table import format_table
+    from fib_rmsnorm.registry.sources.packing import read_current
     from fib_rmsnorm.registry.store import write_atomic
     from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.reports.winners import describe_winners
 
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
-        others = sorted({each.author for each in registry.solutions().values()})
+        others = sorted({each.author for each in read_current(registry).by_name.values()})
         able = [author for author in others if find_deployable(registry, [author]).solutions]
         instead = f"; to choose among those of others: --authors {','.join(able)}" if able else ""
         raise InputError(
@@ -69,11 +71,23 @@ def command(
         echo(text, end="")
     else:
         echo("\n".join(describe_winners(table)))
+    _pack(registry)
     write_atomic(path, text, registry.root)
     shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())
     stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
     if not shapes:
         stderr().print(_why_none_decides({record.author for record in found.records}, split_names(authors)))
+
+
+def _pack(registry: Registry) -> None:
+    """Pack what has changed: a model reads the JSON of the Solutions that it runs."""
+    from fib_rmsnorm.registry.files.locking import locked
+    from fib_rmsnorm.registry.sources.packing import read_current
+
+    with locked(writing=[registry.root]):
+        definitions = registry.definitions()
+        for solution in read_current(registry, definitions).unpacked:
+            registry.write_solution(solution, definitions[solution.definition].op_type)
 
 
 def _why_none_decides(measured: set[str | None], chosen: Sequence[str]) -> str:

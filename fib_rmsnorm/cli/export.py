@@ -30,6 +30,8 @@ def command(
 
     registry = Registry.find(root)
     chosen = read_catalogue(registry, definitions, solutions, languages, authors)
+    for sources in chosen.faulty:
+        raise sources.error
     if solutions or languages or authors:
         chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
     export(chosen, find_blobs(registry, chosen.workloads), folder)

@@ -42,6 +42,8 @@ def command(
     registry = Registry.find(root)
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
     rows = _make_rows(catalogue, kind, each=each)
+    if "solutions" in rows:
+        _tell_faulty(catalogue)
     if json:
         from dataclasses import asdict
         from json import dumps
@@ -86,14 +88,25 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     return rows
 
 
+def _tell_faulty(catalogue: Catalogue) -> None:
+    from fib_rmsnorm.reports.text.console import stderr
+    from fib_rmsnorm.reports.text.folding import Folded
+
+    for sources in catalogue.faulty:
+        stderr().print(Folded(f"Left out {sources.name}: {sources.error}", 2))
+
+
 def _print_kind(
     kind: str, rows: list[Any], catalogue: Catalogue, registry: Registry, root: Path | None, *, each: bool
 ) -> None:
+    from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
-        stderr().print(f"No {kind}; create them with: {_following(kind, catalogue, registry, root)}")
+        there = ["--root", str(root)] if root else []
+        following = creating_command(kind, catalogue.definitions, *there, main=registry.main_definition)
+        stderr().print(f"No {kind}; create them with: {following}")
         return
     tables: dict[str, Callable[[list[Any]], Table]] = {
         "definitions": listing.definitions_table,
@@ -102,21 +115,6 @@ def _print_kind(
         "traces": listing.each_trace_table if each else listing.traces_table,
     }
     stdout().print(tables[kind](rows))
-
-
-def _following(kind: str, catalogue: Catalogue, registry: Registry, root: Path | None) -> str:
-    """The command that makes the first of a kind; of Solutions whose sources are there, the one that packs them."""
-    from shlex import join
-
-    from fib_rmsnorm.registry.selection import creating_command
-    from fib_rmsnorm.registry.sources.packing import pack_sound
-
-    there = ["--root", str(root)] if root else []
-    sound = pack_sound(registry, registry.definitions())[0] if kind == "solutions" else []
-    if served := {each.definition for each in sound if each.definition in catalogue.definitions}:
-        chosen = [] if registry.main_definition in served else ["--definitions", ",".join(sorted(served))]
-        return join(["fib-rmsnorm", "solve", *chosen, *there])
-    return creating_command(kind, catalogue.definitions, *there, main=registry.main_definition)
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:

@@ -54,10 +54,6 @@ Root = Annotated[
 TimeLimit = Annotated[
     float, typer.Option("--timeout", min=0.1, help="Time limit in seconds, for each build and each evaluation.")
 ]
-Signers = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Believe only Traces signed by one of these allowed signers (ssh-keygen(1))."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")]
 BatchSizes = Annotated[

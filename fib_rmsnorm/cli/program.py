@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn, TextIO
 
 from fib_rmsnorm.cli.error_output import print_error
@@ -27,7 +26,6 @@ def run_program() -> NoReturn:
     try:
         with importing():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            _use_bytecode_cache()
             from fib_rmsnorm.cli.app import make_app
             from fib_rmsnorm.registry.files.locking import tell_waits
 
@@ -65,18 +63,6 @@ def run_program() -> NoReturn:
     if "triton" not in sys.modules:  # its bindings report objects that were not collected
         gc.freeze()  # skips the last garbage collection, which takes 0.35 s with torch
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _use_bytecode_cache() -> None:
-    """Keep bytecode apart from the packages if it has not been kept beside this one, which is imported already."""
-    if __spec__.cached and not Path(__spec__.cached).exists():
-        from fib_rmsnorm.building.bytecode import use_bytecode_cache
-
-        if use_bytecode_cache():
-            _note(
-                "installed packages lack bytecode, so that this takes longer; it is kept from now on, and fib-rmsnorm"
-                " env says how all packages get it"
-            )
 
 
 def _end_unread() -> NoReturn:

@@ -127,12 +127,17 @@ def find_todays(found: TraceSet) -> TraceSet:
     """Fill in what the Solutions are today, and say for each device which were measured as something else."""
     from shlex import join
 
-    from fib_rmsnorm.analysis.versions import digest_solutions, find_changed
+    from fib_rmsnorm.analysis.solution_sources import SolutionFacts
+    from fib_rmsnorm.analysis.versions import find_changed, read_todays
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
     from fib_rmsnorm.reports.text.units import count
+    from fib_rmsnorm.schema import digest
 
-    found.digests = digest_solutions({record.solution for record in found.records}, found.roots)
+    measured = {record.solution for record in found.records}
+    todays = {name: each for name, each in read_todays(found.roots).items() if name in measured}
+    found.digests = {name: digest(each) for name, each in todays.items()}
+    found.solutions |= {name: SolutionFacts.of(each) for name, each in todays.items()}
     definitions = sorted({record.definition for record in found.records})
     for hardware, changed in find_changed(found.records, found.digests).items():
         again = join(["fib-rmsnorm", "bench", "--definitions", ",".join(definitions)])
@@ -218,16 +223,21 @@ def _choose_batches(kinds: list[Kind], roots: list[Path], sizes: tuple[int, ...]
 def read_catalogue(
     registry: Registry, definitions: str | None, solutions: str | None, languages: str | None, authors: str | None
 ) -> Catalogue:
-    """Read a registry and keep the chosen records. Raises InputError for a choice that matches nothing."""
+    """Read a registry and keep the chosen records.
+
+    Raises InputError for a choice that matches nothing, or nothing but sources that cannot be packed.
+    """
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.sources.packing import check_languages
+    from fib_rmsnorm.registry.sources.packing import check_languages, require_packed
 
     with ProgressBar(doing="reading"):
         everything = Catalogue.read(registry)
+    names = split_names(solutions)
+    require_packed(everything.faulty, names, everything.solutions, chooses_all=False)
     return everything.select(
         definitions=split_names(definitions),
-        solutions=split_names(solutions),
+        solutions=names,
         languages=check_languages(split_names(languages)),
         authors=split_names(authors),
     )

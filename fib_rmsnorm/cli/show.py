@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.schema import Definition, Solution, Trace
 
@@ -40,29 +39,14 @@ def command(
         from fib_rmsnorm.registry.lookup import find_record
         from fib_rmsnorm.reports.text.console import echo, stdout
 
-        registry = Registry.find(root)
-        catalogue = Catalogue.read(registry)
+        catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
-    _tell_unpacked(record, registry)
     if json:
         echo(record.model_dump_json(indent=2))
         return
     console = stdout()
     for part in _describe(record, catalogue, console):
         console.print(part)
-
-
-def _tell_unpacked(record: Definition | Solution | Trace, registry: Registry) -> None:
-    """Say on stderr that a Solution's sources have changed since they were packed: what is shown are those of then."""
-    from fib_rmsnorm.analysis.versions import digest_solutions
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.schema import Solution, digest
-
-    if isinstance(record, Solution):
-        packed = digest(record)
-        if digest_solutions({record.name}, [registry.root]).get(record.name, packed) != packed:
-            pack = f"fib-rmsnorm solve --solutions {record.name}"
-            stderr().print(f"fib-rmsnorm: {record.name}: its sources have changed since; to pack them, run: {pack}")
 
 
 def _describe(

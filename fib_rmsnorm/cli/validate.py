@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, Signers
+from fib_rmsnorm.cli.options import Json, Root
 from fib_rmsnorm.errors import InputError
 
 
@@ -20,7 +20,6 @@ def command(
         bool,
         typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
     ] = False,
-    signers: Signers = None,
     root: Root = None,
     json: Json = False,
 ) -> int:
@@ -35,7 +34,7 @@ def command(
         from fib_rmsnorm.reports.text.console import echo, stdout
         from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
 
-        validation = validate(folder or find_root(root), published_only=published, signers=signers)
+        validation = validate(folder or find_root(root), published_only=published)
     if json:
         echo(validation_json(validation))
     else:

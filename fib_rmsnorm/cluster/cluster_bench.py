@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Event, ResultKey
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Trace
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def bench_on_cluster(registry: Registry, options: BenchOptions, cluster: Cluster
         raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
     if options.device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {options.device} names a device of this machine; with --ray: auto, cpu or cuda")
-    sealer = Sealer.of_this_machine(create=True, sign_with=options.sign_with)
+    sealer = Sealer.of_this_machine(create=True)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         connect(cluster.address),
@@ -77,7 +77,7 @@ def bench_on_cluster(registry: Registry, options: BenchOptions, cluster: Cluster
         pool.expect([solution for plan in plans.values() for group in plan.groups for solution in group.solutions])
         from fib_rmsnorm.cluster.dispatcher import Dispatcher
 
-        recorder = Recorder(registry, output)
+        recorder = Recorder(registry, records, output)
         dispatcher = Dispatcher(pool, plans, registry.root, options.settings, sealer=sealer, record=recorder, done=done)
         yield from dispatcher.run()
 

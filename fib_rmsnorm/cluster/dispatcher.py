@@ -19,7 +19,7 @@ from fib_rmsnorm.cluster.record_store import RecordStore
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
-from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import Settings, Solution, Trace
 

@@ -18,7 +18,7 @@ from fib_rmsnorm.evaluation.scheduler import Event, ResultKey, Scheduler, key_of
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
+from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Trace
 
@@ -35,8 +35,6 @@ class BenchOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     resume: bool = False
     output: Path | None = None
-    sign_with: Path | None = None
-    """A private SSH key that signs each Trace."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def bench(
     """
     if options.resume and options.selection.against:
         raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
-    sealer = Sealer.of_this_machine(create=True, sign_with=options.sign_with)
+    sealer = Sealer.of_this_machine(create=True)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
@@ -95,7 +93,7 @@ def bench(
             source,
             devices,
             RunConfig(options.settings, options.timeout_s, registry.root, sealer=sealer),
-            record=Recorder(registry, output),
+            record=Recorder(registry, records, output),
             done=done,
         )
         yield from scheduler.run(plan)

@@ -10,10 +10,10 @@ from pathlib import Path
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
-from fib_rmsnorm.registry.sources.packing import FaultySources, pack_sound
+from fib_rmsnorm.registry.sources.packing import FaultySources, read_current
 from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
 from fib_rmsnorm.registry.workload_generation import list_undetermined
-from fib_rmsnorm.schema import Definition, Solution, Workload, digest
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def collect_records(registry: Registry) -> BenchRecords:
 
     Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
     """
-    records = BenchRecords(registry.root, registry.definitions(), registry.solutions(), {})
+    records = BenchRecords(registry.root, registry.definitions(), {}, {})
 
     def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
         records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
@@ -53,19 +53,13 @@ def collect_records(registry: Registry) -> BenchRecords:
     if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
         records.definitions[default.name] = default
         add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
-    packed, faulty = pack_sound(registry, records.definitions)
-    records.faulty.extend(faulty)
-    made = {solution.name for solution in packed}
-    for name in list(records.solutions):
-        if name not in made and any(each.may_make(name) for each in faulty):
-            del records.solutions[name]
-    for solution in packed:
-        before = records.solutions.get(solution.name)
-        if before is None or digest(before) != digest(solution):
-            records.solutions[solution.name] = solution
-            served = records.definitions[solution.definition]
-            write = partial(registry.write_solution, solution, served.op_type)
-            add(f"Solution {solution.name}", served, solution, write)
+    current = read_current(registry, records.definitions)
+    records.solutions.update(current.by_name)
+    records.faulty.extend(current.faulty)
+    for solution in current.unpacked:
+        served = records.definitions[solution.definition]
+        write = partial(registry.write_solution, solution, served.op_type)
+        add(f"Solution {solution.name}", served, solution, write)
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):

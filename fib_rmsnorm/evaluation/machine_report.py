@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
-from fib_rmsnorm.building.bytecode import describe_missing_bytecode
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
@@ -28,7 +28,6 @@ _TOOL_TIMEOUT_S = 20
 def report_machine() -> MachineReport:
     """Report what this machine has."""
     gpus, libraries = cuda_devices(), library_versions()
-    no_bytecode = describe_missing_bytecode()
     return MachineReport(
         devices=[_check_device(device) for device in (*gpus, cpu_device())],
         tools=_check_tools(),
@@ -39,9 +38,18 @@ def report_machine() -> MachineReport:
             *([] if gpus else [_why_no_gpu(libraries)]),
             *find_gaps(),
             describe_cgroups(),
-            *([no_bytecode] if no_bytecode else []),
+            *_tell_missing_bytecode(),
         ],
     )
+
+
+def _tell_missing_bytecode() -> list[str]:
+    """How packages get bytecode that were installed without any, as by uv, so that each process compiles them."""
+    torch = find_spec("torch")
+    if torch is None or torch.cached is None or torch.origin is None or Path(torch.cached).exists():
+        return []
+    packages = Path(torch.origin).parents[1]
+    return [f"torch has no bytecode, so that processes start slowly: {sys.executable} -m compileall -q -j 0 {packages}"]
 
 
 def _check_device(device: Device) -> DeviceReport:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.bench_records import BenchRecords
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Resumed
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.store import append_line, write_atomic
-from fib_rmsnorm.schema import Definition, Solution, Trace
+from fib_rmsnorm.schema import Trace
 
 
 class OutputFile:
@@ -48,17 +49,16 @@ class OutputFile:
 class Recorder:
     """Records events of the scheduler."""
 
-    def __init__(self, registry: Registry, output: OutputFile | None) -> None:
+    def __init__(self, registry: Registry, records: BenchRecords, output: OutputFile | None) -> None:
         self._registry = registry
         self._output = output
-        self._definitions: dict[str, Definition] = registry.definitions()
-        self._solutions: dict[str, Solution] = registry.solutions()
+        self._records = records
 
     def __call__(self, event: Evaluated | Resumed) -> None:
         """Record a Trace; a resumed one is in the registry already."""
         trace = event.trace
         if isinstance(event, Evaluated) and trace.solution is not None:
-            author = self._solutions[trace.solution].author
-            self._registry.append_trace(trace, author, self._definitions[trace.definition].op_type)
+            author = self._records.solutions[trace.solution].author
+            self._registry.append_trace(trace, author, self._records.definitions[trace.definition].op_type)
         if self._output:
             self._output.add(trace)

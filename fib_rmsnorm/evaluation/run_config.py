@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from fib_rmsnorm.registry.provenance.seals import Sealer
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Settings
 
 _MEMORY_SHARE = 0.75

@@ -21,6 +21,7 @@ from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
+from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.job_threads import run_in_threads
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Trace, Workload
@@ -106,7 +107,7 @@ def choose_rivals(
     """
     runnable = [
         solution
-        for solution in registry.solutions().values()
+        for solution in read_current(registry).by_name.values()
         if solution.definition == definition.name
         and solution.name != besides
         and reason_to_skip(solution, device) is None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Solution, digest
 
@@ -17,7 +18,7 @@ def find_own(registry: Registry, definition: str, file: Path, register: str) -> 
     """
     own = [
         each
-        for each in registry.solutions().values()
+        for each in read_current(registry).by_name.values()
         if each.definition == definition and any(source.path == file.name for source in each.sources)
     ]
     text = read_text(file)
@@ -25,8 +26,7 @@ def find_own(registry: Registry, definition: str, file: Path, register: str) -> 
         if any(source.path == file.name and source.content == text for source in each.sources):
             return each, f"{each.name} by {each.author}"
     if own:
-        remark = f"{own[0].name} holds another version of {file.name}: copy it to its folder in solutions/, and run: "
-        return None, f"{remark}fib-rmsnorm solve --solutions {own[0].name}"
+        return None, f"{own[0].name} holds another version of {file.name}: copy it to its folder in solutions/"
     return None, f"no Solution is made of {file.name}; run: {register}"
 
 

@@ -1,14 +1,15 @@
-"""All records of a registry, read once."""
+"""All records of a registry, read once, with its Solutions as their sources are now."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import choose, choose_solutions
+from fib_rmsnorm.registry.sources.packing import FaultySources, read_current
 from fib_rmsnorm.schema import Definition, Solution, Trace, digest
 
 
@@ -20,6 +21,8 @@ class Catalogue:
     solutions: dict[str, Solution]
     workloads: list[Trace]
     traces: list[Trace]
+    faulty: list[FaultySources] = field(default_factory=list)
+    """Sources that cannot be packed, so that their Solutions are missing."""
 
     def is_earlier(self, trace: Trace) -> bool:
         """Whether a Trace is of earlier contents of its Solution, so that it says nothing of today's."""
@@ -43,7 +46,8 @@ class Catalogue:
                 for name in definitions
                 for workload in registry.workloads(name)
             ]
-            return cls(definitions, registry.solutions(), workloads, registry.traces())
+            current = read_current(registry, definitions)
+            return cls(definitions, current.by_name, workloads, registry.traces(), current.faulty)
 
     def select(
         self,
@@ -71,4 +75,5 @@ class Catalogue:
                 for trace in self.traces
                 if (not definitions or trace.definition in names) and (not by_solution or trace.solution in chosen)
             ],
+            faulty=[each for each in self.faulty if each.may_be_among(solutions)],
         )

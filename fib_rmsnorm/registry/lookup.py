@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.sources.packing import require_packed
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, trace_id
 
@@ -24,7 +25,7 @@ def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trac
       (`batch=8`, `batch=8,eps=0.1`);
     - the start of a Workload's uuid or a Trace's id, at least 4 characters.
 
-    Raises InputError with similar names for a name that is unknown or ambiguous.
+    Raises InputError with similar names for a name that is unknown or ambiguous, and for sources that cannot be packed.
     """
     named = catalogue.definitions.get(name) or catalogue.solutions.get(name)
     if named is not None:
@@ -32,6 +33,7 @@ def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trac
     owner, at, workload = name.rpartition("@")
     if at:
         return _find_on_workload(catalogue, owner, workload)
+    require_packed(catalogue.faulty, [name], catalogue.solutions, chooses_all=False)
     return _find_by_prefix(catalogue, name)
 
 

@@ -53,8 +53,7 @@ class Merger:
     """What Traces of a file name and no registry has; then nothing may be written."""
 
     def __post_init__(self) -> None:
-        self._all = Catalogue.read(self.ours)
-        check_references(self._all, self._all)
+        self._all = _read(self.ours)
         self._new = Catalogue({}, {}, [], [])
         self._blobs = find_blobs(self.ours, self._all.workloads)
         self._new_blobs: dict[str, Path] = {}
@@ -63,8 +62,7 @@ class Merger:
 
     def add(self, theirs: Registry) -> None:
         """Compare another registry with the records so far. Raises InputError for a record that cannot be read."""
-        other = Catalogue.read(theirs)
-        check_references(other, other)
+        other = _read(theirs)
         self._add("definition", theirs.root, other.definitions.items(), self._all.definitions, self._new.definitions)
         self._add("solution", theirs.root, other.solutions.items(), self._all.solutions, self._new.solutions)
         workloads = (((each.definition, each.workload.uuid), each) for each in other.workloads)
@@ -146,6 +144,15 @@ class Merger:
         except InputError as error:
             told = f"; {done} of {len(writes)} files were written: to add the rest, merge again" if done else ""
             raise InputError(f"{error}{told}") from None
+
+
+def _read(registry: Registry) -> Catalogue:
+    """Read a registry whole. Raises InputError for sources that cannot be packed, and for an unknown Definition."""
+    found = Catalogue.read(registry)
+    for sources in found.faulty:
+        raise sources.error
+    check_references(found, found)
+    return found
 
 
 def _identity(trace: Trace) -> tuple[str, ...]:

@@ -65,8 +65,11 @@ class Registry:
             raise InputError(f"no Definition {name!r} in {self.root} ({name_others(name, definitions)})")
         return definitions[name]
 
-    def solutions(self) -> dict[str, Solution]:
-        """All packed Solutions by name. Raises InputError on a bad file or a name used twice."""
+    def packed_solutions(self) -> dict[str, Solution]:
+        """All Solutions by name as their JSON holds them; `sources.packing.read_current` reads what they are now.
+
+        Raises InputError on a bad file or a name used twice.
+        """
         with locked(reading=[self.root]):
             paths = find_files(self.layout.solutions, "*.json")
             packed = (path for path in paths if not is_source(path, self.layout.solutions))

@@ -27,13 +27,11 @@ class CacheContents:
     """Builds of the copy that `bench` compares with."""
     columns: Sequence[CachedBuilds]
     """Columns of large files of Traces."""
-    bytecode: Sequence[CachedBuilds]
-    """Bytecode of packages that were installed without any."""
 
     @property
     def everything(self) -> list[CachedBuilds]:
         """All of it."""
-        return [*self.solutions, *self.copies, *self.columns, *self.bytecode]
+        return [*self.solutions, *self.copies, *self.columns]
 
 
 def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
@@ -45,7 +43,6 @@ def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
     others = {
         "the copy that bench compares with": cache.copies,
         "columns of large files of Traces": cache.columns,
-        "bytecode of Python packages": cache.bytecode,
     }
     if cache.everything:
         yield Grid(
@@ -79,7 +76,6 @@ def cache_record(cache: CacheContents, names: Names) -> dict[str, Any]:
         "bytes": _sum(cache.everything),
         "copy_bytes": _sum(cache.copies),
         "columns_bytes": _sum(cache.columns),
-        "bytecode_bytes": _sum(cache.bytecode),
         "kinds": dict(_by_kind(cache.solutions).most_common()),
         "solutions": [
             {"key": each.key, "names": list(names.get(each.key, ())), "bytes": each.size, "kinds": each.sizes}

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 import psutil
 
-from fib_rmsnorm.building.bytecode import bytecode_variables
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
 from fib_rmsnorm.sandbox.cgroups.run_cgroups import default_task_limit, open_run_cgroups
@@ -119,7 +118,7 @@ class ForkServer:
                 *([str(self._cgroups.folder)] if self._cgroups else ()),
             ],
             pass_fds=theirs,
-            env={**(defaults or {}), **keep_harmless(os.environ), **bytecode_variables(), _RUN_VARIABLE: self.run},
+            env={**(defaults or {}), **keep_harmless(os.environ), _RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,

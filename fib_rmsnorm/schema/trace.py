@@ -51,8 +51,6 @@ class Seal(BaseModel):
     """The key's name, which does not tell the key."""
     code: str
     """HMAC-SHA256 (hex) over the Trace without its seal."""
-    signature: str | None = None
-    """OpenSSH's armored signature of the same, if the user gave a key."""
 
 
 class EvaluationStatus(str, Enum):

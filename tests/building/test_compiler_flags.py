@@ -83,7 +83,7 @@ def test_a_flag_that_may_name_a_file_or_a_program_is_refused(flag):
 def test_a_manifest_names_flags_for_cpp_alone(fib, registry):
     folder = add_sources(registry, "flags_v1", {"kernel.cpp": SOURCE}, MANIFEST.format(flags='["-O2", "-mavx2"]'))
     assert fib("solve", "--root", registry.root).code == 0
-    (solution,) = registry.solutions().values()
+    (solution,) = registry.packed_solutions().values()
     assert solution.spec.flags == ["-O2", "-mavx2"]
     (folder / "solution.toml").write_text(MANIFEST.format(flags='["-O2"]').replace('"cpp"', '"cuda"'))
     outcome = fib("solve", "--root", registry.root)

@@ -50,7 +50,7 @@ def test_a_registered_file_is_packed_as_it_was_tried(fib, register, registry):
         f"  fib-rmsnorm bench --solutions {NAME} --root {registry.root}",
     ]
     assert {path.name for path in folder.iterdir()} == {"kernel.py", "helper.py", "solution.toml"}
-    solution = registry.solutions()[NAME]
+    solution = registry.packed_solutions()[NAME]
     assert (solution.author, solution.description) == ("ann", 'Says "hi".')
     assert (solution.spec.entry_point, solution.spec.destination_passing_style) == ("kernel.py::run", False)
     before = contents(registry.root)
@@ -68,7 +68,7 @@ def test_sources_beside_it_that_cannot_be_packed_are_in_the_way_of_their_name_al
 def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):
     outcome = register({"k.cpp": CPP, "norm/row.h": "#pragma once\n"}, "--json", name="rmsnorm_cpp_mine_v1")
     assert json.loads(outcome.out)["files"] == ["k.cpp", "norm/row.h", "solution.toml"]
-    (solution,) = registry.solutions().values()
+    (solution,) = registry.packed_solutions().values()
     assert (solution.spec.target_hardware, solution.spec.binding.value) == (["cpu"], "tvm-ffi")
 
 

@@ -68,7 +68,7 @@ def redefined(full_registry):
     definition = full_registry.definition(DEFINITION)
     changed = definition.model_copy(update={"tags": ["changed"]})
     full_registry.write_definition(changed)
-    solution, workload = full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0]
+    solution, workload = full_registry.packed_solutions()[PYTHON], full_registry.workloads(DEFINITION)[0]
     again = make_trace(solution, workload, timestamp="2025-01-01T00:00:00+00:00")
     again.evaluation.definition_sha256 = digest(changed)
     full_registry.append_trace(again, "baseline", "norm")
@@ -132,7 +132,7 @@ def test_solutions_that_changed_since_they_were_measured_are_named(fib, full_reg
     (source,) = full_registry.layout.solutions.rglob(f"{PYTHON}/*.py")
     source.write_text(f"{source.read_text()}\n")
     pack_all(full_registry)
-    changed = full_registry.solutions()[PYTHON]
+    changed = full_registry.packed_solutions()[PYTHON]
     told = (
         "fib-rmsnorm: 1 Solution changed since the newest Trace on Test Processor; measure again: fib-rmsnorm bench"
         f" --solutions {PYTHON}\n"
@@ -155,7 +155,7 @@ def test_sources_that_changed_since_they_were_packed_and_measured_are_told_apart
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     monkeypatch.chdir(registry.root)
     add_kernel(registry, "mine_v1", RIGHT)
-    (solution,), (workload,) = registry.solutions().values(), registry.workloads("rmsnorm_d128")
+    (solution,), (workload,) = registry.packed_solutions().values(), registry.workloads("rmsnorm_d128")
     registry.append_trace(make_trace(solution, workload), "tester", "norm")
     assert (fib(command).err, "(earlier: " in fib(command).out) == ("", False)
     (source,) = registry.layout.solutions.rglob("kernel.py")

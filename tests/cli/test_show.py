@@ -67,22 +67,6 @@ def test_a_solution_tells_traces_of_earlier_contents_apart(fib, full_registry, w
     assert "earlier" not in fib("show", CUDA).out
 
 
-def test_sources_that_changed_since_they_were_packed_are_told(fib, full_registry):
-    """What is shown is what was packed."""
-    assert fib("show", PYTHON).err == ""
-    (source,) = full_registry.layout.solutions.rglob(f"{PYTHON}/kernel.py")
-    source.write_text(PYTHON_SOURCE + "# faster\n")
-    outcome = fib("show", PYTHON)
-    assert outcome.err == (
-        f"fib-rmsnorm: {PYTHON}: its sources have changed since; to pack them, run: fib-rmsnorm solve --solutions"
-        f" {PYTHON}\n"
-    )
-    assert "# faster" not in outcome.out
-    assert fib("solve", "--solutions", PYTHON).code == 0
-    outcome = fib("show", PYTHON)
-    assert outcome.err == "" and "# faster" in outcome.out
-
-
 def test_a_solution_without_traces_offers_none(fib, full_registry):
     add_sources(full_registry, "ann", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
     pack_all(full_registry)
@@ -152,7 +136,7 @@ def test_axes_of_several_workloads(fib, full_registry):
 
 def test_traces_on_workloads_with_the_same_axes(fib, full_registry):
     """Those that `show` offers and those that its errors name are found."""
-    solution = full_registry.solutions()[PYTHON]
+    solution = full_registry.packed_solutions()[PYTHON]
     (other,) = generate_workloads(full_registry.definition(DEFINITION), [8], scalars={"eps": 0.01})
     trace = make_trace(solution, other)
     full_registry.append_trace(trace, "baseline", "norm")
@@ -199,7 +183,7 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by
 
 def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
     log = "building: kernel.cu(3): error\n\x1b[31m  red \x1b[0m\x1b]0;title\x07\n"
-    trace = make_trace(full_registry.solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
+    trace = make_trace(full_registry.packed_solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
     full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("show", trace_id(trace))
     assert outcome.lines[0].endswith("  COMPILE_ERROR")
@@ -209,7 +193,7 @@ def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
 
 
 def test_the_newest_of_several_and_the_ids_of_the_others(fib, full_registry, workloads):
-    solution = full_registry.solutions()[PYTHON]
+    solution = full_registry.packed_solutions()[PYTHON]
     old = make_trace(solution, workloads[0], timestamp="2025-01-01T00:00:00+00:00")
     new = make_trace(solution, workloads[0], timestamp="2027-01-01T00:00:00+00:00", hardware="Other")
     for trace in (new, old):
@@ -226,7 +210,7 @@ def test_a_trace_of_sources_that_changed(fib, full_registry):
 
 
 def test_what_an_interpreter_ran_has_no_time(fib, full_registry, workloads):
-    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
+    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
     trace.evaluation.performance = Performance(interpreted=True)
     full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", trace_id(trace))
@@ -236,7 +220,7 @@ def test_what_an_interpreter_ran_has_no_time(fib, full_registry, workloads):
 
 @pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
 def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
-    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
+    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
     trace.evaluation.correctness.extra["tolerance"] = {"out": bound}
     full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", trace_id(trace))
@@ -245,7 +229,7 @@ def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
 
 
 def test_a_trace_that_others_wrote(fib, full_registry, workloads):
-    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0], hardware="Other")
+    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
     record = json.loads(trace.model_dump_json())
     for name in ("settings", "solution_sha256", "definition_sha256"):
         del record["evaluation"][name]
@@ -289,7 +273,7 @@ def test_an_unknown_name_is_one_line_with_the_closest(fib, full_registry, name, 
 
 def test_json_is_the_record(fib, full_registry, workloads):
     assert Definition.model_validate_json(fib("show", DEFINITION, "--json").out) == full_registry.definition(DEFINITION)
-    solution = full_registry.solutions()[CUDA]
+    solution = full_registry.packed_solutions()[CUDA]
     assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
     workload = json.loads(fib("show", workloads[0].uuid, "--json").out)
     assert (workload["definition"], workload["solution"]) == (DEFINITION, None)
@@ -315,7 +299,7 @@ def test_a_definition_that_is_not_ours(fib, full_registry):
     [("rmsnorm", "the operator rmsnorm, on hard inputs too"), (REFERENCE, "the Definition's reference alone, on the")],
 )
 def test_a_trace_says_who_judged(fib, full_registry, workloads, judged_by, said):
-    trace = make_trace(full_registry.solutions()[PYTHON], workloads[0])
+    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0])
     trace.evaluation.judged_by, trace.evaluation.timestamp = judged_by, "2027-01-01T00:00:00+00:00"
     full_registry.append_trace(trace, "tester", "norm")
     assert f"Judged by:          {said}" in fib("show", trace_id(trace)).out

@@ -14,7 +14,7 @@ def test_only_the_chosen_solutions_are_packed(fib, registry):
     outcome = fib("solve", "--root", registry.root, "--solutions", "right_*", "--json")
     assert outcome.code == 0, outcome.err
     assert [each["name"] for each in json.loads(outcome.out)] == ["right_v1", "right_v2"]
-    assert set(registry.solutions()) == {"right_v1", "right_v2"}
+    assert set(registry.packed_solutions()) == {"right_v1", "right_v2"}
 
 
 def test_a_name_without_sources_is_refused(fib, registry):
@@ -22,7 +22,7 @@ def test_a_name_without_sources_is_refused(fib, registry):
     outcome = fib("solve", "--root", registry.root, "--solutions", "right_v1,rigth_v2")
     assert outcome.code == 2
     assert outcome.err == "fib-rmsnorm: no Solution with sources matches 'rigth_v2' (available: right_v1)\n"
-    assert registry.solutions() == {}
+    assert registry.packed_solutions() == {}
 
 
 def spoil(registry, which: str) -> Path:
@@ -43,7 +43,7 @@ def spoil(registry, which: str) -> Path:
 def test_sources_that_cannot_be_packed_stop_no_others(fib, registry, which, chosen, is_meant):
     folder = spoil(registry, which)
     outcome = fib("solve", "--root", registry.root, *chosen)
-    assert set(registry.solutions()) == {"right_v1"}
+    assert set(registry.packed_solutions()) == {"right_v1"}
     assert outcome.lines == ["Solutions:", "  1. right_v1 (Python)"]
     assert outcome.code == is_meant
     assert outcome.err.startswith(f"Failed other_v1: {folder}") if is_meant else not outcome.err
@@ -54,7 +54,7 @@ def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, r
     folder = spoil(registry, "manifest")
     outcome = fib("solve", "--root", registry.root, *chosen)
     assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {folder}")
-    assert registry.solutions() == {}
+    assert registry.packed_solutions() == {}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,6 @@ def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, r
         ("explain", "right_v1"),
         ("explain", "rigth_v1"),
         ("profile", "right_v1", "--batch-sizes", "1"),
-        ("list", "solutions"),
         ("define", "rmsnorm", "--hidden", "128"),
     ],
     ids=" ".join,

@@ -139,7 +139,9 @@ def test_what_was_benched_here_can_be_left_out(fib, full_registry):
 def test_what_upstreams_reports_want(fib, full_registry):
     edit(DEFINITION_FILE, "axes", "batch", "description", "")
     edit(DEFINITION_FILE, "outputs", "out", "description", None)
-    trace = make_trace(full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0], status="TIMEOUT")
+    trace = make_trace(
+        full_registry.packed_solutions()[PYTHON], full_registry.workloads(DEFINITION)[0], status="TIMEOUT"
+    )
     Path(PYTHON_TRACES).write_text(trace.model_dump_json() + "\n")
     outcome = fib("validate")
     assert outcome.code == 0
@@ -164,7 +166,7 @@ def test_a_definition_alone(fib, full_registry):
 
 def test_a_line_break_that_upstream_splits_at(fib, full_registry):
     trace = make_trace(
-        full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="TIMEOUT", log="a\u2028b"
+        full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="TIMEOUT", log="a\u2028b"
     )
     full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("validate")

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
+from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.schema import SafetensorsInput
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed, run_cli
 from support.paths import REPOSITORY

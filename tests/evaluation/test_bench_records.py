@@ -36,7 +36,7 @@ def test_only_what_is_chosen_is_written(two_definitions, selection, solutions, w
         for event in events:
             if isinstance(event, Started):
                 break
-    assert set(two_definitions.solutions()) == solutions
+    assert set(two_definitions.packed_solutions()) == solutions
     assert {name for name in two_definitions.definitions() if two_definitions.workloads(name)} == workloads
 
 

@@ -20,7 +20,7 @@ def test_a_registered_solution_that_is_tried_is_no_rival_of_itself(registry):
     add_kernel(registry, "first_v1")
     add_kernel(registry, "second_v1")
     found = Registry.find(registry.root)
-    tried = found.solutions()["first_v1"]
+    tried = found.packed_solutions()["first_v1"]
     plan = plan_try(found, found.definition("rmsnorm_d128"), tried, (2,), choose_devices("cpu")[0])
     assert [rival.name for rival in plan.rivals] == ["second_v1"]
 
@@ -49,6 +49,8 @@ def try_beside_a_rival(registry, name: str, source: str = RIGHT, rivals: str = R
     add_kernel(registry, name, source)
     add_kernel(registry, "rival_v1", rivals)
     found = Registry.find(registry.root)
-    plan = plan_try(found, found.definition("rmsnorm_d128"), found.solutions()[name], (2,), choose_devices("cpu")[0])
+    plan = plan_try(
+        found, found.definition("rmsnorm_d128"), found.packed_solutions()[name], (2,), choose_devices("cpu")[0]
+    )
     with LentForkServer(ROLES) as fork_server:
         return list(run_try(fork_server, plan, RunConfig(QUICK, 600.0, found.root)))

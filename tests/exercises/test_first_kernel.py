@@ -63,7 +63,7 @@ def test_it_starts_as_a_registry_with_a_kernel_to_fill_in(fib, folder):
     assert {file.name for file in folder.iterdir()} >= {"triton_rmsnorm.py", "analysis.md", "traces_h200.jsonl"}
     registry = Registry(folder)
     assert [each.axes["batch"] for each in registry.workloads("rmsnorm_d4096")] == [1, 8, 32, 128, 512, 4096]
-    assert list(registry.solutions()) == ["rmsnorm_python_torch_v1"]
+    assert list(registry.packed_solutions()) == ["rmsnorm_python_torch_v1"]
     again = fib("exercise", "1")
     assert (again.code, again.err.strip()) == (
         2,
@@ -140,7 +140,7 @@ def test_traces_of_a_gpu_are_the_students_own(fib, folder):
     (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
     named = ("--name", "rmsnorm_python_mine_v1", "--author", "me", "--root", folder)
     assert fib("register", folder / "triton_rmsnorm.py", *named).code == 0
-    (solution,) = [each for each in Registry(folder).solutions().values() if each.author == "me"]
+    (solution,) = [each for each in Registry(folder).packed_solutions().values() if each.author == "me"]
     traces = [json.loads(line) for line in (folder / "traces_h200.jsonl").read_text().splitlines()]
     own = [trace for trace in traces if trace["solution"] == "rmsnorm_triton_row_v1"]
     for trace in own:

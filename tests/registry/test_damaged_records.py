@@ -133,7 +133,7 @@ def grown(registry: Registry, tmp_path: Path) -> Registry:
     """A copy with more: a Solution, and many Traces."""
     other = Registry(tmp_path / "other")
     shutil.copytree(registry.root, other.root)
-    solution = other.solutions()[PYTHON].model_copy(update={"name": "another_v1"})
+    solution = other.packed_solutions()[PYTHON].model_copy(update={"name": "another_v1"})
     other.write_solution(solution, "norm")
     trace = next(trace for trace in other.traces() if trace.solution == CUDA)
     for number in range(40):
@@ -151,7 +151,7 @@ def test_a_full_disk_names_the_file_and_what_a_merge_has_written(fib, full_regis
     assert f"cannot write {full_registry.root / CUDA_TRACES}: File too large; 1 of 2 files were written" in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert (full_registry.root / CUDA_TRACES).read_bytes() == before  # no torn line
-    assert "another_v1" in full_registry.solutions()
+    assert "another_v1" in full_registry.packed_solutions()
     assert fib("merge", full_registry.root, other.root).code == 0
     assert len(full_registry.traces()) == 44
 

@@ -73,7 +73,7 @@ def grown(other):
     definition = other.definition(DEFINITION)
     workloads = [*other.workloads(DEFINITION), *generate_workloads(definition, (64,))]
     other.write_workloads(definition, workloads)
-    other.append_trace(make_trace(other.solutions()["rmsnorm_python_new_v1"], workloads[-1]), "eve", "norm")
+    other.append_trace(make_trace(other.packed_solutions()["rmsnorm_python_new_v1"], workloads[-1]), "eve", "norm")
     return other
 
 
@@ -89,7 +89,7 @@ def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place)
     )
     merged = Registry(into)
     assert set(merged.definitions()) == {DEFINITION, "rmsnorm_d256"}
-    assert "rmsnorm_python_new_v1" in merged.solutions()
+    assert "rmsnorm_python_new_v1" in merged.packed_solutions()
     assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == [1, 8, 64]
     assert len(merged.traces()) == 5
     assert fib("validate", into).code == 0
@@ -142,7 +142,7 @@ def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_pat
     assert outcome.code == 0
     assert outcome.lines[-1].endswith(f"; kept {keep} of 3 conflicts")
     merged = Registry(tmp_path / "out")
-    assert ("# edited" in merged.solutions()[PYTHON].sources[0].content) is edited
+    assert ("# edited" in merged.packed_solutions()[PYTHON].sources[0].content) is edited
     assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == (
         [2, 8, 64] if edited else [1, 8, 64]
     )
@@ -153,7 +153,7 @@ def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_pat
 def test_keeping_ours_adds_the_rest_in_place(fib, full_registry, disagreeing):
     assert fib("merge", full_registry.root, disagreeing.root, "--keep", "ours").code == 0
     assert len(full_registry.traces()) == 5
-    assert "# edited" not in full_registry.solutions()[PYTHON].sources[0].content
+    assert "# edited" not in full_registry.packed_solutions()[PYTHON].sources[0].content
 
 
 def test_a_registry_only_gains_records(fib, full_registry, disagreeing):

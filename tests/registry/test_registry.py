@@ -27,7 +27,7 @@ def test_what_is_written_is_read(registry):
     registry.write_workloads(definition, workloads)
     assert registry.workloads(definition.name) == workloads
     solution = add_kernel(registry, "one_v1")
-    assert registry.solutions() == {"one_v1": solution}
+    assert registry.packed_solutions() == {"one_v1": solution}
     traces = [make_trace(registry, log) for log in ("first é", "second\nline", "\0")]
     for trace in traces:
         registry.append_trace(trace, "tester", "norm")
@@ -54,18 +54,18 @@ def test_a_name_used_twice_is_named_with_its_file(registry, kind):
     path = next(root.rglob("*.json"))
     shutil.copy(path, path.with_name("other.json"))
     with pytest.raises(InputError, match=rf"/other\.json .*both hold a {kind.capitalize()} named"):
-        registry.definitions() if kind == "definition" else registry.solutions()
+        registry.definitions() if kind == "definition" else registry.packed_solutions()
 
 
 def test_json_among_sources_is_no_solution(registry):
     add_kernel(registry, "one_v1")
     (registry.layout.solutions / "tester/norm/rmsnorm_d128/one_v1/tuned.json").write_text("{}")
-    assert list(registry.solutions()) == ["one_v1"]
+    assert list(registry.packed_solutions()) == ["one_v1"]
 
 
 def test_the_reading_of_an_empty_registry_writes_nothing(registry):
     before = sorted(registry.root.rglob("*"))
     assert registry.traces() == []
-    assert registry.solutions() == {}
+    assert registry.packed_solutions() == {}
     assert registry.workloads("other") == []
     assert sorted(registry.root.rglob("*")) == before

@@ -20,7 +20,7 @@ from support.paths import files_of
 def benched(full_registry, tmp_path):
     """A file of Traces of the registry's own records: one that it has, and two of another machine, one twice."""
     theirs = [
-        make_trace(full_registry.solutions()[PYTHON], workload, hardware="Another Processor")
+        make_trace(full_registry.packed_solutions()[PYTHON], workload, hardware="Another Processor")
         for workload in full_registry.workloads(DEFINITION)
     ]
     path = tmp_path / "traces.jsonl"

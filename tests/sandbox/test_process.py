@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.evaluation import EARLY_BUILDER, ROLES, WORKER
-from fib_rmsnorm.sandbox import fork_server, log
+from fib_rmsnorm.evaluation import ROLES, WORKER
+from fib_rmsnorm.sandbox import log
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -360,12 +360,3 @@ def test_a_program_adopts_orphans_only_while_a_fork_server_is_open():
             assert adopts_orphans()
         assert adopts_orphans()
     assert not adopts_orphans()
-
-
-def test_the_fork_server_keeps_bytecode_where_packages_have_none(tmp_path, monkeypatch):
-    folder = tmp_path / "bytecode"
-    variables = {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
-    monkeypatch.setattr(fork_server, "bytecode_variables", lambda: variables)
-    with ForkServer((EARLY_BUILDER,)) as server:
-        server.spawn(EARLY_BUILDER).kill()
-    assert any(folder.rglob("fib_rmsnorm/sandbox/fork_server_process.*.pyc"))

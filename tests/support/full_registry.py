@@ -66,7 +66,7 @@ def make_full_registry(root: Path) -> Registry:
     add_sources(registry, "baseline", PYTHON, "python", {"kernel.py": PYTHON_SOURCE})
     add_sources(registry, "ann", CUDA, "cuda", {"kernel.cu": "// run\n", "rows/rows.cuh": "#define ROWS 4\n"})
     pack_all(registry)
-    solutions = registry.solutions()
+    solutions = registry.packed_solutions()
     for workload in workloads:
         registry.append_trace(make_trace(solutions[PYTHON], workload), "baseline", "norm")
     registry.append_trace(make_trace(solutions[CUDA], workloads[0], hardware="Test GPU"), "ann", "norm")
@@ -110,7 +110,7 @@ def change_sources(registry: Registry) -> Solution:
     """Change the Python Solution, so that its Traces are of earlier contents."""
     (registry.root / PYTHON_FOLDER / "kernel.py").write_text(PYTHON_SOURCE + "# faster\n")
     pack_all(registry)
-    return registry.solutions()[PYTHON]
+    return registry.packed_solutions()[PYTHON]
 
 
 def make_trace(

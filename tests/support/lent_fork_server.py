@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fib_rmsnorm.building.bytecode import bytecode_variables
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
@@ -54,7 +53,7 @@ class LentForkServer(ForkServer):
     def spawn(self, role: Role, environment: dict[str, str] | None = None, **options: Any) -> Process:
         if self._ended.is_set():
             raise StoppedError
-        variables = {**self._defaults, **keep_harmless(os.environ), **bytecode_variables(), **(environment or {})}
+        variables = {**self._defaults, **keep_harmless(os.environ), **(environment or {})}
         process = self._lender.spawn(role, variables, **options)
         process._stopping = self._ended
         self._started.append(process)

@@ -42,7 +42,7 @@ def test_results_are_kept_as_traces_with_their_parameters(tuned):
 
 
 def test_what_reads_the_table_is_packed_again(fib, tuned):
-    (solution,) = tuned.solutions().values()
+    (solution,) = tuned.packed_solutions().values()
     packed = {source.path: source.content for source in solution.sources}
     assert packed[TABLE] == (folder_of(tuned) / TABLE).read_text()
     assert fib("validate").code == 0

@@ -14,7 +14,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_fitting
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.sources.packing import pack_sound
+from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
 from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
 from fib_rmsnorm.registry.store import describe, read_text
@@ -49,12 +49,9 @@ def find_solution(
         wanted = choose_definition(registry, path, definition)
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
-    packed, faulty = pack_sound(registry, registry.definitions())
-    current = {solution.name: solution for solution in packed}
-    for each in faulty:
-        if name not in current and each.may_make(name):
-            raise each.error
-    solutions = {**registry.solutions(), **current}
+    current = read_current(registry)
+    current.require((name,))
+    solutions = current.by_name
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
         served = (each for each in solutions.values() if each.definition == definition)

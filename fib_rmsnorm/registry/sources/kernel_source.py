@@ -9,9 +9,9 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError, MisfitError
 from fib_rmsnorm.languages import LANGUAGES, Language
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.signatures import Signature, make_signature
 from fib_rmsnorm.registry.sources.native_adapter import find_export, native_style
 from fib_rmsnorm.registry.sources.native_kernel import Binding
+from fib_rmsnorm.registry.sources.parameters import Signature, make_signature
 from fib_rmsnorm.registry.sources.python_adapter import python_style
 from fib_rmsnorm.registry.sources.python_kernel import imported_modules, read_module
 from fib_rmsnorm.registry.store import read_text

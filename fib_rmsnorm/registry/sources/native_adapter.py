@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.signatures import Signature
 from fib_rmsnorm.registry.sources.native_kernel import Export, NativeFunction, find_exports, find_functions
-from fib_rmsnorm.registry.sources.parameters import describe_unused, find_style, plan_call, wrong_number
+from fib_rmsnorm.registry.sources.parameters import Signature, describe_unused, find_style, plan_call, wrong_number
 
 _TENSOR_VIEW = "tvm::ffi::TensorView"
 _STREAM = "static_cast<cudaStream_t>(TVMFFIEnvGetStream({tensor}.device().device_type, {tensor}.device().device_id))"

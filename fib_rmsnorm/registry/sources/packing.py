@@ -1,4 +1,7 @@
-"""Pack sources into Solutions: each `solution.toml`, the files beside it and the shared files that it includes."""
+"""Pack sources into Solutions: each `solution.toml`, the files beside it and the shared files that it includes.
+
+Sources win over the JSON that was packed from them earlier: what runs or shows a Solution takes it from `read_current`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
@@ -95,6 +99,39 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
             places[solution.name] = manifest_path
             packed[solution.name] = solution
     return list(packed.values()), faulty
+
+
+@dataclass(frozen=True)
+class CurrentSolutions:
+    """Solutions by name, and how they differ from the packed JSON."""
+
+    by_name: dict[str, Solution]
+    unpacked: list[Solution]
+    """Those whose JSON is missing, or holds earlier sources."""
+    faulty: list[FaultySources]
+    """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
+
+    def require(self, names: Collection[str] = ()) -> None:
+        """Raise the error of sources that cannot be packed, if a name means them; without names, of any."""
+        require_packed(self.faulty, names, self.by_name, chooses_all=not names)
+
+
+def read_current(registry: Registry, definitions: dict[str, Definition] | None = None) -> CurrentSolutions:
+    """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
+
+    `definitions` defaults to the registry's. Raises InputError for a bad file, or a name used twice.
+    """
+    with locked(reading=[registry.root]):
+        packed, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
+        written = registry.packed_solutions()
+    made = {solution.name: solution for solution in packed}
+    found = {
+        name: solution
+        for name, solution in written.items()
+        if name in made or not any(each.may_make(name) for each in faulty)
+    }
+    unpacked = [solution for name, solution in made.items() if written.get(name) != solution]
+    return CurrentSolutions({**found, **made}, unpacked, faulty)
 
 
 def pack_chosen(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.signatures import Signature
 from fib_rmsnorm.registry.sources.parameters import (
     AdaptedCall,
     Parameters,
+    Signature,
     describe_unused,
     find_style,
     plan_call,

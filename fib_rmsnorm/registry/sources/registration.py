@@ -15,7 +15,7 @@ from fib_rmsnorm.registry.files.regular_files import enter_folder
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST
-from fib_rmsnorm.registry.sources.packing import pack_folder, pack_sound
+from fib_rmsnorm.registry.sources.packing import pack_folder, read_current
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution
 
 
@@ -30,10 +30,9 @@ def register_solution(
     packed = registry.layout.solution(author, definition.op_type, definition.name, check_name(name, "solution"))
     folder = packed.parent / name
     with locked(writing=[registry.root]):
-        current, faulty = pack_sound(registry, registry.definitions())
-        made = (*registry.solutions().values(), *current)
-        taken = [(each.definition, each.author) for each in made if each.name == name]
-        taken += [(each.home, each.author) for each in faulty if each.may_make(name)]
+        current = read_current(registry)
+        taken = [(each.definition, each.author) for each in current.by_name.values() if each.name == name]
+        taken += [(each.home, each.author) for each in current.faulty if each.may_make(name)]
         for other, by in taken:
             raise InputError(
                 f"a Solution {name!r} exists already ({other}, by {by}); edit its sources in solutions/, which bench"

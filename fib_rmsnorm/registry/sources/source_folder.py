@@ -47,6 +47,7 @@ def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str
     that is missing or a link, or whose name is taken.
     """
     found: dict[str, Path] = {}
+    real = follow_links(solutions)
     for path in include:
         file = solutions / path
         where = f"{folder / MANIFEST}: include: {path!r}"
@@ -57,7 +58,7 @@ def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str
             raise InputError(f"{where} would be packed as {file.name!r}, which already exists in the folder")
         if not file.is_file():
             raise InputError(f"{where}: no such file in {solutions}")
-        if follow_links(file) != follow_links(solutions) / path:
+        if follow_links(file) != real / path:
             raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
         found[file.name] = file
     return found

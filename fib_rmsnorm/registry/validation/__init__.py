@@ -33,12 +33,11 @@ class Validation:
         return not any(finding.level == "error" for finding in self.findings)
 
 
-def validate(root: Path, *, published_only: bool = False, signers: Path | None = None) -> Validation:
+def validate(root: Path, *, published_only: bool = False) -> Validation:
     """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
 
-    With `published_only`, Traces of local benches are left out. With `signers`, a file of allowed signers, a Trace that
-    none of them signed is an error. References to a missing folder are not checked. Raises
-    InputError if `root` is not a dataset or `signers` not a file.
+    With `published_only`, Traces of local benches are left out. References to a missing folder are not checked. Raises
+    InputError if `root` is not a dataset.
     """
     if not root.is_dir():
         raise InputError(f"not a folder: {root}" if root.exists() else f"no such folder: {root}")
@@ -57,7 +56,7 @@ def validate(root: Path, *, published_only: bool = False, signers: Path | None =
             *check_definitions(dataset),
             *check_solutions(dataset),
             *check_workloads(dataset),
-            *TraceChecker(dataset, signers).check(),
+            *TraceChecker(dataset).check(),
         ]
     counts = {
         "definitions": len(dataset.definitions),

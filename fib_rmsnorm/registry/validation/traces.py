@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from fib_rmsnorm.registry.provenance.seals import Sealer, TraceOrigin
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place
 from fib_rmsnorm.registry.validation.finding import Finding
@@ -18,10 +18,10 @@ from fib_rmsnorm.schema import EvaluationStatus, Solution, Trace, Workload, dige
 class TraceChecker:
     """Checks all Traces of a dataset against its other records."""
 
-    def __init__(self, dataset: Dataset, signers: Path | None = None) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._layout = dataset.layout
-        self._sealer = Sealer.of_this_machine(signers=signers)
+        self._sealer = Sealer.of_this_machine()
         self._solutions: dict[str, Solution] = {record.model.name: record.model for record in dataset.solutions}
         self._digests = {name: digest(solution) for name, solution in self._solutions.items()}
         self._definition_digests = {name: digest(d) for name, d in dataset.definition_of.items()}
@@ -44,8 +44,7 @@ class TraceChecker:
         yield from self._check_solution(record)
         yield from self._check_workload(record)
         if (origin := self._sealer.find_origin(trace)).is_false:
-            signing = ["--sign", "KEY"] if origin is TraceOrigin.UNSIGNED else []
-            bench = bench_command([trace.definition], "--resume", *signing)
+            bench = bench_command([trace.definition], "--resume")
             yield record.error(f"{origin.value}; remove it, and measure again: {bench}")
 
     def _check_definition(self, record: Record[Trace]) -> Iterator[Finding]:

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.bytecode import kept_bytecode
-
 _VARIABLE = "FIB_RMSNORM_READABLE"
 _SYSTEM = (
     *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt"),
@@ -54,7 +52,6 @@ def find_readable() -> Readable:
     """
     found = [*_SYSTEM, *_of_etc(), *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
     found += [str(path) for path in _of_interpreter()]
-    found += [str(folder)] if (folder := kept_bytecode()) else []
     found += _paths_in(_VARIABLE)
     for name in _FOLDERS_OF_TOOLS:
         found += [path for path in _paths_in(name) if not _is_too_wide(Path(path))]

@@ -75,15 +75,12 @@ def list_real_files() -> list[str]:
 
 
 @pytest.mark.process
-def test_no_way_of_writing_reaches_a_file_of_another(tmp_path, monkeypatch):
+def test_no_way_of_writing_reaches_a_file_of_another(tmp_path):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     traces = make_victim(registry.root / "traces" / "somebody" / "norm")
     rival = add_kernel(registry, "rival", RIGHT)
     cache = make_victim(cache_folder() / "solutions" / "of-a-rival")
-    kept = cache_folder() / "bytecode" / "0"  # which all processes read, the judge too
-    bytecode = make_victim(kept / "package")
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(kept))
-    before = {folder: take_stock(folder) for folder in (traces, cache, bytecode)}
+    before = {folder: take_stock(folder) for folder in (traces, cache)}
     sources = {path: path.read_bytes() for path in registry.layout.solutions.rglob("*") if path.is_file()}
     forgers = [
         add_kernel(registry, f"forger{number}", ATTACK + KERNEL.format(victim=str(folder), real=list_real_files()))

@@ -61,7 +61,7 @@ def grown(registry: Registry, root: Path, hidden: int) -> Registry:
     workloads = generate_workloads(definition, (1, 2))
     other.write_workloads(definition, workloads)
     name = f"{PYTHON}_d{hidden}"
-    solution = other.solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
+    solution = other.packed_solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
     other.write_solution(solution, "norm")
     trace = make_trace(solution, workloads[0])
     path = other.layout.trace_file("baseline", "norm", definition.name)

@@ -77,8 +77,8 @@ def test_the_sources_are_those_of_the_kernel_and_a_call(adapted, definition):
     operator = definition.name.removesuffix("_h128")
     registry, found = adapted[0], adapted[1][definition.name]
     assert found.keys() == {f"{operator}_{kind}" for kind in KINDS}
-    shipped = Registry(REPOSITORY).solutions()
-    packed = registry.solutions()
+    shipped = Registry(REPOSITORY).packed_solutions()
+    packed = registry.packed_solutions()
     for name, each in found.items():
         if each.solution is None:
             assert (name, each.reason) == ("fused_add_rmsnorm_python_flashinfer_v1", "it writes to its inputs")
@@ -188,4 +188,4 @@ def test_a_definition_of_no_known_operator_is_told(fib, registry):
     registry.write_definition(PLAIN.model_copy(update={"name": "double_h128", "reference": unknown}))
     outcome = fib("adapt", "--definitions", "double_h128", "--root", registry.root)
     assert outcome.code == 2 and "double_h128: its reference computes no known operator" in outcome.err
-    assert "no kernel was adapted" in outcome.err and not registry.solutions()
+    assert "no kernel was adapted" in outcome.err and not registry.packed_solutions()

@@ -46,7 +46,7 @@ def sharing(registry):
 
 def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sharing):
     assert fib("solve", "--root", registry.root).code == 0
-    for solution in registry.solutions().values():
+    for solution in registry.packed_solutions().values():
         packed = {source.path: source.content for source in solution.sources}
         assert packed == {"kernel.py": KERNEL, "roots.py": ROOTS, "rows.py": ROWS}
 

@@ -29,7 +29,7 @@ def make(full_registry):
     """A Trace with what is given changed in its Performance."""
 
     def run(**changes):
-        trace = make_trace(full_registry.solutions()[CUDA], full_registry.workloads("rmsnorm_d128")[0])
+        trace = make_trace(full_registry.packed_solutions()[CUDA], full_registry.workloads("rmsnorm_d128")[0])
         trace.evaluation.performance = trace.evaluation.performance.model_copy(update=changes)
         return trace
 

@@ -68,7 +68,7 @@ def show(fib, full_registry):
 
     def run(extra=None, **changes):
         trace = make_trace(
-            full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], hardware="Other GPU"
+            full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], hardware="Other GPU"
         )
         performance = trace.evaluation.performance
         trace.evaluation.performance = performance.model_copy(update=MEASURED | changes)

@@ -108,10 +108,10 @@ def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
     why = "a reason with many words " * 60
     console.stdout().print(plain_table(("solution", "here"), [("rmsnorm_v1", why)]))
     failed = make_trace(
-        full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="RUNTIME_ERROR", log=why
+        full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="RUNTIME_ERROR", log=why
     )
     console.stdout().print(folded_result(failed, 0))
-    doubted = make_trace(full_registry.solutions()[CUDA], full_registry.workloads(DEFINITION)[0])
+    doubted = make_trace(full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0])
     doubted.evaluation.performance.suspect = [why]
     console.stdout().print(folded_result(doubted, 0))
     console.stdout.cache_clear()

@@ -65,15 +65,6 @@ def test_of_a_folder_that_pip_installed_to_what_it_installed(home):
     assert not any(lies_beneath(home / name, found) for name in ("of-mine", "key", "../../bin"))
 
 
-def test_bytecode_that_the_cache_keeps_and_none_that_the_user_keeps(home, monkeypatch):
-    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(home / "cache"))
-    for folder, is_readable in ((home / "cache" / "bytecode" / "0", True), (home / "of-all-programs", False)):
-        folder.mkdir(parents=True)
-        monkeypatch.setattr(sys, "pycache_prefix", str(folder))
-        assert lies_beneath(folder / "module.pyc", find_readable().readable) == is_readable
-    assert not lies_beneath(home / "cache" / "solutions", find_readable().readable)
-
-
 def test_the_package_and_the_interpreter_wherever_they_lie():
     found = find_readable()
     assert lies_beneath(Path(fib_rmsnorm.__file__), found.readable)

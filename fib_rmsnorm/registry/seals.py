@@ -18,7 +18,6 @@ from enum import Enum
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.provenance.signing import check_signers, find_signer, is_signature_of, sign
 from fib_rmsnorm.schema import Seal, Trace
 
 _KEY_BYTES = 32
@@ -35,13 +34,11 @@ class TraceOrigin(Enum):
     ALTERED = "changed since it was recorded"
     FUTURE = "dated in the future"
     UNDATED = "without a date that can be read"
-    SIGNED = "signed by one who is believed"
-    UNSIGNED = "not signed by anyone who is believed"
 
     @property
     def is_false(self) -> bool:
         """Whether the Trace should not be believed."""
-        return self in (TraceOrigin.ALTERED, TraceOrigin.FUTURE, TraceOrigin.UNDATED, TraceOrigin.UNSIGNED)
+        return self in (TraceOrigin.ALTERED, TraceOrigin.FUTURE, TraceOrigin.UNDATED)
 
 
 def key_file() -> Path:
@@ -52,28 +49,16 @@ def key_file() -> Path:
 class Sealer:
     """Seals Traces, and tells which it has sealed."""
 
-    def __init__(self, key: bytes | None, *, sign_with: Path | None = None, signers: Path | None = None) -> None:
+    def __init__(self, key: bytes | None) -> None:
         self._key = key
-        self._sign_with = sign_with
-        self._signers = signers
         self._name = hashlib.sha256(b"fib-rmsnorm seal\n" + key).hexdigest()[:16] if key else None
 
     @classmethod
-    def of_this_machine(
-        cls, *, create: bool = False, sign_with: Path | None = None, signers: Path | None = None
-    ) -> Sealer:
+    def of_this_machine(cls, *, create: bool = False) -> Sealer:
         """With this user's key, which is made if asked for; without one, no Trace is its own.
 
-        `sign_with` is a private SSH key that signs each Trace too. With `signers`, a file of allowed signers, only what
-        one of them signed is believed. Raises InputError if a file cannot be read or made, or is damaged.
+        Raises InputError if the key's file cannot be read or made, or is damaged.
         """
-        for file, option in ((sign_with, "--sign"), (signers, "--signers")):
-            if file is not None and not file.is_file():
-                raise InputError(f"{option} {file}: {'not a regular file' if file.exists() else 'no such file'}")
-        if sign_with is not None:
-            sign(b"", sign_with)  # now, rather than after the first evaluation
-        if signers is not None:
-            check_signers(signers)
         path = key_file()
         try:
             if create and not path.exists():
@@ -81,20 +66,18 @@ class Sealer:
             key = path.read_bytes()
         except OSError as error:
             if not create and isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                return cls(None, signers=signers)
+                return cls(None)
             fault = f"the key that seals Traces, {path}: {error.strerror}"
             raise InputError(f"{fault}; name a folder that you may write to in $XDG_STATE_HOME") from None
         if len(key) != _KEY_BYTES:
             raise InputError(f"{path} is damaged: it should have {_KEY_BYTES} bytes; remove it, and a new one is made")
-        return cls(key, sign_with=sign_with, signers=signers)
+        return cls(key)
 
     def seal(self, trace: Trace) -> Trace:
         """A copy of an evaluation's Trace, with its seal."""
         if self._key is None or self._name is None or trace.evaluation is None:
             return trace
-        content = _content(trace)
-        signature = sign(content, self._sign_with) if self._sign_with else None
-        seal = Seal(key=self._name, code=_code(self._key, content), signature=signature)
+        seal = Seal(key=self._name, code=_code(self._key, trace))
         return trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"seal": seal})})
 
     def find_origin(self, trace: Trace) -> TraceOrigin:
@@ -104,21 +87,13 @@ class Sealer:
             return TraceOrigin.UNSEALED
         if (misdated := find_false_date(evaluation.timestamp)) is not None:
             return misdated
-        seal, content = evaluation.seal, _content(trace)
-        if self._signers is not None:
-            signature = seal.signature if seal else None
-            return (
-                TraceOrigin.SIGNED
-                if signature and find_signer(content, signature, self._signers)
-                else TraceOrigin.UNSIGNED
-            )
+        seal = evaluation.seal
         if seal is None:
             return TraceOrigin.UNSEALED
-        if self._key is not None and seal.key == self._name:
-            is_intact = hmac.compare_digest(seal.code.encode(), _code(self._key, content).encode())
-            return TraceOrigin.OWN if is_intact else TraceOrigin.ALTERED
-        is_altered = seal.signature is not None and not is_signature_of(content, seal.signature)
-        return TraceOrigin.ALTERED if is_altered else TraceOrigin.ELSEWHERE
+        if self._key is None or seal.key != self._name:
+            return TraceOrigin.ELSEWHERE
+        is_intact = hmac.compare_digest(seal.code.encode(), _code(self._key, trace).encode())
+        return TraceOrigin.OWN if is_intact else TraceOrigin.ALTERED
 
 
 def _make_key(path: Path) -> None:
@@ -137,16 +112,13 @@ def _make_key(path: Path) -> None:
         Path(name).unlink()
 
 
-def _content(trace: Trace) -> bytes:
-    """All that the schema keeps, but for the seal itself.
+def _code(key: bytes, trace: Trace) -> str:
+    """The code over all that the schema keeps, but for the seal itself.
 
     Fields that are None are left out, so that a Trace keeps its seal when the schema gains fields.
     """
-    return trace.model_dump_json(exclude={"evaluation": {"seal"}}, exclude_none=True).encode()
-
-
-def _code(key: bytes, content: bytes) -> str:
-    return hmac.new(key, content, hashlib.sha256).hexdigest()
+    content = trace.model_dump_json(exclude={"evaluation": {"seal"}}, exclude_none=True)
+    return hmac.new(key, content.encode(), hashlib.sha256).hexdigest()
 
 
 def find_false_date(timestamp: str) -> TraceOrigin | None:
