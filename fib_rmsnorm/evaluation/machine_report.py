@@ -18,7 +18,6 @@ from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
 from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import describe_cgroups
 from fib_rmsnorm.sandbox.confinement import find_gaps
 
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -37,7 +36,6 @@ def report_machine() -> MachineReport:
         notes=[
             *([] if gpus else [_why_no_gpu(libraries)]),
             *find_gaps(),
-            describe_cgroups(),
             *_tell_missing_bytecode(),
         ],
     )

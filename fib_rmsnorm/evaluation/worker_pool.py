@@ -155,9 +155,6 @@ class WorkerPool:
         held = [asked] if asked else list(self._workers.values())
         processes = {worker.process.pid: worker.process for worker in held if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_busy(processes).items()}
-        self._fork_server.kill_escaped()
-        escaped = self._fork_server.escaped_from & processes.keys()
-        found |= {processes[pid]: "left a process running that is not its child" for pid in escaped}
         for process in found:
             process.kill()
         return found

@@ -13,7 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fib_rmsnorm.sandbox.cgroups.cgroup import enter
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.readable import find_readable
 
@@ -23,8 +22,6 @@ def main() -> None:
     module, path = sys.argv.pop(1), sys.argv[1]
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     readable, writable = [path, *request["readable"]], [request["own"], request["cache"]]
-    if request["cgroup"]:
-        enter(request["cgroup"])
     confine(find_readable(), readable, writable, reads_counters=request["reads_counters"])
     os.environ["HOME"] = request["own"]
     tempfile.tempdir = None  # chosen anew: what is readable depended on it

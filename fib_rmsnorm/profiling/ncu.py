@@ -54,7 +54,7 @@ def profile(
         raise EnvironmentMissingError(_NO_NCU)
     with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu, reads_counters=True) as call:
         with held(cache_folder()):  # one at a time can count; ncu's own lock lies among the files of this call
-            run = run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables, call.cgroup)
+            run = run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables)
         _require_success(solution, run)
         printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     _require_success(solution, printed)

@@ -55,7 +55,7 @@ def sanitize(
         log, done = call.folder / "log", call.own / "done"
         target = python_command("fib_rmsnorm.profiling.sanitized_call", call.request, done)
         command = [*_command(tool, sanitizer, log), *target]
-        run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT}, call.cgroup)
+        run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
         if not found.findings and (run.code != 0 or not done.exists() or found.errors != 0):
             raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.err)}")

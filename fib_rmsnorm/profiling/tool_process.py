@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import psutil
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import is_marked
 from fib_rmsnorm.sandbox.log import Log
@@ -31,20 +30,13 @@ class ToolRun:
     err: str
 
 
-def run_tool(
-    command: Sequence[str],
-    timeout_s: float,
-    solution: Solution,
-    variables: Mapping[str, str],
-    cgroup: Cgroup | None = None,
-) -> ToolRun:
+def run_tool(command: Sequence[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]) -> ToolRun:
     """Run a tool that calls a Solution, without secrets in its environment and without the user's terminal.
 
-    `cgroup` is the one that the process which calls the Solution enters; all that is left in it is killed.
     Raises InputError if it cannot be started or takes too long.
     """
     deadline = time.monotonic() + timeout_s
-    with closing(Log()) as out, closing(Log()) as err, _started(command, variables, cgroup, out, err) as process:
+    with closing(Log()) as out, closing(Log()) as err, _started(command, variables, out, err) as process:
         while process.poll() is None:
             if time.monotonic() > deadline:
                 raise _describe_timeout(solution, timeout_s)
@@ -71,7 +63,7 @@ def _describe_timeout(solution: Solution, timeout_s: float) -> InputError:
 
 @contextmanager
 def _started(
-    command: Sequence[str], variables: Mapping[str, str], cgroup: Cgroup | None, out: Log, err: Log
+    command: Sequence[str], variables: Mapping[str, str], out: Log, err: Log
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A tool in a session of its own; in the end it is killed with all its descendants, whoever their parent is."""
     before = {child.pid for child in psutil.Process().children()}
@@ -91,16 +83,12 @@ def _started(
             yield process
         finally:
             _kill_descendants(process)
-            if cgroup:
-                cgroup.kill()
             process.wait()
-            _kill_escaped(before, cgroup)
-            if cgroup:
-                cgroup.end(lambda: _kill_escaped(before, cgroup))
+            _kill_escaped(before)
 
 
-def _kill_escaped(before: Collection[int], cgroup: Cgroup | None) -> None:
-    while sum(_kill_if_escaped(child, cgroup) for child in psutil.Process().children() if child.pid not in before):
+def _kill_escaped(before: Collection[int]) -> None:
+    while sum(_kill_if_escaped(child) for child in psutil.Process().children() if child.pid not in before):
         pass
 
 
@@ -112,9 +100,9 @@ def _kill_descendants(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-def _kill_if_escaped(child: psutil.Process, cgroup: Cgroup | None) -> bool:
+def _kill_if_escaped(child: psutil.Process) -> bool:
     """Kill an orphan of the tool's, whose parent we are now, if it comes from a confined process."""
-    if not (is_marked(child.pid) or (cgroup and cgroup.holds(child.pid))):
+    if not is_marked(child.pid):
         return False
     try:
         child.kill()

@@ -21,8 +21,6 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import default_task_limit, open_run_cgroups
 from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -51,8 +49,6 @@ class WatchedCall:
     own: Path
     """What it writes: temporary files, the tool's among them."""
     variables: Mapping[str, str]
-    cgroup: Cgroup | None
-    """Where it is, with all that it starts, if it may have one."""
 
     @property
     def request(self) -> Path:
@@ -79,9 +75,7 @@ def prepare_call(
     folder = Path(make_private_folder())
     own = folder / "own"
     own.mkdir()
-    cgroups = open_run_cgroups(default_task_limit())
-    cgroup = cgroups.make() if cgroups else None
-    call = WatchedCall(folder, own, {**cache_variables(cache), "TMPDIR": str(own)}, cgroup)
+    call = WatchedCall(folder, own, {**cache_variables(cache), "TMPDIR": str(own)})
     request = {
         "definition": definition.model_dump(mode="json"),
         "solution": solution.model_dump(mode="json"),
@@ -90,7 +84,6 @@ def prepare_call(
         "dataset": str(dataset) if dataset else None,
         "cache": str(cache),
         "own": str(own),
-        "cgroup": str(cgroup.folder) if cgroup else None,
         "reads_counters": reads_counters,
         "readable": [
             *map(str, toolchain_paths()),
@@ -102,8 +95,6 @@ def prepare_call(
         call.request.write_text(json.dumps(request), encoding="utf-8")
         yield call
     finally:
-        if cgroups:
-            cgroups.close()
         remove_private_folder(str(folder))
 
 

@@ -20,18 +20,17 @@ from typing import ClassVar
 import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
-from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import default_task_limit, open_run_cgroups
 from fib_rmsnorm.sandbox.channel import Channel
 from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
-from fib_rmsnorm.sandbox.fork_server_process import is_marked
+from fib_rmsnorm.sandbox.fork_server_process import RUN_VARIABLE, is_marked
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.sandbox.process import Process, StoppedError
 from fib_rmsnorm.sandbox.role import Role
 from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 
-_RUN_VARIABLE = "FIB_RMSNORM_RUN"
+_LEAST_TASK_LIMIT = 4096
+_TASKS_PER_CORE = 64  # thread pools and compilers start some for each
 # Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
 _START = """\
 import os, sys
@@ -80,7 +79,7 @@ class ForkServer:
         """`defaults` are variables for all processes of the run; the user's environment overrides them.
 
         Of that, the processes get what compilers, GPUs and libraries read, and no secrets. `task_limit` is how many
-        processes and threads a cgroup of the run may hold; None for some thousands.
+        processes and threads a process and its descendants may be; None for some thousands.
         """
         self._adopting = contextlib.ExitStack()
         self._adopting.enter_context(adopt_orphans())
@@ -92,14 +91,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self._temporary_folders: dict[int, str | None] = {}
-        self._cgroups = open_run_cgroups(task_limit or default_task_limit())
-        self._pids: dict[Path, int] = {}
-        """The pids of the processes that were put into cgroups, by the folders of these."""
-        self.escaped_from: set[int] = set()
-        """The pids of the workers from which killed processes had escaped.
-
-        Without cgroups, these are the sessions of the killed processes. A session's id is usually a worker's pid.
-        """
+        self._task_limit = task_limit or max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
         self._stopping = threading.Event()
         self._early, self._late = _Template(), _Template()
         """The processes that fork: one that imports next to nothing, and one that imports what most roles need."""
@@ -115,10 +107,9 @@ class ForkServer:
                 *map(str, (*theirs, os.getpid())),
                 *modules,
                 self._folder,
-                *([str(self._cgroups.folder)] if self._cgroups else ()),
             ],
             pass_fds=theirs,
-            env={**(defaults or {}), **keep_harmless(os.environ), _RUN_VARIABLE: self.run},
+            env={**(defaults or {}), **keep_harmless(os.environ), RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
@@ -146,7 +137,6 @@ class ForkServer:
         """
         is_confined = is_confined or role.runs_untrusted_code
         temporary = self._make_temporary_folder() if is_confined else None
-        cgroup = self._cgroups.make() if is_confined and self._cgroups else None
         try:
             own = [temporary] if temporary else []
             variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
@@ -157,13 +147,10 @@ class ForkServer:
                 "readable": [*map(str, readable)],
                 "writable": [*own, *map(str, writable)],
             }
-            return self._spawn(request, temporary, cgroup)
+            return self._spawn(request, temporary)
         except BaseException:
             if temporary:
                 remove_private_folder(temporary)
-            if cgroup:
-                cgroup.kill()
-                cgroup.end(self.kill_escaped)
             raise
 
     def _make_temporary_folder(self) -> str:
@@ -174,7 +161,7 @@ class ForkServer:
                 raise StoppedError from None
             return make_private_folder()  # many systems remove temporary files that nobody used for days
 
-    def _spawn(self, request: Mapping[str, object], temporary: str | None, cgroup: Cgroup | None) -> Process:
+    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
         data = json.dumps(request).encode()
         template = self._early if request["needs_no_imports"] else self._late
         self._learn_pid()
@@ -195,15 +182,11 @@ class ForkServer:
                 Channel(ours.detach()),
                 log,
                 outputs_file,
-                cgroup=cgroup,
+                task_limit=self._task_limit,
                 stopping=self._stopping,
                 forget=self._forget,
             )
             with self._lock:
-                self.escaped_from.discard(process.pid)  # it was the pid of another process, which has ended
-                if cgroup:
-                    cgroup.take(process.pid)
-                    self._pids[cgroup.folder] = process.pid
                 self._alive[process.pid] = process
                 self._temporary_folders[process.pid] = temporary
             unowned.pop_all()  # the process closes them
@@ -226,11 +209,7 @@ class ForkServer:
         with self._lock:
             self._alive.pop(process.pid, None)
             temporary = self._temporary_folders.pop(process.pid, None)
-        if process.cgroup:
-            process.cgroup.end(self.kill_escaped)
-            self._pids.pop(process.cgroup.folder, None)
-        else:
-            self.kill_escaped()
+        self.kill_escaped()
         if temporary:
             remove_private_folder(temporary)
 
@@ -250,37 +229,33 @@ class ForkServer:
 
     def _kill_if_escaped(self, child: psutil.Process) -> bool:
         try:
-            worker = self._find_worker(child)
-            if worker is None:
+            if not self._is_of_worker(child):
                 return False
             child.kill()
             os.waitpid(child.pid, 0)
         except (psutil.Error, OSError):
             return False
-        self.escaped_from.add(worker)
         return True
 
-    def _find_worker(self, child: psutil.Process) -> int | None:
-        """The worker from which a child descends, or what tells of one: its session; None for other children.
+    def _is_of_worker(self, child: psutil.Process) -> bool:
+        """Whether a child descends from a worker of this run.
 
-        It is in the worker's cgroup, which it cannot leave. Where there are no cgroups, it has the run's id or, if it
-        cleared its environment, a worker's mark and a session that is not ours, nor of another run of this process.
+        It has the run's id or, if it cleared its environment, a worker's mark and a session that is not ours, nor of
+        another run of this process.
         """
         session = os.getsid(child.pid)
-        if self._cgroups and (folder := self._cgroups.find(child.pid)):
-            return self._pids.get(folder, session)
         if self._has(child, session):
-            return session
+            return True
         if any(other._has(child, session) for other in self._open - {self}):
-            return None
-        return session if session != os.getsid(0) and is_marked(child.pid) else None
+            return False
+        return session != os.getsid(0) and is_marked(child.pid)
 
     def _has(self, child: psutil.Process, session: int) -> bool:
         """Whether a process of this session is of this run."""
-        if child.pid in self._alive or session in self._alive or (self._cgroups and self._cgroups.find(child.pid)):
+        if child.pid in self._alive or session in self._alive:
             return True
         with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
-            return bool(child.environ().get(_RUN_VARIABLE) == self.run)
+            return bool(child.environ().get(RUN_VARIABLE) == self.run)
         return False
 
     def stop(self) -> None:
@@ -309,8 +284,6 @@ class ForkServer:
         self._early.close()
         self._late.close()
         self._errors.close()
-        if self._cgroups:
-            self._cgroups.close()
         self._open.discard(self)
         self._adopting.close()
 

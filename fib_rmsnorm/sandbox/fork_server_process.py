@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import end_run
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import prctl, write_each_line
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
 from fib_rmsnorm.sandbox.private_folder import remove_private_folder
 from fib_rmsnorm.sandbox.subreaper import become_subreaper
 
+RUN_VARIABLE = "FIB_RMSNORM_RUN"
 _PR_SET_PDEATHSIG = 1
 _FDS_PER_SPAWN = 3  # channel, log, outputs file
 _REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
@@ -71,13 +71,12 @@ def main(
     early_modules: Sequence[str],
     late_modules: Sequence[str],
     temporary: str,
-    cgroups: str | None = None,
 ) -> None:
     """Serve spawn requests, for roles of `late_modules` in a process that imports these, which takes seconds.
 
     `early` and `late` are the descriptors of the sockets. The first message on `early` is the pid of that process. Both
-    serve until the process `scheduler` dies, which kills them when it ends by itself. If it was killed, all that is
-    left in the run's folder of `cgroups` is killed, and its `temporary` folder is removed.
+    serve until the process `scheduler` dies, which kills them when it ends by itself. If it was killed, what
+    is left of the run is killed, and its `temporary` folder is removed.
     """
     sockets = [socket.socket(fileno=descriptor) for descriptor in (early, late)]
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
@@ -101,9 +100,17 @@ def main(
     # Most runs compile nothing early, and what that imports would take time from the other's imports.
     if sockets[0].recv(1, socket.MSG_PEEK):
         _serve_forks(sockets[0], scheduler, early_modules)
-    if cgroups:
-        end_run(Path(cgroups))
+    _kill_run()
     _remove_when_they_have_died(temporary)
+
+
+def _kill_run() -> None:
+    """Kill all that has the run's id in its environment but this process: descendants of workers that have died."""
+    mark = f"{RUN_VARIABLE}={os.environ[RUN_VARIABLE]}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(folder.name) != os.getpid() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def _remove_when_they_have_died(folder: str) -> None:

@@ -13,7 +13,6 @@ from multiprocessing.connection import wait
 
 import psutil
 
-from fib_rmsnorm.sandbox.cgroups.cgroup import Cgroup
 from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.log import Log
 
@@ -47,16 +46,16 @@ class Process:
         log: Log,
         outputs_file: FileIO,
         *,
-        cgroup: Cgroup | None,
+        task_limit: int,
         stopping: threading.Event,
         forget: Callable[[Process], None],
     ) -> None:
-        """`cgroup` is the one that takes the process, if it may have one: before it is sent anything.
+        """`task_limit` is how many processes and threads it and its descendants may be.
 
         `stopping` is set when the run is being stopped. `forget` is called once this process has ended.
         """
         self.pid = pid
-        self.cgroup = cgroup
+        self._task_limit = task_limit
         self._stopping = stopping
         self._forget = forget
         self._channel = channel
@@ -83,8 +82,6 @@ class Process:
             if self._channel.has_unread():
                 self._channel.receive_part()  # EOFError if it has died meanwhile
                 raise ValueError("it came before any request")
-            if self.cgroup:
-                self.cgroup.wait_until_taken()
             self._channel.send(message, files)
             while True:
                 left = deadline - time.monotonic()
@@ -113,19 +110,15 @@ class Process:
 
     def _find_excess(self, memory_limit: int | None) -> str | None:
         """What the process and its descendants have too much of, in words; None if nothing."""
-        most = self.cgroup.task_limit if self.cgroup else None
-        if self.cgroup and (tasks := self.cgroup.count_tasks()) >= self.cgroup.task_limit:
-            return f"started {tasks} processes and threads; the limit is {most}"
-        if memory_limit is None:
-            return None
         members = self._find_members()
-        if most and len(members) >= most:  # with zombies, which the cgroup may not count
-            return f"started {len(members)} processes; the limit is {most}"
-        used = 0
-        for member in members:
+        tasks, used = len(members), 0
+        for member in members[: self._task_limit]:
             with contextlib.suppress(psutil.Error):
+                tasks += member.num_threads() - 1
                 used += member.memory_info().rss
-        if used > memory_limit:
+        if tasks >= self._task_limit:
+            return f"started {tasks} processes and threads; the limit is {self._task_limit}"
+        if memory_limit is not None and used > memory_limit:
             return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
         return None
 
@@ -136,7 +129,7 @@ class Process:
         return []
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill the process, its group and its cgroup. Return how it ended: by itself (within `grace_s`), or killed."""
+        """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed."""
         with self._lock:
             if self._ended is None:
                 by_itself = bool(wait([self._pidfd], grace_s))
@@ -150,7 +143,7 @@ class Process:
         return self._ended
 
     def signal_kill(self) -> None:
-        """Kill the process, its group and its cgroup, but do not wait for its end, as `kill` does."""
+        """Kill the process and its group, but do not wait for its end, as `kill` does."""
         with self._lock:
             if self._ended is None:
                 self._signal_kill()
@@ -159,8 +152,6 @@ class Process:
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
-        if self.cgroup is not None:
-            self.cgroup.kill()
 
     @property
     def outputs_file(self) -> int:

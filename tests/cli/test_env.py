@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import errno
 import json
-import os
 import platform
 import sys
 from importlib.machinery import ModuleSpec
@@ -12,8 +10,7 @@ import pytest
 from fib_rmsnorm.evaluation import machine_report
 from fib_rmsnorm.machine import capabilities, environment
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.cgroups import hierarchy, run_cgroups
-from fib_rmsnorm.sandbox.confinement import find_gaps, landlock
+from fib_rmsnorm.sandbox.confinement import landlock
 
 GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
 
@@ -61,43 +58,6 @@ def test_system_calls_that_cannot_be_filtered_here_are_one_line(fib, machine):
     machine.setattr(platform, "machine", lambda: "riscv64")
     (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "filtered" in line]
     assert "riscv64" in line and "talk to the network" in line
-
-
-def say_of_cgroups(fib) -> str:
-    (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "cgroup" in line]
-    return line
-
-
-def test_whether_workers_get_cgroups_is_one_line(fib):
-    assert say_of_cgroups(fib).startswith(("each worker gets a cgroup in /", "no cgroup for each worker ("))
-
-
-@pytest.mark.parametrize(
-    ("error", "remedy"),
-    [
-        (errno.EACCES, "; try systemd-run --user --scope -p Delegate=yes fib-rmsnorm bench"),
-        (
-            errno.EROFS,
-            "; try docker run --security-opt writable-cgroups=true, or podman run --security-opt unmask=/sys/fs/cgroup",
-        ),
-    ],
-)
-def test_where_they_get_none_it_says_what_would_allow_it(fib, machine, tmp_path, error, remedy):
-    def refuse(*_):
-        raise OSError(error, os.strerror(error))
-
-    machine.setattr(run_cgroups, "find_own_folder", lambda: tmp_path)
-    machine.setattr(run_cgroups.Path, "mkdir", refuse)
-    line = say_of_cgroups(fib)
-    assert line.startswith(f"no cgroup for each worker (none can be made in {tmp_path}: {os.strerror(error)}): ")
-    assert line.endswith(remedy)
-
-
-def test_a_sandbox_without_cgroups_lacks_nothing_that_can_be_required(fib, machine):
-    found = find_gaps()
-    machine.setattr(hierarchy, "path_of", lambda _: None)
-    assert "no cgroup v2 is mounted here" in say_of_cgroups(fib)
-    assert find_gaps() == found and not any("cgroup" in gap for gap in found)
 
 
 def test_where_cuda_needs_a_socket_the_others_are_open_too(fib, machine, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import psutil
@@ -11,9 +10,7 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.profiling import tool_process
 from fib_rmsnorm.profiling.tool_process import read_report, run_tool
-from fib_rmsnorm.sandbox.cgroups.run_cgroups import RunCgroups
 from fib_rmsnorm.sandbox.confinement import find_gaps
-from support.hidden_daemons import WHY_NONE, is_held
 from support.registries import add_kernel
 from support.watched_attacks import SECRET_VARIABLE
 
@@ -75,35 +72,6 @@ def test_of_what_is_printed_without_end_little_is_kept(solution):
 def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
     daemon = int(run_tool(python(LEAVES_DAEMON, 0), 600, solution, {}).out)
     assert not psutil.pid_exists(daemon)
-
-
-# Like the process that a tool watches, it enters its cgroup; what it leaves forks on and on for a while.
-LEAPS = """
-import os
-import sys
-from pathlib import Path
-
-from fib_rmsnorm.sandbox.cgroups.cgroup import enter
-from support.hidden_daemons import LEAPING, wait_until_held
-
-enter(sys.argv[2])
-if os.fork() == 0:
-    os.setsid()
-    os.execve(sys.executable, [sys.executable, "-c", LEAPING, sys.argv[1]], {})
-wait_until_held(Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.skipif(bool(WHY_NONE), reason=WHY_NONE)
-def test_what_forks_on_and_on_ends_with_the_tool(solution, tmp_path):
-    lock, cgroups = tmp_path / "lock", RunCgroups(1000)
-    made = cgroups.make()
-    variables = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    run = run_tool(python(LEAPS, lock, made.folder), 600, solution, variables, made)
-    assert (run.code, run.err) == (0, "")
-    assert not is_held(lock)
-    assert not made.folder.exists()
-    cgroups.close()
 
 
 STARTS_ANOTHER = """

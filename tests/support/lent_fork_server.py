@@ -43,7 +43,6 @@ class LentForkServer(ForkServer):
         self._lender = _lender()
         self.run = self._lender.run
         self.is_warm = True
-        self.escaped_from = self._lender.escaped_from
         self._defaults = dict(defaults or {})
         self._ended = threading.Event()
         self._while_open = ExitStack()

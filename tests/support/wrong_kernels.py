@@ -1,10 +1,9 @@
 """Evaluate the wrong kernels, for the tests which say that each gets its status and harms no other.
 
 What must come of one is in its table: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`,
-where only a cgroup stops it `needs_cgroup`, and `on_cuda` with a status and words of its own where a GPU shows
-something else first. Its folder names the guard that finds it, which docs/cheats.md explains. `log_contains` names what
-a kernel attacks as targets.py does: `{CLOCK}`. `mistake` is what the verdict must name; it must name none of the
-others'.
+and `on_cuda` with a status and words of its own where a GPU shows something else first. Its folder names the guard
+that finds it, which docs/cheats.md explains. `log_contains` names what a kernel attacks as targets.py does:
+`{CLOCK}`. `mistake` is what the verdict must name; it must name none of the others'.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 import psutil
-import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
@@ -27,7 +25,6 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
-from support.hidden_daemons import WHY_NONE
 from support.kernels import DEFINITION, add_kernels, read_kernels
 from support.mistakes import assert_named
 from support.paths import TESTS
@@ -67,7 +64,6 @@ class Expected:
     log_contains: list[str] = field(default_factory=list)
     mistake: str | None = None
     timeout_s: float = PATIENCE_S
-    needs_cgroup: bool = False
     on_cuda: dict[str, Any] = field(default_factory=dict)
 
     def on(self, device: str) -> Expected:
@@ -106,7 +102,6 @@ def evaluate_all(root: Path, kernels: list[str], device: str, batches: Sequence[
     """All of them in one run for each timeout, a few in a group with the innocent, which is timed after them."""
     registry = make_registry(root, 4096, batches)
     definition = registry.definition(DEFINITION.name)
-    kernels = [name for name in kernels if not (WHY_NONE and EXPECTED[name].needs_cgroup)]
     wrong = add_kernels(registry, (KERNELS[name] for name in kernels))
     innocent = add_kernel(registry, "innocent", INNOCENT)
     found = Outcome({}, {}, [])
@@ -164,8 +159,6 @@ def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
 
 def assert_judged(outcome: Outcome, kernel: str, batch: int) -> None:
     """It got its status, and the innocent Solution after it passed in a time of its own."""
-    if WHY_NONE and EXPECTED[kernel].needs_cgroup:
-        pytest.skip(WHY_NONE)
     assert_expected(outcome.evaluations[kernel, batch], EXPECTED[kernel])
     innocent = outcome.innocents[kernel, batch]
     assert_unharmed(innocent)

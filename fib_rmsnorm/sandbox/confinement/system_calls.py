@@ -36,6 +36,7 @@ class Rule:
 
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
+_AS_SIBLING = 0x8000  # CLONE_PARENT: the scheduler's child, which nobody would count as a descendant of its worker
 _NEW_TIME_NAMESPACE = 0x80  # of unshare; to clone these bits are a signal
 _UNIX, _STREAM, _SEQPACKET, _TYPE = 1, 1, 5, 0xF
 _OF_PROCESS = 0
@@ -89,7 +90,7 @@ def rules(*, connects: bool) -> Mapping[str, Rule]:
         # The answer without a daemon: CUDA looks for one of MPS whenever it starts.
         **({} if connects else {"connect": Rule(42, 203, error=errno.ENOENT)}),
         # Namespaces, in which it would be root.
-        "clone": Rule(56, 220, (ArgumentCheck(0, (0,), _NEW_NAMESPACES),)),
+        "clone": Rule(56, 220, (ArgumentCheck(0, (0,), _NEW_NAMESPACES | _AS_SIBLING),)),
         "clone3": Rule(435, 435, error=errno.ENOSYS),  # its flags lie in memory; the C library uses clone then
         "unshare": Rule(272, 97, (ArgumentCheck(0, (0,), _NEW_NAMESPACES | _NEW_TIME_NAMESPACE),)),
         "personality": Rule(135, 92, (ArgumentCheck(0, (0, _ASK_PERSONALITY)),)),

@@ -13,7 +13,7 @@ from fib_rmsnorm.sandbox.confinement.seccomp import _MACHINES, assemble
 from fib_rmsnorm.sandbox.confinement.system_calls import rules
 
 ALLOW = 0x7FFF0000
-NEW_USER, THREAD = 0x10000000, 0x003D0F00
+NEW_USER, AS_SIBLING, THREAD = 0x10000000, 0x8000, 0x003D0F00
 READ = {"x86_64": 0, "aarch64": 63}
 OWN, OTHER = os.getpid(), os.getpid() + 1
 
@@ -74,6 +74,7 @@ def call(request):
         ("setpriority", (1, 0, 19), errno.EPERM),
         ("clone", (THREAD,), 0),
         ("clone", (NEW_USER | 17,), errno.EPERM),
+        ("clone", (AS_SIBLING | 17,), errno.EPERM),
         ("unshare", (0x80,), errno.EPERM),
         ("socket", (socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC), 0),
         ("socket", (socket.AF_UNIX, socket.SOCK_DGRAM), errno.EAFNOSUPPORT),

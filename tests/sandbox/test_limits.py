@@ -1,0 +1,139 @@
+"""A process that starts too many others is ended with them; what a killed scheduler leaves is ended too."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fib_rmsnorm.sandbox import process
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.process import ProcessLimitError
+from fib_rmsnorm.sandbox.role import Role
+from support.command_line import cli_environment
+
+ROLE = Role("starts_others", runs_untrusted_code=True, needs_no_imports=True)
+TASK_LIMIT = 300
+# All that it starts ends by itself before long: what may outlive a failed test is harmless. While any lives, it holds
+# the lock of a file.
+SOURCE = """
+import fcntl
+import os
+import threading
+import time
+from types import SimpleNamespace
+
+from fib_rmsnorm.sandbox.channel import serve
+
+LIFE_S = 30
+
+
+def start_ended():
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def start_living():
+    if os.fork() == 0:
+        time.sleep(LIFE_S)
+        os._exit(0)
+
+
+def start_session():
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(LIFE_S)
+        open("outlived", "w").close()
+        os._exit(0)
+
+
+def start_threads():
+    threading.Thread(target=time.sleep, args=(LIFE_S,)).start()
+
+
+def start(message):
+    os.chdir(os.path.dirname(message["lock"]))
+    lock = open(message["lock"], "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    for _ in range(message["count"]):
+        globals()[message["what"]]()
+    time.sleep(message["then_s"])
+    return SimpleNamespace()
+
+
+def main(channel, _):
+    serve(channel, {"start": start})
+"""
+
+
+@pytest.fixture(autouse=True)
+def role(tmp_path, monkeypatch):
+    (tmp_path / f"{ROLE.module}.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.fixture
+def lock(tmp_path):
+    (tmp_path / "own").mkdir()
+    return tmp_path / "own" / "lock"
+
+
+def is_held(lock: Path) -> bool:
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def start(fork_server, lock, what, count, then_s):
+    started = fork_server.spawn(ROLE, writable=[lock.parent])
+    request = {"do": "start", "lock": str(lock), "what": what, "count": count, "then_s": then_s}
+    return started.request(request, time.monotonic() + 600)
+
+
+@pytest.mark.parametrize("what", ["start_ended", "start_living", "start_session", "start_threads"])
+def test_processes_and_threads_without_number_are_stopped(lock, what):
+    """A process counts until somebody has waited for it."""
+    before = psutil.Process().children()
+    with ForkServer([ROLE], task_limit=TASK_LIMIT) as fork_server:
+        with pytest.raises(ProcessLimitError, match=r"^started \d+ processes and threads; the limit is 300$"):
+            start(fork_server, lock, what, 2 * TASK_LIMIT, 30)
+        assert not is_held(lock)
+        left = [child for child in psutil.Process().children() if child not in before]
+        assert [child for child in left if child.status() == psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.parametrize("what", ["start_session", "start_threads"])
+def test_fewer_than_the_limit_are_left_alone(lock, what, monkeypatch):
+    monkeypatch.setattr(process, "_POLL_S", 0.001)
+    with ForkServer([ROLE], task_limit=TASK_LIMIT) as fork_server:
+        assert start(fork_server, lock, what, TASK_LIMIT // 2, 1)["ok"]
+    assert not is_held(lock)
+
+
+def test_a_scheduler_that_was_killed_leaves_no_process(lock):
+    """Its fork server, which outlives it, ends what is left."""
+    program = f"""
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = {[str(lock.parents[1]), *sys.path]!r}
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from sandbox.test_limits import ROLE, start
+start(ForkServer([ROLE]), Path({str(lock)!r}), "start_session", 3, 0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=cli_environment(), capture_output=True, text=True, check=False
+    )
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    while is_held(lock):
+        time.sleep(0.01)
+    assert not lock.with_name("outlived").exists()
