@@ -14,16 +14,15 @@ from fib_rmsnorm.errors import InputError
 
 SOLUTIONS = "solutions"
 COPY = "native"
-COLUMNS = "trace_columns"
 BYTECODE = "bytecode"
-"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, of the columns of large
-files of Traces, and of the bytecode of packages that were installed without any."""
+"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, and of the bytecode of
+packages that were installed without any."""
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class CachedBuilds:
-    """A folder: one Solution's builds, a build of the copy, the columns of one file of Traces, or bytecode."""
+    """A folder: one Solution's builds, a build of the copy, or bytecode."""
 
     folder: Path
     sizes: dict[str, int]
@@ -51,11 +50,6 @@ def copy_builds(cache: Path) -> list[CachedBuilds]:
     return [CachedBuilds(folder, {COPY: _size(folder)}) for folder in _named_by_key(cache / COPY)]
 
 
-def trace_columns(cache: Path) -> list[CachedBuilds]:
-    """What is kept of large files of Traces."""
-    return [CachedBuilds(folder, {COLUMNS: _size(folder)}) for folder in _named_by_key(cache / COLUMNS)]
-
-
 def package_bytecode(cache: Path) -> list[CachedBuilds]:
     """Bytecode of packages that have none of their own, by what was installed."""
     return [CachedBuilds(folder, {BYTECODE: _size(folder)}) for folder in _named_by_key(cache / BYTECODE)]
@@ -69,7 +63,7 @@ def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     home = cache.resolve()
     for each in builds:
         if not _KEY.fullmatch(each.key) or each.folder.parent.resolve() not in {
-            home / name for name in (SOLUTIONS, COPY, COLUMNS, BYTECODE)
+            home / name for name in (SOLUTIONS, COPY, BYTECODE)
         }:
             raise InputError(f"{each.folder} does not belong to the cache {cache}")
         try:

@@ -25,15 +25,13 @@ class CacheContents:
     solutions: Sequence[CachedBuilds]
     copies: Sequence[CachedBuilds]
     """Builds of the copy that `bench` compares with."""
-    columns: Sequence[CachedBuilds]
-    """Columns of large files of Traces."""
     bytecode: Sequence[CachedBuilds]
     """Bytecode of packages that were installed without any."""
 
     @property
     def everything(self) -> list[CachedBuilds]:
         """All of it."""
-        return [*self.solutions, *self.copies, *self.columns, *self.bytecode]
+        return [*self.solutions, *self.copies, *self.bytecode]
 
 
 def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
@@ -44,7 +42,6 @@ def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
         yield Grid(("solutions", ">size", "of which"), rows)
     others = {
         "the copy that bench compares with": cache.copies,
-        "columns of large files of Traces": cache.columns,
         "bytecode of Python packages": cache.bytecode,
     }
     if cache.everything:
@@ -78,7 +75,6 @@ def cache_record(cache: CacheContents, names: Names) -> dict[str, Any]:
         "folder": str(cache.folder),
         "bytes": _sum(cache.everything),
         "copy_bytes": _sum(cache.copies),
-        "columns_bytes": _sum(cache.columns),
         "bytecode_bytes": _sum(cache.bytecode),
         "kinds": dict(_by_kind(cache.solutions).most_common()),
         "solutions": [
