@@ -103,13 +103,13 @@ class _Trace:
     evaluation: _Evaluation | None = None
 
 
-class TraceFacts(msgspec.Struct, gc=False):
-    """What chooses among Traces, as in a TraceRecord, and where the Trace lies, which a file's reader fills in."""
+class TraceFacts(NamedTuple):
+    """What chooses among Traces, as in a TraceRecord; of many Traces few differ."""
 
     definition: str
     workload: str
-    axes: str
-    """The variable axes as JSON."""
+    sizes: tuple[tuple[str, int], ...]
+    """The variable axes."""
     solution: str
     definition_sha256: str | None
     solution_sha256: str | None
@@ -121,14 +121,11 @@ class TraceFacts(msgspec.Struct, gc=False):
     """The settings as JSON."""
     failed: bool
     """Whether there is no latency."""
-    timestamp: str
-    chunk: int = 0
-    line: int = 0
-    """In its chunk, from 1."""
-    place: int = 0
-    """Where the line starts in the file."""
-    length: int = 0
-    """The bytes of the line."""
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """The variable axes, as a record has them."""
+        return dict(self.sizes)
 
 
 class NotATraceError(ValueError):
@@ -167,8 +164,8 @@ def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) 
     return _read(data, lambda trace: _flatten(trace, path, line, author))
 
 
-def decode_facts(data: bytes) -> TraceFacts | None:
-    """What chooses among Traces; None for a Workload's. Raises NotATraceError for what `decode` does, as it does."""
+def decode_facts(data: bytes) -> tuple[TraceFacts, str] | None:
+    """What chooses among Traces, and the timestamp; None for a Workload's. Raises NotATraceError as `decode` does."""
     return _read(data, _find_facts)
 
 
@@ -199,16 +196,16 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
         raise NotATraceError(f"not JSON: {error}") from None
 
 
-def _find_facts(trace: _Trace) -> TraceFacts | None:
+def _find_facts(trace: _Trace) -> tuple[TraceFacts, str] | None:
     workload = _describe_workload(bytes(trace.workload))
     evaluation = trace.evaluation
     if evaluation is None:
         return None
     performance = evaluation.performance
-    return TraceFacts(
+    facts = TraceFacts(
         trace.definition,
         workload.name,
-        workload.axes,
+        workload.sizes,
         trace.solution or "",
         evaluation.definition_sha256,
         evaluation.solution_sha256,
@@ -218,8 +215,8 @@ def _find_facts(trace: _Trace) -> TraceFacts | None:
         performance.cold_l2 if performance else None,
         _encode_settings(bytes(evaluation.settings)),
         _find_latency(performance) is None,
-        evaluation.timestamp,
     )
+    return facts, evaluation.timestamp
 
 
 def _find_latency(performance: _Performance | None) -> float | None:
@@ -232,13 +229,13 @@ def _find_latency(performance: _Performance | None) -> float | None:
 
 class _DescribedWorkload(NamedTuple):
     name: str
-    axes: str
+    sizes: tuple[tuple[str, int], ...]
 
 
 @lru_cache
 def _describe_workload(workload: bytes) -> _DescribedWorkload:
     decoded = _decode_workload(workload)
-    return _DescribedWorkload(decoded.name, msgspec.json.encode(decoded.axes).decode())
+    return _DescribedWorkload(decoded.name, tuple(decoded.axes.items()))
 
 
 @lru_cache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fib_rmsnorm.analysis.trace_files.items import read_items
+from fib_rmsnorm.analysis.trace_files.trace_sources import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin, find_false_date
 from fib_rmsnorm.schema import Trace

@@ -9,19 +9,21 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
-from fib_rmsnorm.analysis.trace_files.items import FileForm, form_of, items_of
 from fib_rmsnorm.analysis.trace_files.kinds import Content, DefinitionVersion, Kind, newest_contents, see_versions
-from fib_rmsnorm.analysis.trace_files.listing_files import (
+from fib_rmsnorm.analysis.trace_files.large_file import LargeFile
+from fib_rmsnorm.analysis.trace_files.trace_sources import (
+    FileForm,
     TraceFile,
     author_by_path,
     find_roots,
+    form_of,
+    items_of,
     list_trace_files,
     path_in_registry,
 )
@@ -32,9 +34,6 @@ from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import open_regular
 from fib_rmsnorm.registry.layout import find_root
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.trace_files.trace_columns import TraceColumns
 
 LARGE_BYTES = 64 << 20
 """The size from which only those Traces of a file are decoded that are asked for. A smaller one takes a second."""
@@ -82,7 +81,7 @@ class OpenTraces:
     solutions: dict[str, SolutionFacts]
     roots: list[Path]
     faults: list[str] = field(default_factory=list)
-    parts: list[list[TraceRecord] | TraceColumns] = field(default_factory=list)
+    parts: list[list[TraceRecord] | LargeFile] = field(default_factory=list)
     """The files, in their order."""
 
     def count(self) -> int:
@@ -177,7 +176,7 @@ def open_traces(sources: list[Path], root: Path | None = None, *, warn: Callable
 
         with collector_off():
             for file in (file for source in asked for file in list_trace_files(source)):
-                part = _open_columns(file, note)
+                part = _open_large(file, note)
                 if part is not None:
                     stack.callback(part.close)
                 found.parts.append(part if part is not None else _read_file(file, note))
@@ -190,24 +189,15 @@ def _near(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _open_columns(file: TraceFile, warn: Callable[[str], None]) -> TraceColumns | None:
+def _open_large(file: TraceFile, warn: Callable[[str], None]) -> LargeFile | None:
     """A large file of lines; None for any other, which is read whole, and then tells what is wrong with it."""
     with suppress(InputError), ExitStack() as stack:
         opened = stack.enter_context(open_regular(file.path, file.root))
-        size = os.fstat(opened.fileno()).st_size
-        if size < LARGE_BYTES or form_of(opened, file.path) is not FileForm.LINES:
+        if os.fstat(opened.fileno()).st_size < LARGE_BYTES or form_of(opened, file.path) is not FileForm.LINES:
             return None
-        # With its database loaded only here: that takes a tenth of a second.
-        from fib_rmsnorm.analysis.trace_files.columnar_copy import open_copy
-        from fib_rmsnorm.analysis.trace_files.trace_columns import TraceColumns, TracePlace
-
-        copy = open_copy(opened, file.path)
-        if copy is None:
-            return None
-        author, shown = author_by_path(file.path), path_in_registry(file.path)
-        found = TraceColumns(opened, TracePlace(file.path, shown, author), copy, size)
+        found = LargeFile(opened, file.path)
         stack.pop_all()
-        _tell(*found.faults, warn)
+        _tell(found.faults, warn)
         return found
     return None
 
@@ -232,13 +222,12 @@ def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord
         faults.append(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         faults.append(f"{path}: not a JSON array: {error}")
-    if faults:
-        _tell(faults[0], len(faults) - 1, warn)
+    _tell(faults, warn)
     return records
 
 
-def _tell(first: str | None, others: int, warn: Callable[[str], None]) -> None:
+def _tell(faults: list[str], warn: Callable[[str], None]) -> None:
     """One warning for the faults of a file, if there are any."""
-    if first is not None:
-        more = f"; and {others} more in this file" if others else ""
-        warn(f"{first} (skipped{more})")
+    if faults:
+        more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
+        warn(f"{faults[0]} (skipped{more})")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from fib_rmsnorm.analysis.decoding import TraceFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
@@ -95,7 +96,7 @@ class ClockClusters:
 
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
-    def find(self, record: TraceRecord) -> tuple[float, float] | None:
+    def find(self, record: TraceRecord | TraceFacts) -> tuple[float, float] | None:
         """The range that a record's clock lies in; None if the clock is unknown."""
         clock = record.during_mhz
         if clock is None:
@@ -112,7 +113,7 @@ def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     return gather_clocks(clocks_of(records))
 
 
-def clocks_of(records: Iterable[TraceRecord]) -> Iterator[SeenClock]:
+def clocks_of(records: Iterable[TraceRecord | TraceFacts]) -> Iterator[SeenClock]:
     """The clocks of records that tell one."""
     return ((each.hardware, each.timer, each.during_mhz) for each in records if each.during_mhz is not None)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fib_rmsnorm.analysis.trace_files.items import read_items
+from fib_rmsnorm.analysis.trace_files.trace_sources import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 

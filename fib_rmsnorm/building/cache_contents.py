@@ -14,15 +14,13 @@ from fib_rmsnorm.errors import InputError
 
 SOLUTIONS = "solutions"
 COPY = "native"
-COLUMNS = "trace_columns"
-"""Folders in the cache: of what is built for Solutions, of the copy that `bench` compares with, and of the columns of
-large files of Traces."""
+"""Folders in the cache: of what is built for Solutions, and of the copy that `bench` compares with."""
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class CachedBuilds:
-    """A folder: one Solution's builds, a build of the copy, or the columns of one file of Traces."""
+    """A folder: one Solution's builds, or a build of the copy."""
 
     folder: Path
     sizes: dict[str, int]
@@ -50,11 +48,6 @@ def copy_builds(cache: Path) -> list[CachedBuilds]:
     return [CachedBuilds(folder, {COPY: _size(folder)}) for folder in _named_by_key(cache / COPY)]
 
 
-def trace_columns(cache: Path) -> list[CachedBuilds]:
-    """What is kept of large files of Traces."""
-    return [CachedBuilds(folder, {COLUMNS: _size(folder)}) for folder in _named_by_key(cache / COLUMNS)]
-
-
 def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     """Delete builds. Raises InputError for the first that does not lie beneath the cache or cannot be deleted.
 
@@ -63,7 +56,7 @@ def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
     home = cache.resolve()
     for each in builds:
         if not _KEY.fullmatch(each.key) or each.folder.parent.resolve() not in {
-            home / name for name in (SOLUTIONS, COPY, COLUMNS)
+            home / name for name in (SOLUTIONS, COPY)
         }:
             raise InputError(f"{each.folder} does not belong to the cache {cache}")
         try:

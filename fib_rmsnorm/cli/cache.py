@@ -23,21 +23,21 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show what is kept of builds and large Trace files, or delete it.
+    """Show what is kept of builds, or delete it.
 
     Clear it while nothing is evaluated.
     """
     if action not in (None, "clear"):
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
-    from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds, trace_columns
+    from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds
     from fib_rmsnorm.reports.cache_listing import CacheContents
 
     folder = cache_folder().absolute()
     names = _name_keys(root, split_names(solutions))
-    found = CacheContents(folder, solution_builds(folder), copy_builds(folder), trace_columns(folder))
+    found = CacheContents(folder, solution_builds(folder), copy_builds(folder))
     if solutions:
-        found = CacheContents(folder, [each for each in found.solutions if each.key in names], [], [])
+        found = CacheContents(folder, [each for each in found.solutions if each.key in names], [])
     if action:
         _clear(folder, found.everything, as_json=json)
     else:

@@ -25,13 +25,11 @@ class CacheContents:
     solutions: Sequence[CachedBuilds]
     copies: Sequence[CachedBuilds]
     """Builds of the copy that `bench` compares with."""
-    columns: Sequence[CachedBuilds]
-    """Columns of large files of Traces."""
 
     @property
     def everything(self) -> list[CachedBuilds]:
         """All of it."""
-        return [*self.solutions, *self.copies, *self.columns]
+        return [*self.solutions, *self.copies]
 
 
 def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
@@ -40,15 +38,11 @@ def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
     if cache.solutions:
         rows = [_row(each, names.get(each.key, ())) for each in cache.solutions]
         yield Grid(("solutions", ">size", "of which"), rows)
-    others = {
-        "the copy that bench compares with": cache.copies,
-        "columns of large files of Traces": cache.columns,
-    }
     if cache.everything:
         yield Grid(
             ("kind", ">size"),
             [(kind, format_bytes(size)) for kind, size in _by_kind(cache.solutions).most_common()]
-            + [(kind, format_bytes(_sum(found))) for kind, found in others.items() if found],
+            + ([("the copy that bench compares with", format_bytes(_sum(cache.copies)))] if cache.copies else []),
         )
     yield "$FIB_RMSNORM_CACHE names another folder. To delete it: fib-rmsnorm cache clear [--solutions NAME,...]"
 
@@ -75,7 +69,6 @@ def cache_record(cache: CacheContents, names: Names) -> dict[str, Any]:
         "folder": str(cache.folder),
         "bytes": _sum(cache.everything),
         "copy_bytes": _sum(cache.copies),
-        "columns_bytes": _sum(cache.columns),
         "kinds": dict(_by_kind(cache.solutions).most_common()),
         "solutions": [
             {"key": each.key, "names": list(names.get(each.key, ())), "bytes": each.size, "kinds": each.sizes}

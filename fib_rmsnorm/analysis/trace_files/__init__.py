@@ -1,5 +1,1 @@
-"""Files of Traces: which there are, and how one is read.
-
-Of a large file, what chooses among its Traces is kept as columns beside the user's builds. The columns only choose:
-whatever is shown is decoded from the file itself.
-"""
+"""Files of Traces: which there are, how one is read, and what its Traces are chosen by."""

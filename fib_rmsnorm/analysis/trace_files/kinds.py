@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fib_rmsnorm.analysis.decoding import TraceFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 
@@ -18,7 +19,7 @@ class Kind:
     sizes: tuple[tuple[str, int], ...]
 
     @staticmethod
-    def of(record: TraceRecord) -> Kind:
+    def of(record: TraceRecord | TraceFacts) -> Kind:
         """That of a record."""
         return Kind(record.definition, record.solution, tuple(record.axes.items()))
 
@@ -35,7 +36,7 @@ class DefinitionVersion(NamedTuple):
     definition_sha256: str
 
     @staticmethod
-    def of(record: TraceRecord) -> DefinitionVersion | None:
+    def of(record: TraceRecord | TraceFacts) -> DefinitionVersion | None:
         """That of a record; None if it does not tell."""
         return DefinitionVersion(record.definition, record.definition_sha256) if record.definition_sha256 else None
 
@@ -63,7 +64,7 @@ class Content(NamedTuple):
     solution_sha256: str | None
 
     @staticmethod
-    def of(record: TraceRecord) -> Content:
+    def of(record: TraceRecord | TraceFacts) -> Content:
         """That of a record."""
         return Content(
             record.definition, record.workload, record.solution, record.definition_sha256, record.solution_sha256

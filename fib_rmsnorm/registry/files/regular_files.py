@@ -109,7 +109,7 @@ def open_regular(path: Path, root: Path | None = None) -> BinaryIO:
     except BaseException:
         os.close(descriptor)
         raise
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(descriptor, "rb", 1 << 16)  # a line of JSON has 6 kB: with 8 KiB, millions take 15% longer
 
 
 def open_in(folder: int, path: Path, flags: int) -> int:
