@@ -136,9 +136,10 @@ def results_tables(traces: Sequence[Trace], width: int) -> Iterator[WordTable]:
     One table, or as few as there is room for, with about as many Workloads each.
     """
     titles = _title_workloads(traces)
-    rows = ["reference", *dict.fromkeys(trace.solution or "" for trace in traces)]
-    cells = {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    cells |= {("reference", workload): _reference_cell(traces, workload) for workload in titles}
+    cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
+    rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
+    rows += dict.fromkeys(trace.solution or "" for trace in traces)
+    cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
     columns = {
         title: [f"{title:>{_LATENCY_WIDTH}}", *_align([cells.get((row, workload), _NO_CELL) for row in rows])]
         for workload, title in titles.items()
