@@ -22,7 +22,7 @@ from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
 
 _PIPED_WIDTH = 100
-"""Of tables that no terminal shows: people read them too."""
+"""The width of a table in a pipe: people read those, too."""
 
 
 class BenchPrinter:
