@@ -28,7 +28,7 @@ def both(fib, full_registry):
     full_registry.write_workloads(definition, workloads)
     assert fib("define", "--hidden", "128").code == 0
     assert fib("solve", "--definitions", "*").code == 0
-    trace = make_trace(full_registry.solutions()[OF_OTHER], workloads[0])
+    trace = make_trace(full_registry.packed_solutions()[OF_OTHER], workloads[0])
     trace.evaluation.definition_sha256 = digest(definition)
     full_registry.append_trace(trace, "baseline", "norm")
     return full_registry

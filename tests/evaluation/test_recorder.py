@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.registry import Registry, store
@@ -64,7 +65,7 @@ def arm(moment: str) -> None:
 def record(registry: Registry, output: Path, traces: list[Trace], said: Path, *, moment: str, kept: int) -> None:
     """Record Traces and say so of each, as a bench does, until it dies at a moment of the one after `kept`."""
     with OutputFile(output) as file:
-        recorder = Recorder(registry, file)
+        recorder = Recorder(registry, collect_records(registry), file)
         for number, trace in enumerate(traces):
             if number == kept:
                 arm(moment)
@@ -85,7 +86,7 @@ def times(traces: list[Trace]) -> list[str]:
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tmp_path, moment, kept, suffix):
     output, said = tmp_path / f"traces.{suffix}", tmp_path / "said"
-    trace = make_trace(full_registry.solutions()[PYTHON], full_registry.workloads(DEFINITION)[0])
+    trace = make_trace(full_registry.packed_solutions()[PYTHON], full_registry.workloads(DEFINITION)[0])
     traces = [
         trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"timestamp": f"{number}"})})
         for number in range(4)
@@ -106,7 +107,7 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
     with OutputFile(output) as file:  # as --resume does: what is in the registry already goes to the output
         for each in traces[: len(recorded)]:
             file.add(each)
-        recorder = Recorder(full_registry, file)
+        recorder = Recorder(full_registry, collect_records(full_registry), file)
         for each in traces[len(recorded) :]:
             recorder(Evaluated(each))
     assert times(full_registry.traces()) == times(traces)

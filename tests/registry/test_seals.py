@@ -89,7 +89,9 @@ def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry, monkeypatch
     assert "dated in the future" in checked.out + checked.err
     path.write_text(json.dumps(forged))
     (full_registry.root / CUDA_TRACES).unlink()
-    assert fib("best").err.endswith("fib-rmsnorm: no Trace is left; measure again: fib-rmsnorm bench\n")
+    assert fib("best").err.endswith(
+        "fib-rmsnorm: no Trace is left; measure again: fib-rmsnorm bench --definitions rmsnorm_d128\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_everything_that_differs_has_a_uuid_of_its_own():
         *generate_workloads(RmsNorm().define(8192)),
         *generate_workloads(RmsNorm().define(4096, "bfloat16")),
     ]
-    assert len({w.uuid for w in workloads}) == len(workloads) == 32
+    assert len({w.uuid for w in workloads}) == len(workloads) == 20
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-6, 1e-2])

@@ -29,4 +29,4 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_p
         told = fib("try", "--socket", Path(private, "s"), kernel, "--check")
         server.shutdown()
         thread.join()
-    assert told.code == 1 and "INCORRECT_NUMERICAL  batch=2, factor=3: " in told.out
+    assert told.code == 1 and "INCORRECT_NUMERICAL as scaled  batch=2, factor=3: " in told.out

@@ -102,7 +102,7 @@ def test_a_large_file_answers_as_a_small_one_whatever_happens_to_it(path, start,
     follow(path, start, steps)
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @any_file
 def test_many_large_files_answer_as_small_ones(path, start, steps):

@@ -71,9 +71,9 @@ def register(fib, registry):
     def run(path, *options: str, name: str = "mine_v1") -> str:
         outcome = fib("register", path, "--name", name, "--author", "ann", *options, "--root", registry.root)
         if outcome.code:
-            assert outcome.code == 2 and outcome.err.count("\n") == 1 and not registry.solutions()
+            assert outcome.code == 2 and outcome.err.count("\n") == 1 and not registry.packed_solutions()
             return outcome.err.rstrip().removeprefix(f"fib-rmsnorm: {path}: ")
-        filed = registry.solutions()[name].definition
+        filed = registry.packed_solutions()[name].definition
         assert outcome.lines[1] == f"It is filed under {filed}, and not judged yet."
         return filed
 

@@ -6,12 +6,21 @@ import csv
 import io
 import json
 import re
+import shutil
 
 import pytest
 
 from fib_rmsnorm.reports.text.control_characters import harmless, one_line
 from fib_rmsnorm.schema import digest
-from support.full_registry import CUDA_TRACES, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FILE, PYTHON_TRACES
+from support.full_registry import (
+    CUDA_TRACES,
+    DEFINITION,
+    DEFINITION_FILE,
+    PYTHON,
+    PYTHON_FILE,
+    PYTHON_FOLDER,
+    PYTHON_TRACES,
+)
 from support.record_faults import edit
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]")
@@ -43,6 +52,7 @@ def evil_registry(full_registry):
     """A registry in which every text that may hold anything holds the worst."""
     edit(DEFINITION_FILE, "description", EVIL)
     edit(DEFINITION_FILE, "tags", [EVIL])
+    shutil.rmtree(full_registry.root / PYTHON_FOLDER)  # its sources would be packed again
     edit(PYTHON_FILE, "description", EVIL)
     edit(PYTHON_FILE, "sources", 0, "content", f"# {EVIL}\n")
     of_this = digest(full_registry.definition(DEFINITION))  # Traces of another version would be left out
