@@ -97,7 +97,9 @@ def evaluations(tmp_path_factory):
         shutil.copytree(REPOSITORY / folder, root / folder)
     registry = Registry(root)
     for definition in registry.definitions().values():
-        registry.write_workloads(definition, generate_workloads(definition, BATCH_SIZES))
+        registry.write_workloads(
+            definition, generate_workloads(definition, sorted({size for sizes in EVALUATED for size in sizes}))
+        )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "2")  # elsewhere in the tests it is 1
         traces = [
