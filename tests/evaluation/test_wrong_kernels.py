@@ -7,6 +7,8 @@ another; `make nightly` all of them at both.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -58,28 +60,32 @@ def marked(run: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.fixture(scope="module")
-def outcome(request, tmp_path_factory) -> Outcome:
-    """Of one of the runs."""
-    names, batch = RUNS[request.param]
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
+def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
+    """Evaluate the kernels of a run once, for whichever of its tests comes first."""
+
+    @cache
+    def evaluate(run: str) -> Outcome:
+        names, batch = RUNS[run]
+        return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
+
+    return evaluate
 
 
 @pytest.mark.parametrize(
-    ("outcome", "kernel", "batch"),
+    ("run", "kernel", "batch"),
     [
         pytest.param(run, name, batch, marks=marked(run), id=f"{name}-{batch}")
         for run, (names, batch) in RUNS.items()
         for name in names
     ],
-    indirect=["outcome"],
 )
-def test_gets_its_status_and_harms_no_solution_after_it(outcome, kernel, batch):
-    assert_judged(outcome, kernel, batch)
+def test_gets_its_status_and_harms_no_solution_after_it(outcome_of, run, kernel, batch):
+    assert_judged(outcome_of(run), kernel, batch)
 
 
-@pytest.mark.parametrize("outcome", [pytest.param(run, marks=marked(run)) for run in RUNS], indirect=True)
-def test_leaves_no_process_behind(outcome):
-    assert outcome.left_behind == []
+@pytest.mark.parametrize("run", [pytest.param(run, marks=marked(run)) for run in RUNS])
+def test_leaves_no_process_behind(outcome_of, run):
+    assert outcome_of(run).left_behind == []
 
 
 @pytest.fixture(scope="module")
