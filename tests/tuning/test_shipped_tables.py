@@ -35,7 +35,7 @@ def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
     assert "judged on at most 4 rows, not timed; no table will be written" in outcome.err
     ending = "rmsnorm_d4096: 2 of 2 right at batch=1; nothing was timed, and no table was written"
     assert outcome.err.splitlines()[-1] == ending
-    assert outcome.lines[:2] == [
+    assert sorted(outcome.lines[:2]) == [  # two processes judge
         "batch=1      block=1024  PASSED  interpreted",
         "batch=1      block=4096  PASSED  interpreted",
     ]
