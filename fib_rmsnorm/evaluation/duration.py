@@ -1,6 +1,6 @@
 """About how long a bench takes: a few seconds for each evaluation, and more for what has to be built first.
 
-Estimates. On an H100 with 16 cores, 48 evaluations of rmsnorm_d4096 with nothing built took 37 s, 30 with all built 21 s;
+Estimates. On an H100 with 16 cores, 48 evaluations of rmsnorm_d4096 with nothing built took 37 s, 30 with all built 21;
 on two cores, 30 took 140 s beside other work. A busy machine takes several times as long.
 """
 
