@@ -189,14 +189,17 @@ class DeviceRunner:
         """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
         worker = admitted.worker
         failure: EvaluationFailedError | None = None
+        performance = Performance(interpreted=True)
         try:
-            self._judge_client.judge_repeated_calls(definition, workload, worker, admitted.budget)
+            performance.library_calls = self._judge_client.judge_repeated_calls(
+                definition, workload, worker, admitted.budget
+            )
             if busy := self._workers.end_busy_workers(worker).get(worker.process):
                 failure = EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as error:
             failure = error
         log = worker.process.take_log()
-        passed = _Passed(admitted.correctness, Performance(interpreted=True), log)
+        passed = _Passed(admitted.correctness, performance, log)
         verdict = failure.with_log(log) if failure else passed
         return self._make_trace(definition, workload, admitted.solution, verdict)
 

@@ -36,7 +36,7 @@ def assert_passed(evaluation, name):
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
     assert len(evaluation.log) < 100_000
     # Copies and casts are not kernels of torch's that do the work.
-    assert evaluation.performance.library_calls == (None if KERNELS[name].language in ("python", "triton") else [])
+    assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
 
 
 @pytest.mark.parametrize("name", FEW)

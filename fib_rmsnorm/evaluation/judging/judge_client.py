@@ -159,19 +159,21 @@ class JudgeClient:
 
     def judge_repeated_calls(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
-    ) -> None:
+    ) -> list[str] | None:
         """Have what is not timed called a few times as if it were, on few rows, and judge these calls.
 
-        Their inputs, which nobody can foresee, lie at the same addresses. Raises EvaluationFailedError if one is wrong.
+        Their inputs, which nobody can foresee, lie at the same addresses. Returns the operators of libraries that one
+        more call ran. Raises EvaluationFailedError if one is wrong.
         """
         recognition = self._recogniser.recognise(definition, workload)
         few = make_few_rows(definition, recognition, workload) if recognition else workload
-        prepare = PrepareTiming(workload=few, warmup_runs=0, budget_s=budget.left_s, judged_calls=_REPEATED_CALLS)
-        worker.ask(prepare, TimingPrepared, budget)
+        prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=budget.left_s, judged_calls=_REPEATED_CALLS)
+        prepared = worker.ask(prepare, TimingPrepared, budget)
         worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=budget.left_s), Timed, budget)
         revealed = worker.ask(Reveal(), Revealed, budget)
         self._judge_revealed(definition, workload, worker, revealed, _REPEATED_CALLS, few_rows=True)
         worker.ask(EndTiming(), TimingEnded, budget)
+        return prepared.operators
 
     def judge_chained_call(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
