@@ -69,6 +69,8 @@ def describe_performance(
         busy_ms=grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
         launches=results.trials[-1].launches,
+        queued=None if timer == "cpu_clock" else all(trial.queued for trial in results.trials),
+        as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
         hot_latency_ms=grouped_median(results.hot.span_ms, tick) if results.hot else None,
         a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,

@@ -166,6 +166,12 @@ class Performance(BaseModel):
     """Number of kernels, copies and fills per call."""
     launches: list[KernelLaunch] | None = None
     """The first kernels of the last timed call, in order of their starts; None if the timer records no kernels."""
+    queued: bool | None = None
+    """Whether the GPU was held until the host had issued each call, so that its kernels did not wait for the host; not
+    for a call that waits for the device itself. None on a CPU."""
+    as_called_ms: float | None = None
+    """Median span on an idle GPU, which contains the time that kernels wait for the host; None if a call runs only one
+    kernel."""
     hot_latency_ms: float | None = None
     """Median latency with the inputs and outputs in cache, if requested."""
     a_a_difference: float | None = None

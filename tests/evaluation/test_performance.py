@@ -20,7 +20,7 @@ OTHER = replace(LAUNCH, name="RmsNormTuned", block=(512, 1, 1))
 
 def make_trial(launches):
     samples = [Sample(0.5, 0.25), Sample(0.5, 0.25, 2, launches)]
-    return Timed(**vars(collect(samples)), clock_ns=0, repeated=[])
+    return Timed(**vars(collect(samples)), clock_ns=0, repeated=[], queued=False)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def make_trial(launches):
 )
 def test_the_last_trial_tells_what_is_launched(launches, told):
     trials = tuple(map(make_trial, launches))
-    results = TrialResults(TimingPrepared("cupti", 0.0, None), trials, None, (), "iterations")
+    results = TrialResults(TimingPrepared("cupti", 0.0, None), trials, None, None, (), "iterations")
     admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None)
     performance = describe_performance(admitted, results, results, conditions)
@@ -40,7 +40,9 @@ def test_the_last_trial_tells_what_is_launched(launches, told):
 def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
     """The Performance of trials with these medians."""
     own, reference = (
-        TrialResults(TimingPrepared("cpu_clock", 0.0, None), tuple(map(steady_trial, each)), None, (), "iterations")
+        TrialResults(
+            TimingPrepared("cpu_clock", 0.0, None), tuple(map(steady_trial, each)), None, None, (), "iterations"
+        )
         for each in (own_ms, reference_ms)
     )
     admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
@@ -50,7 +52,10 @@ def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
 
 def steady_trial(span_ms):
     return Timed(
-        **vars(collect([Sample(span_ms * (1 + index * 1e-4), span_ms) for index in range(40)])), clock_ns=0, repeated=[]
+        **vars(collect([Sample(span_ms * (1 + index * 1e-4), span_ms) for index in range(40)])),
+        clock_ns=0,
+        repeated=[],
+        queued=False,
     )
 
 

@@ -10,7 +10,7 @@ import ctypes
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, load_kernel, require_success
 
 _THREADS = 256
 _VECTOR_BYTES = 16
@@ -97,11 +97,7 @@ class CopyKernel:
 
     def __init__(self, *, dependent: bool) -> None:
         self._driver = load_driver()
-        source = make_ptx(dependent=dependent).encode()
-        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
-        require_success(self._driver.cuModuleLoadData(ctypes.byref(self._module), source), "compiling the copy")
-        found = self._driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, b"copy_bytes")
-        require_success(found, "finding the copy")
+        self._module, self._function = load_kernel(make_ptx(dependent=dependent), "copy_bytes")
         self._attributes = (_Attribute * 1)(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1))
         self._attribute_count = 1 if dependent else 0
 

@@ -16,9 +16,16 @@ class CpuClock:
     tick_ms = 0.0
 
     def measure(
-        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+        self,
+        prepare: Prepare,
+        calls: int,
+        *,
+        cold: bool,
+        budget_s: float,
+        after: After = lambda: 0,
+        queued: bool = True,
     ) -> list[Sample]:
-        """Time each call by itself; `cold` has no effect."""
+        """Time each call by itself; `cold` and `queued` have no effect."""
         # Not a list, in which a call could change the samples of earlier ones.
         samples = tuple(_time_each(prepare, repeat(calls, budget_s), after))
         return list(samples)

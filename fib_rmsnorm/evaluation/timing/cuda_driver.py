@@ -22,6 +22,14 @@ def require_success(error: int, doing: str, library: str = "CUDA") -> None:
         raise MeasurementError(f"{library} error {error} while {doing}")
 
 
+def load_kernel(ptx: str, name: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+    """Compile PTX for the current device. Returns the module and the kernel of that name."""
+    driver, module, function = load_driver(), ctypes.c_void_p(), ctypes.c_void_p()
+    require_success(driver.cuModuleLoadData(ctypes.byref(module), ptx.encode()), f"compiling {name}")
+    require_success(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()), f"finding {name}")
+    return module, function
+
+
 class Synchronize:
     """Waits for the device. Raises what `torch.cuda.synchronize` raises, whose own steps take the host 10 us or more.
 

@@ -1,28 +1,36 @@
-"""GPU time by CUDA events behind a spinning kernel: for machines without CUPTI."""
+"""GPU time by CUDA events behind a blocking kernel: for machines without CUPTI."""
 
 from __future__ import annotations
 
 import torch
 
+from fib_rmsnorm.evaluation.timing.blocking_kernel import BlockingKernel
 from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
 from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, repeat
 
-# Long enough for the host to issue a call's launches while the GPU spins, so that the events enclose only the device's
-# work. The latency includes the cost of the events themselves; compare it with that of an empty kernel.
-_SPIN_CYCLES = 400_000
-
 
 class CudaEvents:
-    """Time between two events around each call."""
+    """Time between two events around each call, which includes that of the events: compare it with an empty kernel's.
+
+    Events enclose the host's gaps, too, so a call that is not queued takes as long as the host takes to issue it.
+    """
 
     name = "cuda_events"
     tick_ms = 0.0
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)
+        self._blocking_kernel = BlockingKernel()
 
     def measure(
-        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+        self,
+        prepare: Prepare,
+        calls: int,
+        *,
+        cold: bool,
+        budget_s: float,
+        after: After = lambda: 0,
+        queued: bool = True,
     ) -> list[Sample]:
         """Time each call by itself."""
         samples = []
@@ -31,13 +39,19 @@ class CudaEvents:
             start, end = _event(), _event()
             if cold:
                 self._evict()
-            torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
+            if queued:
+                self._blocking_kernel.hold(torch.cuda.current_stream())
             start.record()
-            call()
-            end.record()
+            try:
+                call()
+                end.record()
+            finally:
+                self._blocking_kernel.release()
             after()
             del call  # before the next call is prepared: code may run when this one ends
             torch.cuda.synchronize()
+            if queued:
+                self._blocking_kernel.require_in_time(len(samples) + 1)
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples

@@ -61,12 +61,20 @@ class Timer(Protocol):
         ...
 
     def measure(
-        self, prepare: Prepare, calls: int, *, cold: bool, budget_s: float, after: After = lambda: 0
+        self,
+        prepare: Prepare,
+        calls: int,
+        *,
+        cold: bool,
+        budget_s: float,
+        after: After = lambda: 0,
+        queued: bool = True,
     ) -> list[Sample]:
         """Time up to `calls` calls, fewer if the budget is spent first.
 
-        `cold` evicts the GPU's L2 cache before each call; a CPU timer ignores it. Raises MeasurementError if the
-        mechanism lost records.
+        `cold` evicts the GPU's L2 cache before each call. `queued` holds the GPU until the host has issued the call, so
+        that its kernels never wait for the host. A CPU timer ignores both. Raises MeasurementError if the mechanism
+        lost records, and LateReleaseError if a queued call waited for the device.
         """
         ...
 

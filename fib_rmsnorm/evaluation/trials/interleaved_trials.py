@@ -54,6 +54,8 @@ class TrialResults:
     trials: tuple[Timed, ...]
     hot: Timed | None
     """A trial with inputs and outputs in cache, if one was requested."""
+    as_called: Timed | None
+    """A trial on an idle GPU, if a call takes several kernels."""
     costs: tuple[Costs, ...]
     """The costs before and after the trials."""
     stopped_by: StoppedBy
@@ -82,6 +84,7 @@ class _Running:
     spent_s: float = 0.0
     """The time that its trials took, including what is not timed."""
     hot: Timed | None = None
+    as_called: Timed | None = None
     costs: list[Costs] = field(default_factory=list)
     judged_trials: int = 0
     """The number of trials when one of the calls was last judged."""
@@ -122,7 +125,9 @@ class _Running:
         """Its results, or its failure."""
         if self.failure is not None or self.prepared is None:
             return self.failure or EvaluationFailedError("RUNTIME_ERROR", "timing was not prepared")
-        return TrialResults(self.prepared, tuple(self.trials), self.hot, tuple(self.costs), self.stopped_by)
+        return TrialResults(
+            self.prepared, tuple(self.trials), self.hot, self.as_called, tuple(self.costs), self.stopped_by
+        )
 
 
 class InterleavedTrials:
@@ -150,6 +155,7 @@ class InterleavedTrials:
         for solution in solutions:
             if self._settings.l2 == "both":
                 solution.attempt(self._time_hot)
+            solution.attempt(self._time_as_called)
             solution.attempt(_count_costs)
         _attempt_all(everyone, _end_timing)
         return [solution.outcome() for solution in solutions], unjudged.outcome()
@@ -221,10 +227,11 @@ class InterleavedTrials:
         solution.trials.append(self._time(solution, calls, hot=self._settings.l2 == "hot"))
         solution.spent_s += time.monotonic() - started
 
-    def _time(self, solution: _Running, calls: int, *, hot: bool) -> Timed:
+    def _time(self, solution: _Running, calls: int, *, hot: bool, queued: bool = True) -> Timed:
         admitted = solution.admitted
         is_fixed = self._settings.iterations is not None
-        request = Time(calls=calls, cold=not hot, budget_s=admitted.budget.left_s if is_fixed else _TRIAL_BUDGET_S)
+        budget_s = admitted.budget.left_s if is_fixed else _TRIAL_BUDGET_S
+        request = Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued)
         started = time.perf_counter_ns()
         timed = admitted.worker.ask(request, Timed, admitted.budget)
         if not started <= timed.clock_ns <= time.perf_counter_ns():
@@ -243,6 +250,12 @@ class InterleavedTrials:
     def _time_hot(self, solution: _Running) -> None:
         solution.hot = self._time(solution, _HOT_CALLS, hot=True)
         self._judge_calls_of(solution, [solution.hot])
+
+    def _time_as_called(self, solution: _Running) -> None:
+        last = solution.trials[-1]
+        if last.queued and max(last.pieces) > 1:
+            solution.as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
+            self._judge_calls_of(solution, [solution.as_called])
 
 
 def is_quickly_judged(definition: Definition, workload: Workload) -> bool:

@@ -143,6 +143,8 @@ class Time(Request):
     calls: int
     cold: bool
     budget_s: float
+    queued: bool = True
+    """Whether a GPU is held until the host has issued a call."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,8 @@ class Timed(TrialTimes):
     """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
     repeated: Annotated[list[Annotated[str, Field(max_length=MAX_REASON)]], Field(max_length=MAX_ATTEMPTS - 1)]
     """Why earlier attempts at this trial failed."""
+    queued: bool
+    """Whether the GPU was held until the host had issued each call."""
 
 
 class Reveal(Request):

@@ -16,6 +16,7 @@ from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.evaluation.timing.blocking_kernel import LateReleaseError
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
@@ -52,6 +53,9 @@ from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError,
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
 from fib_rmsnorm.schema import SupportedLanguages, check_in_place
 
+# A call that waits for the device itself is timed on an idle one from then on.
+_MOST_LATE_RELEASES = 2
+
 
 class Worker:
     """Holds one built solution on one device."""
@@ -82,6 +86,7 @@ class Worker:
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
         self._calls_since_reveal = 0
+        self._late_releases = 0
         self._chain_trial: ChainTrial | None = None
 
     def open_device(self, message: Message) -> DeviceOpened:
@@ -162,6 +167,7 @@ class Worker:
             target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
         )
         self._calls_since_reveal = 0
+        self._late_releases = 0
         library_calls = LibraryCalls()
         first_call_context = nullcontext() if target.is_python else library_calls
         self._timing.warm_up(request.warmup_runs, request.budget_s, first_call_context)
@@ -181,6 +187,7 @@ class Worker:
         samples: list[Sample] = []
         repeated: list[str] = []
         while not samples:
+            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
             timed_calls.move()
             try:
                 samples = target.timer.measure(
@@ -189,16 +196,19 @@ class Worker:
                     cold=request.cold,
                     budget_s=request.budget_s,
                     after=timed_calls.sample_outputs,
+                    queued=queued,
                 )
             except MeasurementError as error:
                 self._calls_since_reveal += error.calls
+                self._late_releases += isinstance(error, LateReleaseError)
                 repeated.append(str(error))
                 if len(repeated) == MAX_ATTEMPTS:
                     raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
             except WrongOutputError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal += len(samples)
-        return Timed(**vars(collect(samples)), repeated=repeated, clock_ns=perf_counter_ns())
+        is_queued = queued and target.device != "cpu"
+        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""

@@ -75,6 +75,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
         ),
         "A/A": f"earlier and later trials differ by {format_share(difference)}" if difference is not None else "",
         "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
+        "On an idle GPU": format_latency(performance.as_called_ms) if performance.as_called_ms is not None else "",
         "With L2 hot": format_latency(hot_ms) if hot_ms is not None else "",
     }
 

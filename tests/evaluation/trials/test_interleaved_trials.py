@@ -36,12 +36,16 @@ class Worker:
 
     process = SimpleNamespace(pid=1)
 
-    def __init__(self, clock: Clock, trial_s: float, calls: int, spread: float, timer: str = "cupti") -> None:
+    def __init__(
+        self, clock: Clock, trial_s: float, calls: int, spread: float, timer: str = "cupti", pieces: int = 1
+    ) -> None:
         self._clock = clock
         self._timer = timer
         self._trial_s = trial_s
         self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
         self.judged = 0
+        self._pieces = [pieces] * calls
+        self.asked: list[Time] = []
 
     def ask(self, request, *_):
         if isinstance(request, PrepareTiming):
@@ -50,8 +54,9 @@ class Worker:
             return Costs(None, None)
         if isinstance(request, Time):
             self._clock.now_s += self._trial_s
-            spans = self._spans_ms
-            return Timed(spans, spans, [1] * len(spans), None, clock_ns=self._clock.perf_counter_ns(), repeated=[])
+            self.asked.append(request)
+            spans, now = self._spans_ms, self._clock.perf_counter_ns()
+            return Timed(spans, spans, self._pieces, None, clock_ns=now, repeated=[], queued=request.queued)
         return None
 
 
@@ -168,3 +173,19 @@ def test_on_a_cpu_nobody_is_timed_before_all_others_are_quiet(monkeypatch):
     for quiet, timed in zip(steps[::2], steps[1::2], strict=True):
         assert quiet == {*NAMES.values()} - {timed}
     assert all(isinstance(step, str) for step in steps_of(monkeypatch, "cupti"))  # a GPU has a clock of its own
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monkeypatch, pieces):
+    clock = Clock()
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    (workload,) = generate_workloads(DEFINITION, [LARGE])
+    worker, reference = (Worker(clock, 0.001, 8, 0.0, pieces=pieces) for _ in range(2))
+    solution = SimpleNamespace(name="of several kernels")
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings())
+    budget = SimpleNamespace(left_s=60.0)
+    [found], _ = trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    idle = [request for request in worker.asked if not request.queued]
+    assert len(idle) == (pieces > 1) and (found.as_called is not None) == (pieces > 1)
+    assert worker.judged == 2 + (pieces > 1)
+    assert all(request.queued for request in reference.asked)

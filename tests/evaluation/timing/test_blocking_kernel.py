@@ -1,0 +1,79 @@
+"""A GPU is held until the host has issued a call, so that its kernels do not wait for the host."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation.timing import cupti_fault
+from fib_rmsnorm.evaluation.timing.blocking_kernel import LateReleaseError
+from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
+from fib_rmsnorm.evaluation.timing.timer import Timer
+
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
+PAUSE_S = 0.001
+
+
+@pytest.fixture(params=["cupti", "cuda_events"])
+def timer(request) -> Timer:
+    if request.param == "cuda_events":
+        return CudaEvents("cuda:0")
+    if fault := cupti_fault():
+        pytest.skip(fault)
+    from fib_rmsnorm.evaluation.timing.cupti import Cupti
+
+    return Cupti("cuda:0")
+
+
+def two_fills_with_a_pause() -> None:
+    torch.zeros(1024, device="cuda")
+    time.sleep(PAUSE_S)
+    torch.zeros(1024, device="cuda")
+
+
+def waits_for_the_device() -> None:
+    torch.zeros(1024, device="cuda").sum().item()
+
+
+def spans_ms(timer: Timer, call, *, queued: bool) -> list[float]:
+    samples = timer.measure(lambda _: call, 10, cold=True, budget_s=10, queued=queued)
+    return sorted(sample.span_ms for sample in samples)
+
+
+def test_a_pause_of_the_host_is_in_the_span_only_on_an_idle_gpu(timer):
+    pause_ms = PAUSE_S * 1e3
+    assert spans_ms(timer, two_fills_with_a_pause, queued=True)[5] < pause_ms / 10
+    assert spans_ms(timer, two_fills_with_a_pause, queued=False)[0] >= pause_ms
+
+
+def test_a_call_that_waits_for_the_device_is_found(timer):
+    with pytest.raises(LateReleaseError) as raised:
+        spans_ms(timer, waits_for_the_device, queued=True)
+    assert raised.value.calls == 1
+    assert spans_ms(timer, waits_for_the_device, queued=False)
+
+
+def test_another_stream_that_waits_for_the_current_one_is_held_too(timer):
+    side = torch.cuda.Stream()
+
+    def on_two_streams() -> None:
+        torch.zeros(1024, device="cuda")
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            time.sleep(PAUSE_S)
+            torch.zeros(1024, device="cuda")
+        torch.cuda.current_stream().wait_stream(side)
+
+    assert spans_ms(timer, on_two_streams, queued=True)[5] < PAUSE_S * 1e3 / 10
+
+
+def test_a_call_that_raises_releases_the_gpu(timer):
+    def fails() -> None:
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        timer.measure(lambda _: fails, 1, cold=True, budget_s=10)
+    torch.cuda.synchronize()
+    assert spans_ms(timer, two_fills_with_a_pause, queued=True)
