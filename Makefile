@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-CLANG_FORMAT = find examples fib_rmsnorm solutions tests tools -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
+CLANG_FORMAT = find examples fib_rmsnorm solutions tests experiments -regex '.*\.\(cpp\|cuh?\|h\|inl\|js\)' -print0 | xargs -0 $(BIN)/clang-format
 
 # Where it is set, as in images of containers, each of the hundreds of processes of the tests would compile Python again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench test thorough nightly gpu check fix setup clean
+.PHONY: bench test thorough nightly gpu check fix site setup clean
 
 bench: $(READY)
 	$(BIN)/fib-rmsnorm define
@@ -51,6 +51,10 @@ fix: $(READY)
 	$(BIN)/fib-rmsnorm deploy
 	$(BIN)/python tools/generate_docs.py
 
+# A page of results for each Definition, for a browser: open site/index.html.
+site: $(READY)
+	$(BIN)/python tools/make_site.py
+
 setup: $(READY)
 
 # A torch that is there (a GPU machine's) is used as it is; without one, constraints.txt chooses.
@@ -65,4 +69,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json
+	rm -rf site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

@@ -11,7 +11,7 @@ from flashinfer_bench.data import TraceSet
 
 from support.paths import REPOSITORY
 
-TOOL = REPOSITORY / "tools" / "compare_with_upstream.py"
+TOOL = REPOSITORY / "experiments" / "compare_with_upstream.py"
 
 
 @pytest.mark.process

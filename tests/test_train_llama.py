@@ -13,7 +13,7 @@ from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.process  # a process that imports torch, and trains
 
-TOOL = [sys.executable, str(REPOSITORY / "tools" / "train_llama.py")]
+TOOL = [sys.executable, str(REPOSITORY / "experiments" / "train_llama.py")]
 
 
 def test_a_llama_learns_the_same_with_our_norms(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 PAGE = ROOT / "docs" / "appendix" / "cheats-evidence.md"
-COMPARISON = ROOT / "docs" / "upstream_verdicts.json"  # by tools/compare_with_upstream.py
+COMPARISON = ROOT / "experiments" / "upstream_verdicts.json"  # by experiments/compare_with_upstream.py
 ENDS = "<!-- end -->"
 
 Row = tuple[str, ...]

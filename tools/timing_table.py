@@ -1,6 +1,6 @@
 """The tables of docs/appendix/measuring-evidence.md: what several clocks say of the same kernels.
 
-Of the registry's (tools/cross_check_timing.py), and of kernels that do one thing each (tools/probe_clocks.py).
+Of the registry's, and of kernels that do one thing each: by cross_check_timing.py and probe_clocks.py in experiments/.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "appendix" / "measuring-evidence.md"
-FIGURES = ROOT / "docs" / "timing_h200.json"
-PROBES = ROOT / "docs" / "clock_probes_h200.json"
+FIGURES = ROOT / "experiments" / "timing_h200.json"
+PROBES = ROOT / "experiments" / "clock_probes_h200.json"
 ENDS = "<!-- end -->"
 HEADER = (
     "kernel, batch",

@@ -1,6 +1,6 @@
 """What clocks add to kernels that do one thing each: a JSON file.
 
-    python tools/probe_clocks.py --output docs/clock_probes_h200.json
+    python experiments/probe_clocks.py --output experiments/clock_probes_h200.json
 
 Needs a GPU with CUPTI, ncu and nvcc, and takes a minute or two. Microseconds, for each probe of probes.cu and number of
 rows of 8 KB, all behind our eviction (`ncu_flushed`: behind ncu's own):
@@ -99,7 +99,7 @@ def build(folder: Path) -> Path:
     """Compile the probes."""
     library = folder / "probes.so"
     options = ["-arch=native", "-O3", "-shared", "-Xcompiler", "-fPIC"]
-    subprocess.run(["nvcc", *options, ROOT / "tools" / "probes.cu", "-o", library], check=True)
+    subprocess.run(["nvcc", *options, ROOT / "experiments" / "probes.cu", "-o", library], check=True)
     return library
 
 

@@ -1,9 +1,6 @@
 """What flashinfer-bench's own evaluator says of the wrong kernels, beside what this one says: a JSON file.
 
-    python tools/compare_with_upstream.py --output docs/upstream_verdicts.json
-
-With `--dataset DIR`, all Solutions of another dataset, such as the kernels that models wrote for flashinfer-bench's own
-Definitions (docs/upstream_dataset_verdicts.json). Each Definition needs one Workload there.
+    python experiments/compare_with_upstream.py --output experiments/upstream_verdicts.json
 
 Needs a CUDA device, since flashinfer-bench evaluates nowhere else, and takes some minutes: each of its verdicts comes
 from a process of its own, because one wrong kernel can spoil its verdicts on others. Several run side by side, so
@@ -15,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -129,26 +125,7 @@ def judge_by_ours(root: Path, device: str) -> dict[str, Verdict]:
     return found
 
 
-def copy_dataset(root: Path, dataset: Path, only: list[str]) -> dict[str, str]:
-    """A copy of somebody's dataset; returns the names of its Solutions, by themselves."""
-    from fib_rmsnorm.registry import Registry
-
-    shutil.copytree(dataset, root)
-    return {name: name for name in Registry(root).packed_solutions() if not only or name in only}
-
-
-def describe(dataset: Path | None, batch: int) -> dict[str, Any]:
-    """What both judged, for the file's head."""
-    from fib_rmsnorm.registry import Registry
-
-    if dataset is None:
-        return {"definition": DEFINITION, "batch": batch}
-    registry = Registry(dataset)
-    axes = {name: [workload.axes for workload in registry.workloads(name)] for name in registry.definitions()}
-    return {"definitions": axes}
-
-
-def compare(dataset: Path | None, batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
+def compare(batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
     """Both verdicts on every kernel."""
     import torch
 
@@ -156,14 +133,15 @@ def compare(dataset: Path | None, batch: int, jobs: int, only: list[str]) -> dic
         root = Path(folder) / "dataset"
         os.environ["FIB_CACHE_PATH"] = os.environ["FIB_RMSNORM_CACHE"] = str(Path(folder) / "cache")
         help_to_compile()
-        chosen = copy_dataset(root, dataset, only) if dataset else make_dataset(root, batch, only)
+        chosen = make_dataset(root, batch, only)
         ours = judge_by_ours(root, "cuda:0")
         with ThreadPoolExecutor(jobs) as pool:
             theirs = dict(zip(chosen, pool.map(lambda name: ask_upstream(root, name), chosen.values()), strict=True))
     return {
         "hardware": torch.cuda.get_device_name(),
         "libraries": {name: version(name) for name in ("flashinfer-bench", "torch", "triton")},
-        **describe(dataset, batch),
+        "definition": DEFINITION,
+        "batch": batch,
         "kernels": {name: {"upstream": theirs[name], "ours": ours.get(chosen[name])} for name in chosen},
     }
 
@@ -172,7 +150,6 @@ def main() -> int:
     """Compare, or (for the processes that this starts) give one verdict of upstream's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--dataset", type=Path, help="a dataset of others; default: the wrong and honest kernels")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--jobs", type=int, default=12, help="processes of upstream's side by side")
     parser.add_argument("--only", nargs="*", default=[], help="kernels")
@@ -186,7 +163,7 @@ def main() -> int:
     if options.upstream:
         print(VERDICT + json.dumps(judge_by_upstream(Path(options.upstream[0]), options.upstream[1])), flush=True)
         return 0
-    text = json.dumps(compare(options.dataset, options.batch, options.jobs, options.only), indent=2) + "\n"
+    text = json.dumps(compare(options.batch, options.jobs, options.only), indent=2) + "\n"
     if options.output:
         options.output.write_text(text, encoding="utf-8")
     else:

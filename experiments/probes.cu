@@ -1,5 +1,5 @@
 // Kernels that do one thing each, in the launch shape of a normalization: a block for a row of 8 KB. So what a clock
-// adds to one but not to another can be told apart (tools/probe_clocks.py).
+// adds to one but not to another can be told apart (probe_clocks.py).
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,6 @@
 """Evaluate all wrong and all honest kernels again and again, and count verdicts that are not what they must be.
 
-python tools/repeat_verdicts.py --runs 20 [--device cuda:0]
+python experiments/repeat_verdicts.py --runs 20 [--device cuda:0]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What independent clocks say of the kernels, beside what this tool and flashinfer-bench say: a JSON file.
 
-    python tools/cross_check_timing.py --output docs/timing_h200.json
+    python experiments/cross_check_timing.py --output experiments/timing_h200.json
 
 Needs a GPU with CUPTI, ncu and nvcc, and takes some minutes. Microseconds, for each solution and batch:
 

@@ -1,7 +1,7 @@
 """Write many Traces, and measure what commands take that read them.
 
-    python tools/many_traces.py 1000000 traces.jsonl
-    python tools/many_traces.py 1000000 traces.jsonl --measure "report --json" "history *"
+    python experiments/many_traces.py 1000000 traces.jsonl
+    python experiments/many_traces.py 1000000 traces.jsonl --measure "report --json" "history *"
 
 The Traces are the published ones again and again, each time as another version of its Solution with its own digest,
 time, clock and latency, so that a report shows 40 versions of each; one in a hundred failed. `--measure` runs each

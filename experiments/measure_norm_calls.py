@@ -1,6 +1,6 @@
 """What a call of a norm costs the host, in us, by each way in: the kernel itself, the function, the module, torch.
 
-    python tools/measure_norm_calls.py [--device cuda] [--rounds 200] [--json]
+    python experiments/measure_norm_calls.py [--device cuda] [--rounds 200] [--json]
 
 So are the norm of x + residual, LayerNorm, and a forward with its backward pass, each beside torch's.
 

@@ -1,6 +1,6 @@
 """A small Llama trained and generating, with torch's norms and with ours side by side: a JSON file and a table.
 
-    python tools/train_llama.py --output llama.json --device cuda
+    python experiments/train_llama.py --output llama.json --device cuda
 
 Models start with the same weights, see the same batches and take their steps in turn, so both meet the same load and
 clocks. Two more runs tell how much a loss curve differs by itself: torch's norms computed in float64 and rounded once,
