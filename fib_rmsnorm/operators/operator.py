@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
@@ -163,8 +162,8 @@ class Operator(ABC):
         """
         return {}
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
 
         `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
         """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.operators.known_operators import find_operator, list_operators
@@ -77,13 +76,13 @@ class Recognition:
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
 
-    def find_kernel(self, definition: Definition, language: str) -> Path | None:
-        """Find a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
+    def write_kernel(self, definition: Definition, language: str) -> str | None:
+        """Write a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
         specs = {**definition.inputs, **definition.outputs}
         if any(specs[name].shape for part, name in self.tensors.items() if part in self._operator.scalars):
             return None
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
-        return self._operator.find_kernel(dtypes, language)
+        return self._operator.write_kernel(dtypes, language)
 
     def compute_alternatives(self, inputs: Mapping[str, Any]) -> list[torch.Tensor | None]:
         """Outputs whose elements are as right as the exact ones, in the Definition's order; None where none are."""

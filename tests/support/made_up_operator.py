@@ -72,6 +72,9 @@ class ScaledShift(Operator):
             return None
         return Parts({name: name for name in names}, {"rows": "tokens", "hidden": "channels"})
 
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        return REFERENCE if language == "python" else None
+
     def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
         return {"largest": inputs["x"].float().abs().amax(dim=-1)}
 

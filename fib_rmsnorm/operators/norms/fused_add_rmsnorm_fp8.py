@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import TENSORS, FusedAddRmsNorm
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_tensors import NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow, cut_columns, draw_scale_factor
 from fib_rmsnorm.operators.operator import HardCase, Scalar
@@ -57,6 +58,12 @@ def run(x, residual, weight, out_scale, eps):
 {_NORM}    out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
     return out, total.to(residual.dtype)
 '''
+    kernel = NormKernel(
+        title="Add + RMSNorm",
+        formula="s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
+        returns="Return the rows of x + residual, normalized, scaled by weight and divided by out_scale, and the sum.",
+        family="quantised_norm",
+    )
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
 
     def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
@@ -112,6 +119,17 @@ def run(x, residual, weight, eps):
     out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
     return out, total.to(residual.dtype), out_scale
 '''
+    kernel = NormKernel(
+        title="Add + RMSNorm",
+        formula=(
+            "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| "
+            "/ largest, 1 / (largest * 512)), out = y / out_scale"
+        ),
+        returns=(
+            "Return the rows of x + residual, normalized, scaled and divided by their scales, the sum, and the scales."
+        ),
+        family="quantised_norm",
+    )
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
     def mistakes(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
@@ -19,6 +18,7 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     rotate_kinds,
     scale_near_eps,
 )
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_options import BIAS, DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
 from fib_rmsnorm.operators.norms.norm_tensors import (
     NUMBER,
@@ -53,7 +53,52 @@ _REFERENCE_WITH_BIAS = _REFERENCE.replace("x, weight, eps", "x, weight, bias, ep
     "weight.to(torch.float32))", "weight.to(torch.float32) + bias.to(torch.float32))"
 )
 
-_KERNELS = Path(__file__).parent / "layernorm_kernels"
+_KERNEL = NormKernel(
+    title="LayerNorm",
+    formula="out = (x - mean) * rsqrt(var + eps) * weight",
+    returns="Return x, (batch, hidden), with each row normalized and scaled by weight, (hidden,).",
+    writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+    epilogues={
+        "python": "return (centered * rstd * weight.float()).to(x.dtype)",
+        "triton": """\
+out = (x - mean) * rstd * weight
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+        "cpp": """\
+const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
+out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]));""",
+        "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
+out[row, col] = T.cast(centered, dtype)""",
+        "cutedsl": """\
+centered = (x[row, col].to(Float32) - mean) * rstd
+out[row, col] = (centered * weight[col].to(Float32)).to(out.element_type)""",
+    },
+)
+_KERNEL_WITH_BIAS = NormKernel(
+    title="LayerNorm",
+    formula="out = (x - mean) * rsqrt(var + eps) * weight + bias",
+    returns=(
+        "Return x, (batch, hidden), with each row normalized, scaled by weight and shifted by bias, both (hidden,)."
+    ),
+    writes="Write the normalized rows of x, (batch, hidden), scaled by weight and shifted by bias, (hidden,), to out.",
+    epilogues={
+        "python": "return (centered * rstd * weight.float() + bias.float()).to(x.dtype)",
+        "triton": """\
+out = (x - mean) * rstd * weight + bias
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+        "cpp": """\
+const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
+out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]) + static_cast<float>(bias[col]));""",
+        "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
+out[row, col] = T.cast(centered + T.cast(bias[col], "float32"), dtype)""",
+        "cutedsl": """\
+centered = (x[row, col].to(Float32) - mean) * rstd
+out[row, col] = (centered * weight[col].to(Float32) + bias[col].to(Float32)).to(out.element_type)""",
+    },
+)
 _TENSORS = {
     "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
     "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
@@ -124,12 +169,12 @@ class LayerNormOperator(RowOperator):
         ]
         return [parts for parts in matches if specs[parts.tensors["out"]].dtype == specs[parts.tensors["x"]].dtype]
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in `layernorm_kernels/`. Each takes any rows, of float16, bfloat16 or float32 throughout."""
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes any rows, of float16, bfloat16 or float32 throughout."""
         if len({dtype for part, dtype in dtypes.items() if part != "eps"}) > 1:
             return None
-        name = "layernorm_bias" if "bias" in dtypes else "layernorm"
-        return next(_KERNELS.glob(f"{name}_{language}.*"), None)
+        kernel, arguments = (_KERNEL_WITH_BIAS, _ARGUMENTS_WITH_BIAS) if "bias" in dtypes else (_KERNEL, _ARGUMENTS)
+        return kernel.write(language, arguments, ("out",), _TENSORS, is_centered=True)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.norms.extreme_rows import (
@@ -27,6 +26,7 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     rotate_kinds,
     scale_near_eps,
 )
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_options import (
     DTYPE,
     DTYPES,
@@ -50,7 +50,6 @@ from fib_rmsnorm.operators.operator import Cost, HardCase, Option, Parts, Scalar
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
-_HERE = Path(__file__).parent
 _OF_ONE_DTYPE = ("tilelang", "cutedsl")
 
 
@@ -70,8 +69,8 @@ class NormOperator(RowOperator):
     """The inputs that are scaled where a row's mean square shall be about eps."""
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
-    kernels: ClassVar[str] = ""
-    """The operator whose kernels serve this one too, where it has none of its own; none by default."""
+    kernel: ClassVar[NormKernel | None] = None
+    """What a kernel to start from says and does for this operator; None if there is none."""
     steps: ClassVar[tuple[str, ...]]
     """The operations of an element."""
 
@@ -117,21 +116,18 @@ class NormOperator(RowOperator):
         is_out_right = others.get("out", dtypes["x"]) == dtypes["x"]
         return own.items() <= self.dtypes.items() and {*others.values()} <= DTYPES.keys() and is_out_right
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in the operator's folder.
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes any rows, of float16, bfloat16 or float32.
 
-        Each takes any rows, of float16, bfloat16 or float32, and a weight and a bias of the same dtype; all but those
-        in TileLang and CuTe DSL take them in float32 too.
+        A weight and a bias have the same dtype, or float32 in all languages but TileLang and CuTe DSL.
         """
         chosen = [(self.tensors[part].shape, dtype) for part, dtype in dtypes.items() if part not in self.dtypes]
         rows = {dtype for shape, dtype in chosen if shape == PER_ELEMENT}
         columns = {dtype for shape, dtype in chosen if shape == PER_COLUMN}
         may_differ = columns == {"float32"} and language not in _OF_ONE_DTYPE
-        if len(rows) != 1 or not (columns <= rows or may_differ):
+        if self.kernel is None or len(rows) != 1 or not (columns <= rows or may_differ):
             return None
-        folder = _HERE / f"{self.kernels or self.name}_kernels"
-        names = dict.fromkeys((self.name, self.kernels or self.name))
-        return next((file for name in names for file in folder.glob(f"{name}_{language}.*")), None)
+        return self.kernel.write(language, self.arguments, self.outputs, self.tensors, form=self.dtypes.get("out"))
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.norm_tensors import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
@@ -53,6 +54,25 @@ class RmsNorm(NormOperator):
     arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
     reference: ClassVar[str] = REFERENCE
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
+    kernel: ClassVar[NormKernel | None] = NormKernel(
+        title="RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by weight, (hidden,)."
+        ),
+        writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+        epilogues={
+            "python": "return (x_fp32 * rstd * weight.float()).to(x.dtype)",
+            "triton": "tl.store(out_ptr + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)",
+            "cpp": """\
+out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]));""",
+            "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+out[row, col] = T.cast(T.cast(x[row, col], "float32") * scale, dtype)""",
+            "cutedsl": """\
+out[row, col] = (x[row, col].to(Float32) * rstd * weight[col].to(Float32)).to(out.element_type)""",
+        },
+    )
     is_strict: ClassVar[bool] = False
     """Whether `bound_error` is all of the error that an element of `out` may have."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, normalize_rows
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
@@ -34,6 +35,36 @@ def run(x, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return weight * (x_fp32 * rstd).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="Llama's RMSNorm",
+        formula="out = weight * (x * rsqrt(mean(x^2) + eps))",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by weight, (hidden,)."
+        ),
+        writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+        note="The product in brackets is rounded to the dtype of x before the weight.",
+        epilogues={
+            "python": "return (x_fp32 * rstd).to(x.dtype) * weight",
+            "triton": """\
+normalized = (x * rstd).to(out_ptr.dtype.element_ty)
+out = normalized.to(tl.float32) * weight
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+const Element normalized = static_cast<Element>(static_cast<float>(x[col]) * rstd);
+out[col] = static_cast<Element>(static_cast<float>(normalized) * static_cast<float>(weight[col]));""",
+            "tilelang": """\
+normalized = T.cast(T.cast(x[row, col], "float32") * rstd[0], dtype)
+out[row, col] = T.cast(T.cast(normalized, "float32") * T.cast(weight[col], "float32"), dtype)""",
+            "tilelang_cpu": """\
+else:  # TileLang's C target lacks bfloat16, so torch rounds and multiplies by the weight
+    normalized = torch.empty(x.shape)
+    compiled(x.shape[1], "float32", "c")(x.float(), torch.ones(weight.shape), eps, normalized)
+    torch.mul(normalized.to(x.dtype), weight, out=out)""",
+            "cutedsl": """\
+normalized = (x[row, col].to(Float32) * rstd).to(out.element_type)
+out[row, col] = (normalized.to(Float32) * weight[col].to(Float32)).to(out.element_type)""",
+        },
+    )
 
     def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
         """Round to the dtype of x before the weight."""
@@ -80,6 +111,29 @@ def run(x, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="Gemma's RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * (1 + weight)",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by 1 + weight, "
+            "(hidden,)."
+        ),
+        writes=(
+            "Write the normalized rows of x, (batch, hidden), scaled by 1 + weight, (hidden,), to out, (batch, hidden)."
+        ),
+        epilogues={
+            "python": "return (x_fp32 * rstd * (1 + weight.float())).to(x.dtype)",
+            "triton": """\
+tl.store(out_ptr + cols, (x * rstd * (1.0 + weight)).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd * (1 + static_cast<float>(weight[col])));""",
+            "tilelang": """\
+scale = rstd[0] * (1 + T.cast(weight[col], "float32"))
+out[row, col] = T.cast(T.cast(x[row, col], "float32") * scale, dtype)""",
+            "cutedsl": """\
+out[row, col] = (x[row, col].to(Float32) * rstd * (Float32(1) + weight[col].to(Float32))).to(out.element_type)""",
+        },
+    )
 
     def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
         """Multiply by 1 + weight."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.hard_rows import Kinds
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_tensors import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import EPS, SCALE, RmsNorm, X, normalize_rows
 from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
@@ -87,6 +88,15 @@ class RmsNormFp8(RmsNorm):
     arguments = ("x", "weight", "out_scale", "eps")
     dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
     reference = _write_reference(form)
+    kernel = NormKernel(
+        title="RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight / out_scale",
+        returns=(
+            "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and divided by "
+            "out_scale."
+        ),
+        family="quantised_norm",
+    )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
     derived = ("out_scale",)
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
@@ -143,7 +153,6 @@ class RmsNormFp8E5m2(RmsNormFp8):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_e5m2"
-    kernels = "rmsnorm_fp8"
     form = "float8_e5m2"
     formula = RmsNormFp8.formula.replace("448", "57344").replace("float8_e4m3fn", form)
     dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8.dtypes, "out": form}
@@ -169,6 +178,18 @@ class RmsNormFp8PerRow(RmsNorm):
     dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
     reference = _write_reference_per_row(form)
+    kernel = NormKernel(
+        title="RMSNorm",
+        formula=(
+            "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / largest, 1 / (largest * 512)), "
+            "out = y / out_scale"
+        ),
+        returns=(
+            "Return x normalized, scaled by weight and divided by its rows' scales, (batch, hidden), and these, "
+            "(batch,)."
+        ),
+        family="quantised_norm",
+    )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
     @property
@@ -231,7 +252,6 @@ class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_per_row_e5m2"
-    kernels = "rmsnorm_fp8_per_row"
     form = "float8_e5m2"
     formula = RmsNormFp8PerRow.formula.replace("448", "57344").replace("float8_e4m3fn", form)
     dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8PerRow.dtypes, "out": form}

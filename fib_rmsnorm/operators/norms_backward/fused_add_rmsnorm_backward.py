@@ -27,6 +27,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
     """The gradients of add + RMSNorm: computed in float32 and rounded once."""
 
     name = "fused_add_rmsnorm_backward"
+    norm = "add + RMSNorm"
     formula = (
         "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows, where n = x * rstd, "
         "w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx is the gradient of "

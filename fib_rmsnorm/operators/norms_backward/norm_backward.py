@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fib_rmsnorm.operators.kernel_templates import fill_in
 from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.extreme_rows import LIMITS, NAME
 from fib_rmsnorm.operators.norms.hard_rows import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from fib_rmsnorm.schema import Definition
 
-_HERE = Path(__file__).parent
 TENSORS: Mapping[str, NormTensor] = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
     "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
@@ -74,6 +73,8 @@ class RmsNormBackward(RowOperator):
         "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
         "computed in float32 and cast once at the end."
     )
+    norm: ClassVar[str] = "RMSNorm"
+    """What its gradients are of, in the first line of a kernel to start from."""
     options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = TENSORS
     """What a Definition says of each tensor."""
@@ -146,11 +147,22 @@ def run(dy, x, weight, rstd):
             made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in the operator's folder; each takes float16, bfloat16 or float32, statistics apart."""
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes float16, bfloat16 or float32 throughout, statistics apart."""
         if len({dtype for part, dtype in dtypes.items() if part not in _STATISTICS}) > 1:
             return None
-        return next((_HERE / "norm_backward_kernels").glob(f"{self.name}_{language}.*"), None)
+        return fill_in(
+            "norm_backward",
+            language,
+            title=self.norm,
+            inputs=list(self.arguments),
+            outputs=list(self.outputs),
+            rows=[part for part in self.arguments if TENSORS[part].shape == PER_ELEMENT],
+            statistics=list(self.derived),
+            sums=[part for part in self.outputs if part != "dx"],
+            has_mean="mean" in self.arguments,
+            has_residual="dnew_residual" in self.arguments,
+        )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row appears, the extreme ones in cases of their own."""
@@ -202,6 +214,7 @@ class LayerNormBackward(RmsNormBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
     name = "layernorm_backward"
+    norm = "LayerNorm"
     formula = (
         "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows, where "
         "n = (x - mean) * rstd and w = dy * weight, computed in float32 and cast once at the end."
