@@ -8,24 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_non_finite_kinds
-from fib_rmsnorm.operators.norms.hard_rows import NEAR_EPS, Kinds, scale_to_reach
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, join_rows, round_once, split_rows
+from fib_rmsnorm.operators.norms.hard_rows import (
+    EXTREME_ROWS,
+    LIMITS,
+    NEAR_EPS,
+    Kinds,
+    make_non_finite_kinds,
+    scale_to_reach,
+)
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
     list_matches,
 )
-from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, round_once
-from fib_rmsnorm.operators.norms.row_blocks import join_rows, split_rows
-from fib_rmsnorm.operators.operator import ExactOutput, Parts
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.operator import ExactOutput, Mistake, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -228,7 +232,7 @@ def run(x, residual, weight, eps):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the sum, and of what is computed of it."""
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs, wrong_residuals
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs, wrong_residuals
 
         sums = Sums(inputs, rows, columns)
         if output == "new_residual":

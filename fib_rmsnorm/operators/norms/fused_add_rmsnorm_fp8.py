@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import TENSORS, FusedAddRmsNorm
+from fib_rmsnorm.operators.norms.norm_definitions import NormTensor
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_tensors import NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow, cut_columns, draw_scale_factor
-from fib_rmsnorm.operators.operator import HardCase, Scalar
+from fib_rmsnorm.operators.operator import HardCase, Mistake, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +82,7 @@ def run(x, residual, weight, out_scale, eps):
         """The usual wrong formulas of the sum, of RMSNorm, and of the quantisation."""
         import torch
 
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs
 
         if output == "new_residual":
             return super().mistakes(output, inputs, rows, columns)
@@ -138,7 +137,7 @@ def run(x, residual, weight, eps):
         """The usual wrong formulas of the sum, of RMSNorm, and of the scale."""
         import torch
 
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs
 
         if output == "new_residual":
             yield from super().mistakes(output, inputs, rows, columns)

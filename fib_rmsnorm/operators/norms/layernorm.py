@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight, spoil_bias, spoil_weight
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once, split_rows
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
@@ -18,20 +17,23 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     rotate_kinds,
     scale_near_eps,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_options import BIAS, DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    BIAS,
+    DTYPE,
+    DTYPES,
+    HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
+    check_hidden,
     list_matches,
     make_definition,
+    read_dtype,
 )
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.norms.row_operator import RowOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts, Scalar
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
+from fib_rmsnorm.operators.norms.norm_operator import RowOperator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -182,8 +184,7 @@ class LayerNormOperator(RowOperator):
         Then come those of the extreme rows.
         """
         rows = sizes["rows"]
-        usual = count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows)
-        return usual + count_rotations(len(EXTREME_ROWS), rows)
+        return count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows) + self.count_extreme_cases(rows)
 
     def make_hard_case(
         self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
@@ -192,7 +193,7 @@ class LayerNormOperator(RowOperator):
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = count_rotations(len(_KINDS_WITH_BIAS), rows)
         if index >= count_eps(constants) * rotations:
-            return _make_extreme_case(inputs, index - count_eps(constants) * rotations)
+            return self.make_extreme_case(inputs, index - count_eps(constants) * rotations)
         if index >= rotations:
             eps = choose_other_eps(eps, seed)
         kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
@@ -245,19 +246,10 @@ class LayerNormOperator(RowOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of LayerNorm."""
-        from fib_rmsnorm.operators.norms.layernorm_mistakes import CenteredRows, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.layernorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import CenteredRows
 
         return usual_mistakes(CenteredRows(inputs, rows, columns))
-
-
-def _make_extreme_case(inputs: Mapping[str, Any], index: int) -> HardCase:
-    """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
-    x, weight = inputs["x"], inputs["weight"]
-    order = rotate_kinds(EXTREME_ROWS, x.shape[0], index)
-    made = {"x": fill_rows(x, order, EXTREME_ROWS), "weight": spoil_weight(limit_weight(weight, x.dtype))}
-    if "bias" in inputs:
-        made["bias"] = spoil_bias(inputs["bias"])
-    return HardCase(NAME, made, order, explains=False)
 
 
 def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:

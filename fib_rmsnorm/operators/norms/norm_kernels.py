@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
-from fib_rmsnorm.operators.norms.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import PER_COLUMN, PER_ELEMENT, NormTensor
 
 
 @dataclass(frozen=True)

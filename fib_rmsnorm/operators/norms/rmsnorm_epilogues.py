@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.extreme_rows import (
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
+from fib_rmsnorm.operators.norms.hard_rows import (
     EXTREME_ROWS,
+    HARD_ROWS,
     LIMITS,
     NON_FINITE_ROWS,
+    Kinds,
     make_non_finite_kinds,
     make_positive_infinity,
 )
-from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds
+from fib_rmsnorm.operators.norms.norm_definitions import DTYPE, HIDDEN, PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
-from fib_rmsnorm.operators.norms.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import EPS, OUT, SCALE, RmsNorm, X
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, float32_statistic_error
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+    from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
 
 
 _LARGE_GATE = "gate scaled by 3000, x by 1e-6"
@@ -130,7 +130,7 @@ out[col] = static_cast<Element>(scaled + static_cast<float>(bias[col]));""",
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with a bias."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_biases
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 
         return wrong_biases(dtype)
 
@@ -184,7 +184,7 @@ out[col] = static_cast<Element>(fmaxf(scaled, 0.0f));""",
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with ReLU."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_relus
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_relus
 
         return wrong_relus()
 
@@ -276,7 +276,7 @@ out[col] = static_cast<Element>(scaled * g / (1 + expf(-g)));  // silu(g) = g * 
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with a gate."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_gates
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_gates
 
         return wrong_gates(dtype)
 

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.hard_rows import Kinds
+from fib_rmsnorm.operators.norms.norm_definitions import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_tensors import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import EPS, SCALE, RmsNorm, X, normalize_rows
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
-from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
+from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Mistake, Scalar
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Epilogue, Wrong
+    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 
 _USUAL_SCALE = 0.05
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -135,7 +134,8 @@ class RmsNormFp8(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the quantisation."""
         import torch
 
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wording
 
         called = Rows(inputs, rows, columns, self.finish)
         epilogues = self.wrong_epilogues(called.x.dtype)
@@ -144,7 +144,7 @@ class RmsNormFp8(RmsNorm):
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in the quantisation."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_quantisations
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations
 
         return wrong_quantisations(dtype, self.form, self.largest)
 
@@ -231,7 +231,8 @@ class RmsNormFp8PerRow(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the scale."""
         import torch
 
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wording
 
         epilogue, epilogues = self.describe_epilogue(output, inputs["x"].dtype)
         all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
@@ -241,7 +242,7 @@ class RmsNormFp8PerRow(RmsNorm):
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, list[Wrong]]:
         """What makes an output of whole scaled rows, and the usual mistakes in it, for x of this dtype."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_row_scales
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_row_scales
 
         is_scale = output == "out_scale"
         wrong = wrong_row_scales(dtype, self.largest, self.scale_rows, is_scale=is_scale)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.norm_tensors import PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms_backward.hard_pairs import KINDS, ZERO_DY, Kind
 from fib_rmsnorm.operators.norms_backward.norm_backward import TENSORS, RmsNormBackward
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients

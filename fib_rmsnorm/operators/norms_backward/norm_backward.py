@@ -12,27 +12,31 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import LIMITS, NAME
+from fib_rmsnorm.operators.norms.float64_rows import split_rows
 from fib_rmsnorm.operators.norms.hard_rows import (
+    LIMITS,
+    NAME,
     choose_other_eps,
     count_rotations,
     make_hard_weight,
 )
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    DTYPES,
+    HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     PER_ROW,
     NormTensor,
+    check_hidden,
     list_matches,
     make_definition,
+    read_dtype,
 )
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.norms.norm_operator import RowOperator
 from fib_rmsnorm.operators.norms_backward.hard_pairs import EXTREME_KINDS, KINDS, Kind, fill_pairs
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -205,7 +209,7 @@ def run(dy, x, weight, rstd):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the gradients."""
-        from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms_backward.mistakes.gradient_mistakes import usual_mistakes
 
         return usual_mistakes(output, inputs, rows, columns)
 

@@ -7,7 +7,7 @@ import torch
 
 from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.operators import define_by_name, find_operator, list_derived, recognise_source
-from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition

@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm, list_operators
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
 from fib_rmsnorm.operators.norms.layernorm import LayerNormOperator
-from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel

@@ -7,8 +7,15 @@ from functools import partial
 
 import torch
 
-from fib_rmsnorm.operators.norms.layernorm_mistakes.centered_rows import CenteredRows
-from fib_rmsnorm.operators.norms.rmsnorm_mistakes.rows import Rounding, Wrong, dtype_name, mean, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import (
+    CenteredRows,
+    Rounding,
+    Wrong,
+    dtype_name,
+    mean,
+    narrow_dtypes,
+    round_to,
+)
 
 _RIGHT = "use (x - mean) * rsqrt(var + eps)"
 _FIXED_EPS = (1e-12, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -92,14 +99,8 @@ def _wrong_columns(hidden: int) -> Iterator[Wrong]:
         yield Wrong(
             f"with the mean and variance of only the first {columns} of {hidden} columns",
             "add all columns; check the bounds and the mask of the loop",
-            partial(_normalize_by_some_columns, columns=columns),
+            lambda r, columns=columns: _normalize_by(r, r.whole[:, :columns]),
         )
-
-
-def _normalize_by_some_columns(rows: CenteredRows, columns: int) -> torch.Tensor:
-    some = rows.whole[:, :columns]
-    variance = some.var(dim=-1, keepdim=True, correction=0)
-    return (rows.part - mean(some)) * torch.rsqrt(variance + rows.eps)
 
 
 def _wrong_rows() -> Iterator[Wrong]:
@@ -110,12 +111,14 @@ def _wrong_rows() -> Iterator[Wrong]:
     }
     for what, other in others.items():
         yield Wrong(
-            f"with {what}", "compute mean and variance of each row", partial(_normalize_by_other_rows, other=other)
+            f"with {what}",
+            "compute mean and variance of each row",
+            lambda r, other=other: _normalize_by(r, other(r)),
         )
 
 
-def _normalize_by_other_rows(rows: CenteredRows, other: Callable[[CenteredRows], torch.Tensor]) -> torch.Tensor:
-    x = other(rows)
+def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
+    """The rows less the mean of others, over the root of their variance."""
     return (rows.part - mean(x)) * torch.rsqrt(x.var(dim=-1, keepdim=True, correction=0) + rows.eps)
 
 
@@ -123,14 +126,22 @@ def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
     narrow, name = round_to(dtype), dtype_name(dtype)
     fix = "convert x to float32 first, and keep mean, variance and root in float32"
     yield Wrong(f"with the mean rounded to {name}", fix, partial(_round_the_mean, narrow=narrow))
-    yield Wrong(f"with x - mean rounded to {name}", fix, partial(_round_the_difference, narrow=narrow))
+    yield Wrong(
+        f"with x - mean rounded to {name}",
+        fix,
+        lambda r: narrow(r.centered) * torch.rsqrt(mean(narrow(r.whole - r.mean) ** 2) + r.eps),
+    )
     yield Wrong(
         f"with the squares of x - mean in {name}",
         fix,
         _with(lambda r: torch.rsqrt(mean(narrow((r.whole - r.mean) ** 2)) + r.eps)),
     )
     yield Wrong(f"with the variance rounded to {name}", fix, _with(lambda r: torch.rsqrt(narrow(r.variance) + r.eps)))
-    yield Wrong(f"with the mean and variance in {name}", fix, partial(_round_both, narrow=narrow))
+    yield Wrong(
+        f"with the mean and variance in {name}",
+        fix,
+        lambda r: (r.part - narrow(r.mean)) * torch.rsqrt(narrow(r.variance) + r.eps),
+    )
     for round_root in (narrow, torch.Tensor.clone):
         yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
 
@@ -138,16 +149,6 @@ def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
 def _round_the_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
     middle = narrow(rows.mean)
     return (rows.part - middle) * torch.rsqrt(mean((rows.whole - middle) ** 2) + rows.eps)
-
-
-def _round_the_difference(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
-    variance = mean(narrow(rows.whole - rows.mean) ** 2)
-    return narrow(rows.centered) * torch.rsqrt(variance + rows.eps)
-
-
-def _round_both(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
-    middle = narrow(rows.mean)
-    return (rows.part - middle) * torch.rsqrt(narrow(rows.variance) + rows.eps)
 
 
 def _round_every_step(rows: CenteredRows, narrow: Rounding, round_root: Rounding) -> torch.Tensor:

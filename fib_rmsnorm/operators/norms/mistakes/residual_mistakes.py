@@ -9,18 +9,10 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.rmsnorm_mistakes import (
-    Epilogue,
-    Rows,
-    Wording,
-    Wrong,
-    find_application,
-    offer_definition,
-    right_rstd,
-    usual_mistakes,
-)
-from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import find_application, offer_definition, usual_mistakes
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong, right_rstd
+from fib_rmsnorm.operators.operator import Mistake
 
 # By whether the sum is rounded, and the convention of the weight.
 _OPERATORS = {

@@ -1,4 +1,4 @@
-"""The parts of RMSNorm's formula, for some rows of a call."""
+"""The parts of the formulas of RMSNorm and LayerNorm, for some rows of a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.operators.norms.rounding import round_once
+from fib_rmsnorm.operators.norms.float64_rows import round_once
 
 Epilogue = Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
 """Makes the output of scaled rows and the inputs, all in the same rows and columns."""
@@ -181,3 +181,34 @@ def fewer_columns(hidden: int) -> list[int]:
     """Numbers of columns that kernels see when they leave some out: a few tiles, or all but a few."""
     powers = [1 << bit for bit in range(hidden.bit_length()) if 1 << bit < hidden]
     return sorted({*powers, *(hidden - power for power in powers)})
+
+
+@dataclass(frozen=True, eq=False)
+class CenteredRows(Rows):
+    """The same for LayerNorm, whose epilogue adds the bias, if there is one."""
+
+    epilogue: Epilogue = lambda scaled, parts: scaled + parts.get("bias", 0)
+
+    @cached_property
+    def mean(self) -> torch.Tensor:
+        """The mean of each row, [rows, 1]."""
+        return mean(self.whole)
+
+    @cached_property
+    def variance(self) -> torch.Tensor:
+        """The mean square of x less its mean, [rows, 1]."""
+        return mean((self.whole - self.mean) ** 2)
+
+    @cached_property
+    def centered(self) -> torch.Tensor:
+        """The rows' x less its mean, in the chosen columns."""
+        return self.part - self.mean
+
+    @cached_property
+    def bias(self) -> torch.Tensor:
+        """The bias in the chosen columns; zeros if there is none."""
+        return self.part_of("bias") if "bias" in self.inputs else torch.zeros_like(self.part_weight)
+
+    def finish_normalized(self, normalized: torch.Tensor) -> torch.Tensor:
+        """The right output of normalized rows."""
+        return self.finish(normalized * self.part_weight)
