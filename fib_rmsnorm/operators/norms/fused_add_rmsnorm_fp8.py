@@ -87,7 +87,8 @@ def run(x, residual, weight, out_scale, eps):
         if output == "new_residual":
             return super().mistakes(output, inputs, rows, columns)
         epilogues = list(_STATIC.wrong_epilogues(inputs["x"].dtype))
-        sums = Sums(inputs, rows, columns, _STATIC.finish, epilogues, getattr(torch, _STATIC.form))
+        form = getattr(torch, _STATIC.form)
+        sums = Sums(inputs, rows, columns, _STATIC.finish, epilogues=epilogues, form=form)
         return wrong_outputs(sums, self.norm.convention, rounds_sum=False)
 
 
@@ -144,7 +145,8 @@ def run(x, residual, weight, eps):
             return
         epilogue, epilogues = _PER_ROW.describe_epilogue(output, inputs["x"].dtype)
         all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
-        sums = Sums(inputs, rows, all_columns, epilogue, epilogues, getattr(torch, self.dtypes[output]))
+        form = getattr(torch, self.dtypes[output])
+        sums = Sums(inputs, rows, all_columns, epilogue, epilogues=epilogues, form=form)
         for mistake in wrong_outputs(sums, self.norm.convention, rounds_sum=False):
             yield cut_columns(mistake, columns)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import find_application, offer_definition, usual_mistakes
-from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong, right_rstd
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong, dtype_name, right_rstd
 from fib_rmsnorm.operators.operator import Mistake
 
 # By whether the sum is rounded, and the convention of the weight.
@@ -21,16 +20,10 @@ _OPERATORS = {
 }
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Some rows of a call's inputs, for outputs of some columns."""
+@dataclass(frozen=True, eq=False)
+class Sums(Rows):
+    """Some rows of a call's inputs before they are added: x and residual, [batch, hidden], and others."""
 
-    inputs: Mapping[str, Any]
-    """The inputs of the whole call by their parts, in their dtypes: x and residual, [batch, hidden], and others."""
-    rows: torch.Tensor
-    """The numbers of the rows."""
-    columns: torch.Tensor
-    """The numbers of the columns."""
     epilogue: Epilogue = lambda scaled, _: scaled
     epilogues: Sequence[Wrong] = ()
     """The usual mistakes in the epilogue."""
@@ -38,26 +31,10 @@ class Sums:
     """The dtype that the epilogue's output is rounded to, if it is not that of x."""
 
     @property
-    def x(self) -> torch.Tensor:
-        """The x of the whole call."""
-        x: torch.Tensor = self.inputs["x"]
-        return x
-
-    @property
     def residual(self) -> torch.Tensor:
         """The residual of the whole call."""
         residual: torch.Tensor = self.inputs["residual"]
         return residual
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the sum."""
-        return self.x.dtype
-
-    @property
-    def dtype_name(self) -> str:
-        """Its name, such as `float16`."""
-        return str(self.dtype).removeprefix("torch.")
 
     def rows_of(self, normalized: torch.Tensor) -> Rows:
         """The rows of a tensor of the whole call, to be normalized."""
@@ -73,10 +50,6 @@ class Sums:
     def rounded(self) -> Rows:
         """The sums in the dtype of x."""
         return self.rows_of(self.x + self.residual)
-
-    def part(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The chosen elements of a tensor, in float64."""
-        return tensor[self.rows][:, self.columns].to(torch.float64)
 
 
 def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[Mistake]:
@@ -119,7 +92,7 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
         return  # float32's sum is the same, rounded or not
     wording = _wording(sums, rounded=not rounds_sum, is_right=False)
     fix = (
-        f"round the sum to {sums.dtype_name} before it is squared"
+        f"round the sum to {dtype_name(sums.dtype)} before it is squared"
         if rounds_sum
         else "square and normalize the sum in float32, before it is rounded"
     )
@@ -131,14 +104,14 @@ def wrong_outputs(sums: Sums, convention: str, *, rounds_sum: bool) -> Iterator[
 
 
 def _wording(sums: Sums, *, rounded: bool, is_right: bool) -> Wording:
-    how = f", {'rounded' if rounded else 'not rounded'} to {sums.dtype_name}"
+    how = f", {'rounded' if rounded else 'not rounded'} to {dtype_name(sums.dtype)}"
     operators = _OPERATORS[rounded] if sums.form is None else {}
     return Wording(f"RMSNorm of s = x + residual{'' if is_right else how}", "s", operators)
 
 
 def wrong_residuals(sums: Sums) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
-    x, residual = sums.part(sums.x), sums.part(sums.residual)
+    x, residual = sums.part, sums.part_of("residual")
 
     def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
         return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), sums.dtype))
@@ -156,9 +129,8 @@ def wrong_residuals(sums: Sums) -> Iterator[Mistake]:
     yield mistake(f"{normalized} without the weight", write, lambda: rows.part * right_rstd(rows))
     for narrow in (torch.float16, torch.bfloat16):
         if narrow is not sums.dtype:
-            name = str(narrow).removeprefix("torch.")
             yield mistake(
-                f"x + residual rounded to {name} on its way",
-                f"convert from float32 to {sums.dtype_name} directly",
+                f"x + residual rounded to {dtype_name(narrow)} on its way",
+                f"convert from float32 to {dtype_name(sums.dtype)} directly",
                 lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
             )

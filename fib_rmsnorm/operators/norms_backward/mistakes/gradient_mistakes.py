@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.operators.norms.float64_rows import round_once
-from fib_rmsnorm.operators.norms.mistakes.rows import Rounding, Wrong, dtype_name, narrow_dtypes, round_to
-from fib_rmsnorm.operators.norms_backward.mistakes.gradient_parts import GradientRows, GradientSums, mean, normalize
+from fib_rmsnorm.operators.norms.mistakes.rows import Rounding, Wrong, dtype_name, mean, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms_backward.mistakes.gradient_parts import GradientRows, GradientSums, normalize
 from fib_rmsnorm.operators.operator import Mistake
 
 

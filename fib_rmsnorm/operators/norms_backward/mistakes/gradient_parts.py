@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from fib_rmsnorm.operators.norms.mistakes.rows import mean
+
 # Sums over all rows take a float64 copy of no more elements at once.
 _BLOCK_ELEMENTS = 1 << 22
 
@@ -104,11 +106,6 @@ class GradientSums:
         """The weight in the chosen columns."""
         weight: torch.Tensor = self.inputs["weight"][self.columns].to(torch.float64)
         return weight
-
-
-def mean(values: torch.Tensor) -> torch.Tensor:
-    """The mean of each row, [rows, 1]."""
-    return values.mean(dim=-1, keepdim=True)
 
 
 def normalize(block: Mapping[str, torch.Tensor]) -> torch.Tensor:
