@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error
 
 Convention = Literal["torch", "llama", "gemma", "layer_norm"]
 """The first three are RMSNorm's."""

@@ -14,7 +14,7 @@ from torch import nn
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.nn.drop_in import DropIn
 from fib_rmsnorm.nn.replacement import check_replaced
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS
 
 MOST_TIMES_NOISE = 3.0
 """A difference, as a root mean square, up to so many times the noise counts as noise."""

@@ -6,16 +6,18 @@ only.
 
 from __future__ import annotations
 
-from fib_rmsnorm.operators.defaults import default_scalars, default_sizes, derive_inputs, list_derived
 from fib_rmsnorm.operators.known_operators import find_operator, list_operators
-from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Operator, Option
 from fib_rmsnorm.operators.recognition import (
     Recognition,
     count_cost,
+    default_scalars,
+    default_sizes,
     define_by_name,
+    derive_inputs,
     list_candidates,
+    list_derived,
     recognise_source,
 )
 

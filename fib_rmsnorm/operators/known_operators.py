@@ -15,7 +15,7 @@ def list_operators() -> tuple[Operator, ...]:
     """All known operators: those of each family, then those of this package, by the names of their modules."""
     here = __name__.rpartition(".")[0]
     modules, families = _list_modules(here)
-    # A family's own packages, such as rmsnorm_mistakes, import torch, and `--help` must not.
+    # A family's own packages, such as norms.mistakes, import torch, and `--help` must not.
     names = [*(name for family in families for name in _list_modules(family)[0]), *modules]
     found = (importlib.import_module(name) for name in names if name != __name__)
     return tuple(operator for module in found for operator in getattr(module, "OPERATORS", ()))

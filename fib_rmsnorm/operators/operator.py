@@ -8,18 +8,30 @@ play, such as `x`, `weight` and `rows`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.mistake import Mistake
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A usual wrong formula of an output, for some rows and columns of a call."""
+
+    sentence: str
+    """The mistake and its fix; the same in every call."""
+    parts: int
+    """The number of mistakes that the formula combines."""
+    compute: Callable[[], torch.Tensor]
+    """Computes the output's elements, [rows, columns]."""
+    slack: float = 0.0
+    """What the elements of rows may be off by, as a share of them, because a compiler chooses the order of a sum."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +175,8 @@ class Operator(ABC):
         """
         return {}
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
 
         `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
         """

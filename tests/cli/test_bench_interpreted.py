@@ -8,13 +8,15 @@ import pytest
 
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS
 from fib_rmsnorm.machine.devices import cpu_device
+from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import list_cases
 from support.command_line import QUICK_OPTIONS, run_cli
 from support.paths import REPOSITORY
 from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
 
-KERNEL = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
+KERNEL = make_starting_kernel(RmsNorm().define(), "triton").text
 KEEPS = (REPOSITORY / "tests/wrong_kernels/fresh_inputs/triton_caches_by_pointer.py").read_text()
 BATCH = FEW_ROWS + 3
 

@@ -90,6 +90,15 @@ def test_an_option_that_cannot_be_is_refused_in_a_line(fib, arguments, said):
     assert found.returncode == 2 and said in found.stderr and len(found.stderr.splitlines()) == 1
 
 
+def test_new_writes_its_kernel_and_the_reference_in_another_language(fib):
+    assert fib("define", "scaled_shift", "--hidden", "256").returncode == 0
+    kinds = {}
+    for language in ("python", "triton"):
+        written = fib("new", language, f"{language}_kernel.py", "--definition", DEFINITION, "--json")
+        kinds[language] = json.loads(written.stdout)["kind"]
+    assert kinds == {"python": "kernel", "triton": "reference"}
+
+
 @pytest.mark.process
 def test_its_kernels_are_judged_by_it(traces):
     assert {each["judged_by"] for each in traces.values()} == {"scaled_shift"}

@@ -17,11 +17,12 @@ import psutil
 import pytest
 
 from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
-from support.paths import REPOSITORY
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
@@ -286,7 +287,7 @@ def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib
 
 @pytest.mark.process  # Triton's interpreter
 def test_a_kernel_that_is_not_timed_here_is_checked_then_measured(session, kernel):
-    source = (REPOSITORY / "fib_rmsnorm/operators/norms/rmsnorm_kernels/rmsnorm_triton.py").read_text()
+    source = make_starting_kernel(RmsNorm().define(), "triton").text
     checked = session.check(save(kernel, source))
     assert checked.passed and "interpreted" in checked.note
     assert session.measure(kernel) == checked

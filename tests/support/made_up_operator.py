@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.norm_options import HIDDEN
-from fib_rmsnorm.operators.norms.rounding import round_once
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Operator, Option, Parts, Scalar
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.norm_definitions import HIDDEN
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +70,9 @@ class ScaledShift(Operator):
         if list(specs) != names or list(specs["x"].shape or ()) != ["tokens", "channels"]:
             return None
         return Parts({name: name for name in names}, {"rows": "tokens", "hidden": "channels"})
+
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        return REFERENCE if language == "python" else None
 
     def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
         return {"largest": inputs["x"].float().abs().amax(dim=-1)}

@@ -6,26 +6,30 @@ A Definition may have the normalized rows as its only output, as flashinfer-benc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, LIMITS, make_non_finite_kinds
-from fib_rmsnorm.operators.norms.hard_rows import NEAR_EPS, Kinds, scale_to_reach
-from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, join_rows, round_once, split_rows
+from fib_rmsnorm.operators.norms.hard_rows import (
+    EXTREME_ROWS,
+    LIMITS,
+    NEAR_EPS,
+    Kinds,
+    make_non_finite_kinds,
+    scale_to_reach,
+)
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
     list_matches,
 )
-from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, round_once
-from fib_rmsnorm.operators.norms.row_blocks import join_rows, split_rows
-from fib_rmsnorm.operators.operator import ExactOutput, Parts
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.operator import ExactOutput, Mistake, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -105,6 +109,30 @@ class FusedAddRmsNorm(NormOperator):
     """What is computed of the sum."""
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
+    kernel: ClassVar[NormKernel | None] = NormKernel(
+        title="Add + RMSNorm",
+        formula="new_residual = x + residual, and out = its RMSNorm * weight",
+        returns=(
+            "Return the rows of x + residual, (batch, hidden), normalized and scaled by weight, (hidden,), and the sum."
+        ),
+        writes=(
+            "Write x + residual, (batch, hidden), to new_residual, and its normalized rows, scaled by weight, to out."
+        ),
+        epilogues={
+            "python": "return (total * rstd * weight.float()).to(x.dtype), total.to(residual.dtype)",
+            "triton": """\
+tl.store(out_ptr + cols, ((x + residual) * rstd * weight).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": "out[col] = static_cast<Element>(value * rstd * static_cast<float>(weight[col]));",
+            "tilelang": """\
+value = T.cast(x[row, col], "float32") + T.cast(residual[row, col], "float32")
+out[row, col] = T.cast(value * rstd[0] * T.cast(weight[col], "float32"), dtype)
+new_residual[row, col] = T.cast(value, dtype)""",
+            "cutedsl": """\
+value = x[row, col].to(Float32) + residual[row, col].to(Float32)
+out[row, col] = (value * rstd * weight[col].to(Float32)).to(out.element_type)
+new_residual[row, col] = value.to(out.element_type)""",
+        },
+    )
     options = (HIDDEN, DTYPE)
     tensors = TENSORS
     arguments: ClassVar[tuple[str, ...]] = ("x", "residual", "weight", "eps")
@@ -144,10 +172,10 @@ def run(x, residual, weight, eps):
         shared = dtypes.keys() - self.dtypes.keys()
         return {dtypes[part] for part in shared if self.tensors[part].shape == PER_ELEMENT}
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in the operator's folder, which writes both outputs and takes one dtype throughout."""
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which writes both outputs and takes one dtype throughout."""
         is_one = dtypes.get("new_residual") == dtypes["weight"]
-        return super().find_kernel(dtypes, language) if is_one else None
+        return super().write_kernel(dtypes, language) if is_one else None
 
     @property
     def _pair_kinds(self) -> dict[str, _Transform]:
@@ -204,7 +232,7 @@ def run(x, residual, weight, eps):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the sum, and of what is computed of it."""
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs, wrong_residuals
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs, wrong_residuals
 
         sums = Sums(inputs, rows, columns)
         if output == "new_residual":
@@ -222,6 +250,7 @@ class FusedAddRmsNormRounded(FusedAddRmsNorm):
     """Round the sum to the dtype of x before it is normalized, as torch does for `F.rms_norm(x + residual)`."""
 
     name = "fused_add_rmsnorm_rounded"
+    kernel = None
     formula = (
         "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight, computed in "
         "float32 from the rounded sum and cast once at the end."
@@ -245,6 +274,7 @@ class FusedAddRmsNormLlama(FusedAddRmsNorm):
     """Round the sum, and the normalized rows before the weight, as Hugging Face's Llama, vLLM and Liger do."""
 
     name = "fused_add_rmsnorm_llama"
+    kernel = None
     formula = (
         "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps)), where the "
         "product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before the weight."
@@ -269,6 +299,7 @@ class FusedAddRmsNormGemma(FusedAddRmsNorm):
     """Multiply by 1 + weight, as FlashInfer's `gemma_fused_add_rmsnorm` does."""
 
     name = "fused_add_rmsnorm_gemma"
+    kernel = None
     formula = (
         "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight), where s is the sum in float32 "
         "before it is rounded to new_residual."

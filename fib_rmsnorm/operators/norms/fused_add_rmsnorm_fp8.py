@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import TENSORS, FusedAddRmsNorm
-from fib_rmsnorm.operators.norms.norm_tensors import NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import NormTensor
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow, cut_columns, draw_scale_factor
-from fib_rmsnorm.operators.operator import HardCase, Scalar
+from fib_rmsnorm.operators.operator import HardCase, Mistake, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -57,6 +57,12 @@ def run(x, residual, weight, out_scale, eps):
 {_NORM}    out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
     return out, total.to(residual.dtype)
 '''
+    kernel = NormKernel(
+        title="Add + RMSNorm",
+        formula="s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
+        returns="Return the rows of x + residual, normalized, scaled by weight and divided by out_scale, and the sum.",
+        family="quantised_norm",
+    )
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
 
     def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
@@ -76,12 +82,13 @@ def run(x, residual, weight, out_scale, eps):
         """The usual wrong formulas of the sum, of RMSNorm, and of the quantisation."""
         import torch
 
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs
 
         if output == "new_residual":
             return super().mistakes(output, inputs, rows, columns)
         epilogues = list(_STATIC.wrong_epilogues(inputs["x"].dtype))
-        sums = Sums(inputs, rows, columns, _STATIC.finish, epilogues, getattr(torch, _STATIC.form))
+        form = getattr(torch, _STATIC.form)
+        sums = Sums(inputs, rows, columns, _STATIC.finish, epilogues=epilogues, form=form)
         return wrong_outputs(sums, self.norm.convention, rounds_sum=False)
 
 
@@ -112,6 +119,17 @@ def run(x, residual, weight, eps):
     out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
     return out, total.to(residual.dtype), out_scale
 '''
+    kernel = NormKernel(
+        title="Add + RMSNorm",
+        formula=(
+            "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| "
+            "/ largest, 1 / (largest * 512)), out = y / out_scale"
+        ),
+        returns=(
+            "Return the rows of x + residual, normalized, scaled and divided by their scales, the sum, and the scales."
+        ),
+        family="quantised_norm",
+    )
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
     def mistakes(
@@ -120,14 +138,15 @@ def run(x, residual, weight, eps):
         """The usual wrong formulas of the sum, of RMSNorm, and of the scale."""
         import torch
 
-        from fib_rmsnorm.operators.norms.fused_add_rmsnorm_mistakes import Sums, wrong_outputs
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs
 
         if output == "new_residual":
             yield from super().mistakes(output, inputs, rows, columns)
             return
         epilogue, epilogues = _PER_ROW.describe_epilogue(output, inputs["x"].dtype)
         all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
-        sums = Sums(inputs, rows, all_columns, epilogue, epilogues, getattr(torch, self.dtypes[output]))
+        form = getattr(torch, self.dtypes[output])
+        sums = Sums(inputs, rows, all_columns, epilogue, epilogues=epilogues, form=form)
         for mistake in wrong_outputs(sums, self.norm.convention, rounds_sum=False):
             yield cut_columns(mistake, columns)
 

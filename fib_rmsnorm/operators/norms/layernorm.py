@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import EXTREME_ROWS, NAME, limit_weight, spoil_bias, spoil_weight
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once, split_rows
 from fib_rmsnorm.operators.norms.hard_rows import (
     HARD_ROWS,
     Kinds,
@@ -19,19 +17,23 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     rotate_kinds,
     scale_near_eps,
 )
-from fib_rmsnorm.operators.norms.norm_options import BIAS, DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    BIAS,
+    DTYPE,
+    DTYPES,
+    HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
+    check_hidden,
     list_matches,
     make_definition,
+    read_dtype,
 )
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.norms.row_operator import RowOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts, Scalar
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
+from fib_rmsnorm.operators.norms.norm_operator import RowOperator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts, Scalar
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +55,52 @@ _REFERENCE_WITH_BIAS = _REFERENCE.replace("x, weight, eps", "x, weight, bias, ep
     "weight.to(torch.float32))", "weight.to(torch.float32) + bias.to(torch.float32))"
 )
 
-_KERNELS = Path(__file__).parent / "layernorm_kernels"
+_KERNEL = NormKernel(
+    title="LayerNorm",
+    formula="out = (x - mean) * rsqrt(var + eps) * weight",
+    returns="Return x, (batch, hidden), with each row normalized and scaled by weight, (hidden,).",
+    writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+    epilogues={
+        "python": "return (centered * rstd * weight.float()).to(x.dtype)",
+        "triton": """\
+out = (x - mean) * rstd * weight
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+        "cpp": """\
+const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
+out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]));""",
+        "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
+out[row, col] = T.cast(centered, dtype)""",
+        "cutedsl": """\
+centered = (x[row, col].to(Float32) - mean) * rstd
+out[row, col] = (centered * weight[col].to(Float32)).to(out.element_type)""",
+    },
+)
+_KERNEL_WITH_BIAS = NormKernel(
+    title="LayerNorm",
+    formula="out = (x - mean) * rsqrt(var + eps) * weight + bias",
+    returns=(
+        "Return x, (batch, hidden), with each row normalized, scaled by weight and shifted by bias, both (hidden,)."
+    ),
+    writes="Write the normalized rows of x, (batch, hidden), scaled by weight and shifted by bias, (hidden,), to out.",
+    epilogues={
+        "python": "return (centered * rstd * weight.float() + bias.float()).to(x.dtype)",
+        "triton": """\
+out = (x - mean) * rstd * weight + bias
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+        "cpp": """\
+const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
+out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]) + static_cast<float>(bias[col]));""",
+        "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
+out[row, col] = T.cast(centered + T.cast(bias[col], "float32"), dtype)""",
+        "cutedsl": """\
+centered = (x[row, col].to(Float32) - mean) * rstd
+out[row, col] = (centered * weight[col].to(Float32) + bias[col].to(Float32)).to(out.element_type)""",
+    },
+)
 _TENSORS = {
     "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
     "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
@@ -124,12 +171,12 @@ class LayerNormOperator(RowOperator):
         ]
         return [parts for parts in matches if specs[parts.tensors["out"]].dtype == specs[parts.tensors["x"]].dtype]
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in `layernorm_kernels/`. Each takes any rows, of float16, bfloat16 or float32 throughout."""
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes any rows, of float16, bfloat16 or float32 throughout."""
         if len({dtype for part, dtype in dtypes.items() if part != "eps"}) > 1:
             return None
-        name = "layernorm_bias" if "bias" in dtypes else "layernorm"
-        return next(_KERNELS.glob(f"{name}_{language}.*"), None)
+        kernel, arguments = (_KERNEL_WITH_BIAS, _ARGUMENTS_WITH_BIAS) if "bias" in dtypes else (_KERNEL, _ARGUMENTS)
+        return kernel.write(language, arguments, ("out",), _TENSORS, is_centered=True)
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
@@ -137,8 +184,7 @@ class LayerNormOperator(RowOperator):
         Then come those of the extreme rows.
         """
         rows = sizes["rows"]
-        usual = count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows)
-        return usual + count_rotations(len(EXTREME_ROWS), rows)
+        return count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows) + self.count_extreme_cases(rows)
 
     def make_hard_case(
         self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
@@ -147,7 +193,7 @@ class LayerNormOperator(RowOperator):
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = count_rotations(len(_KINDS_WITH_BIAS), rows)
         if index >= count_eps(constants) * rotations:
-            return _make_extreme_case(inputs, index - count_eps(constants) * rotations)
+            return self.make_extreme_case(inputs, index - count_eps(constants) * rotations)
         if index >= rotations:
             eps = choose_other_eps(eps, seed)
         kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
@@ -200,19 +246,10 @@ class LayerNormOperator(RowOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of LayerNorm."""
-        from fib_rmsnorm.operators.norms.layernorm_mistakes import CenteredRows, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.layernorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import CenteredRows
 
         return usual_mistakes(CenteredRows(inputs, rows, columns))
-
-
-def _make_extreme_case(inputs: Mapping[str, Any], index: int) -> HardCase:
-    """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
-    x, weight = inputs["x"], inputs["weight"]
-    order = rotate_kinds(EXTREME_ROWS, x.shape[0], index)
-    made = {"x": fill_rows(x, order, EXTREME_ROWS), "weight": spoil_weight(limit_weight(weight, x.dtype))}
-    if "bias" in inputs:
-        made["bias"] = spoil_bias(inputs["bias"])
-    return HardCase(NAME, made, order, explains=False)
 
 
 def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:

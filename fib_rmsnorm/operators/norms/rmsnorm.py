@@ -1,6 +1,7 @@
 """RMSNorm: `out = x * rsqrt(mean(x^2) + eps) * weight` (Zhang and Sennrich 2019, arXiv:1910.07467).
 
-The class is the base of the operators that apply the weight otherwise, or do more with the scaled rows.
+The first class is the base of those that apply the weight otherwise, as Llama and Gemma do, or do more with the scaled
+rows. Each has Definitions of its own.
 """
 
 from __future__ import annotations
@@ -8,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.float64_rows import RowBlock, float32_statistic_error, round_once, split_rows
+from fib_rmsnorm.operators.norms.norm_definitions import DTYPE, HIDDEN, NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.norms.norm_tensors import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.row_blocks import RowBlock, split_rows
-from fib_rmsnorm.operators.operator import ExactOutput
+from fib_rmsnorm.operators.operator import ExactOutput, Mistake
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+    from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
 
 REFERENCE = '''\
 import torch
@@ -53,6 +53,25 @@ class RmsNorm(NormOperator):
     arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
     reference: ClassVar[str] = REFERENCE
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
+    kernel: ClassVar[NormKernel | None] = NormKernel(
+        title="RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by weight, (hidden,)."
+        ),
+        writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+        epilogues={
+            "python": "return (x_fp32 * rstd * weight.float()).to(x.dtype)",
+            "triton": "tl.store(out_ptr + cols, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)",
+            "cpp": """\
+out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]));""",
+            "tilelang": """\
+scale = rstd[0] * T.cast(weight[col], "float32")
+out[row, col] = T.cast(T.cast(x[row, col], "float32") * scale, dtype)""",
+            "cutedsl": """\
+out[row, col] = (x[row, col].to(Float32) * rstd * weight[col].to(Float32)).to(out.element_type)""",
+        },
+    )
     is_strict: ClassVar[bool] = False
     """Whether `bound_error` is all of the error that an element of `out` may have."""
 
@@ -90,7 +109,8 @@ class RmsNorm(NormOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm, and of the epilogue."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wording
 
         called = Rows(inputs, rows, columns, self.finish)
         epilogues = self.wrong_epilogues(called.x.dtype)
@@ -111,4 +131,131 @@ def normalize_rows(inputs: Mapping[str, Any]) -> Iterator[tuple[RowBlock, torch.
         yield block, x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + inputs["eps"])
 
 
-OPERATORS = (RmsNorm(),)
+class RmsNormLlama(RmsNorm):
+    """RMSNorm that rounds the normalized row to the dtype of x before the weight, as Hugging Face's LlamaRMSNorm."""
+
+    name = "rmsnorm_llama"
+    convention = "llama"
+    options = (HIDDEN, DTYPE)
+    formula = (
+        "out = weight * (x * rsqrt(mean(x^2) + eps)), where the product in brackets is computed in float32 and cast to "
+        "the dtype of x before it is multiplied by the weight."
+    )
+    reference = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm in float32, cast to the dtype of x before the weight, as in Hugging Face's LlamaRMSNorm."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return weight * (x_fp32 * rstd).to(x.dtype)
+'''
+    kernel = NormKernel(
+        title="Llama's RMSNorm",
+        formula="out = weight * (x * rsqrt(mean(x^2) + eps))",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by weight, (hidden,)."
+        ),
+        writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
+        note="The product in brackets is rounded to the dtype of x before the weight.",
+        epilogues={
+            "python": "return (x_fp32 * rstd).to(x.dtype) * weight",
+            "triton": """\
+normalized = (x * rstd).to(out_ptr.dtype.element_ty)
+out = normalized.to(tl.float32) * weight
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+const Element normalized = static_cast<Element>(static_cast<float>(x[col]) * rstd);
+out[col] = static_cast<Element>(static_cast<float>(normalized) * static_cast<float>(weight[col]));""",
+            "tilelang": """\
+normalized = T.cast(T.cast(x[row, col], "float32") * rstd[0], dtype)
+out[row, col] = T.cast(T.cast(normalized, "float32") * T.cast(weight[col], "float32"), dtype)""",
+            "tilelang_cpu": """\
+else:  # TileLang's C target lacks bfloat16, so torch rounds and multiplies by the weight
+    normalized = torch.empty(x.shape)
+    compiled(x.shape[1], "float32", "c")(x.float(), torch.ones(weight.shape), eps, normalized)
+    torch.mul(normalized.to(x.dtype), weight, out=out)""",
+            "cutedsl": """\
+normalized = (x[row, col].to(Float32) * rstd).to(out.element_type)
+out[row, col] = (normalized.to(Float32) * weight[col].to(Float32)).to(out.element_type)""",
+        },
+    )
+
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Round to the dtype of x before the weight."""
+        weight: torch.Tensor = inputs["weight"]
+        return _round(normalized, dtype) * weight
+
+    def compute_alternatives(
+        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
+    ) -> Mapping[str, torch.Tensor]:
+        """The other outputs that float32 may give: a normalized value near a tie can round to either side.
+
+        Near means within the error of a statistic in float32.
+        """
+        import torch
+
+        x = inputs["x"]
+        error, out = float32_statistic_error(x.shape[1]), torch.empty_like(x)
+        for block, normalized in normalize_rows(inputs):
+            exact, low, high = (_round(normalized * factor, x.dtype) for factor in (1, 1 - error, 1 + error))
+            other = torch.where(low == exact, high, low) * block.inputs["weight"]
+            out[block.rows].copy_(round_once(other, x.dtype))
+        return {"out": out}
+
+
+def _round(normalized: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return round_once(normalized, dtype).to(normalized.dtype)
+
+
+class RmsNormGemma(RmsNorm):
+    """RMSNorm that multiplies by 1 + weight, as Gemma does."""
+
+    name = "rmsnorm_gemma"
+    convention = "gemma"
+    options = (HIDDEN, DTYPE)
+    formula = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight), computed in float32 and cast once at the end."
+    reference = '''\
+import torch
+
+
+def run(x, weight, eps):
+    """RMSNorm times 1 + weight in float32, cast to the dtype of x once at the end, as in Gemma."""
+    x_fp32 = x.to(torch.float32)
+    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt(mean_square + eps)
+    return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)
+'''
+    kernel = NormKernel(
+        title="Gemma's RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * (1 + weight)",
+        returns=(
+            "Return x, (batch, hidden), with each row divided by its root mean square and scaled by 1 + weight, "
+            "(hidden,)."
+        ),
+        writes=(
+            "Write the normalized rows of x, (batch, hidden), scaled by 1 + weight, (hidden,), to out, (batch, hidden)."
+        ),
+        epilogues={
+            "python": "return (x_fp32 * rstd * (1 + weight.float())).to(x.dtype)",
+            "triton": """\
+tl.store(out_ptr + cols, (x * rstd * (1.0 + weight)).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd * (1 + static_cast<float>(weight[col])));""",
+            "tilelang": """\
+scale = rstd[0] * (1 + T.cast(weight[col], "float32"))
+out[row, col] = T.cast(T.cast(x[row, col], "float32") * scale, dtype)""",
+            "cutedsl": """\
+out[row, col] = (x[row, col].to(Float32) * rstd * (Float32(1) + weight[col].to(Float32))).to(out.element_type)""",
+        },
+    )
+
+    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+        """Multiply by 1 + weight."""
+        weight: torch.Tensor = inputs["weight"]
+        return normalized * (1 + weight)
+
+
+OPERATORS = (RmsNorm(), RmsNormLlama(), RmsNormGemma())

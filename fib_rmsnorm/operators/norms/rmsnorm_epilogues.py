@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.extreme_rows import (
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
+from fib_rmsnorm.operators.norms.hard_rows import (
     EXTREME_ROWS,
+    HARD_ROWS,
     LIMITS,
     NON_FINITE_ROWS,
+    Kinds,
     make_non_finite_kinds,
     make_positive_infinity,
 )
-from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, HIDDEN
-from fib_rmsnorm.operators.norms.norm_tensors import PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import DTYPE, HIDDEN, PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm import EPS, OUT, SCALE, RmsNorm, X
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, float32_statistic_error
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Wrong
+    from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
 
 
 _LARGE_GATE = "gate scaled by 3000, x by 1e-6"
@@ -46,6 +47,17 @@ def run(x, eps):
     mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
     return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="RMSNorm without a weight",
+        formula="out = x * rsqrt(mean(x^2) + eps)",
+        returns="Return x, (batch, hidden), with each row divided by its root mean square.",
+        writes="Write the normalized rows of x, (batch, hidden), to out, (batch, hidden).",
+        epilogues={
+            "python": "return (x_fp32 * rstd).to(x.dtype)",
+            "triton": "tl.store(out_ptr + cols, (x * rstd).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)",
+            "cpp": "out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd);",
+        },
+    )
     steps = ("square", "add", "times rstd")
 
     def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
@@ -81,6 +93,22 @@ def run(x, weight, bias, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="RMSNorm with a bias",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight + bias",
+        returns=(
+            "Return x, (batch, hidden), with each row normalized, scaled by weight and shifted by bias, both (hidden,)."
+        ),
+        writes="Write the rows of x normalized, scaled by weight and shifted by bias to out; x, out: (batch, hidden).",
+        epilogues={
+            "python": "return (x_fp32 * rstd * weight.float() + bias.float()).to(x.dtype)",
+            "triton": """\
+tl.store(out_ptr + cols, (x * rstd * weight + bias).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
+out[col] = static_cast<Element>(scaled + static_cast<float>(bias[col]));""",
+        },
+    )
     steps = (*RmsNorm.steps, "plus bias")
 
     def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +130,7 @@ def run(x, weight, bias, eps):
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with a bias."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_biases
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 
         return wrong_biases(dtype)
 
@@ -125,6 +153,29 @@ def run(x, weight, eps):
     rstd = torch.rsqrt(mean_square + eps)
     return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="RMSNorm and ReLU",
+        formula="out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)",
+        returns=(
+            "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and cut off below 0."
+        ),
+        writes=(
+            "Write max(row, 0) of the normalized rows of x, scaled by weight, (hidden,), to out; x, out: (batch, "
+            "hidden)."
+        ),
+        epilogues={
+            "python": "return torch.relu(x_fp32 * rstd * weight.float()).to(x.dtype)",
+            "triton": """\
+out = tl.maximum(x * rstd * weight, 0.0)
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
+out[col] = static_cast<Element>(std::fmax(scaled, 0.0f));""",
+            "cuda": """\
+const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
+out[col] = static_cast<Element>(fmaxf(scaled, 0.0f));""",
+        },
+    )
     steps = (*RmsNorm.steps, "maximum with 0")
 
     def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -133,7 +184,7 @@ def run(x, weight, eps):
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with ReLU."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_relus
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_relus
 
         return wrong_relus()
 
@@ -166,6 +217,29 @@ def run(x, gate, weight, eps):
     gated = torch.nn.functional.silu(gate.to(torch.float32))
     return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)
 '''
+    kernel = NormKernel(
+        title="RMSNorm and SiLU gate",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate)",
+        returns=(
+            "Return x with each row normalized, scaled by weight, (hidden,), times silu(gate); x, gate: (batch, "
+            "hidden)."
+        ),
+        writes="Write the rows of x, normalized and scaled by weight, times silu(gate) to out: all (batch, hidden).",
+        epilogues={
+            "python": "return (x_fp32 * rstd * weight.float() * torch.nn.functional.silu(gate.float())).to(x.dtype)",
+            "triton": """\
+out = x * rstd * weight * gate * tl.sigmoid(gate)
+tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
+            "cpp": """\
+const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
+const float g = static_cast<float>(gate[col]);
+out[col] = static_cast<Element>(scaled * g / (1 + std::exp(-g)));  // silu(g) = g * sigmoid(g)""",
+            "cuda": """\
+const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
+const float g = static_cast<float>(gate[col]);
+out[col] = static_cast<Element>(scaled * g / (1 + expf(-g)));  // silu(g) = g * sigmoid(g)""",
+        },
+    )
     row_kinds: ClassVar[Mapping[str, Kinds]] = {
         "x": {**HARD_ROWS, _LARGE_GATE: lambda x: x * 1e-6},
         "gate": {
@@ -202,7 +276,7 @@ def run(x, gate, weight, eps):
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes with a gate."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_epilogues import wrong_gates
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_gates
 
         return wrong_gates(dtype)
 

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.hard_rows import Kinds
-from fib_rmsnorm.operators.norms.norm_tensors import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
+from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm import EPS, SCALE, RmsNorm, X, normalize_rows
-from fib_rmsnorm.operators.norms.rounding import float32_statistic_error, round_once
-from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
+from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Mistake, Scalar
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Epilogue, Wrong
+    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 
 _USUAL_SCALE = 0.05
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -87,6 +87,15 @@ class RmsNormFp8(RmsNorm):
     arguments = ("x", "weight", "out_scale", "eps")
     dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
     reference = _write_reference(form)
+    kernel = NormKernel(
+        title="RMSNorm",
+        formula="out = x * rsqrt(mean(x^2) + eps) * weight / out_scale",
+        returns=(
+            "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and divided by "
+            "out_scale."
+        ),
+        family="quantised_norm",
+    )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
     derived = ("out_scale",)
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
@@ -125,7 +134,8 @@ class RmsNormFp8(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the quantisation."""
         import torch
 
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wording
 
         called = Rows(inputs, rows, columns, self.finish)
         epilogues = self.wrong_epilogues(called.x.dtype)
@@ -134,7 +144,7 @@ class RmsNormFp8(RmsNorm):
 
     def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in the quantisation."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_quantisations
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations
 
         return wrong_quantisations(dtype, self.form, self.largest)
 
@@ -143,7 +153,6 @@ class RmsNormFp8E5m2(RmsNormFp8):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_e5m2"
-    kernels = "rmsnorm_fp8"
     form = "float8_e5m2"
     formula = RmsNormFp8.formula.replace("448", "57344").replace("float8_e4m3fn", form)
     dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8.dtypes, "out": form}
@@ -169,6 +178,18 @@ class RmsNormFp8PerRow(RmsNorm):
     dtypes: ClassVar[Mapping[str, str]] = {"out": form, "out_scale": "float32"}
     extreme_kinds: ClassVar[Mapping[str, Kinds]] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
     reference = _write_reference_per_row(form)
+    kernel = NormKernel(
+        title="RMSNorm",
+        formula=(
+            "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / largest, 1 / (largest * 512)), "
+            "out = y / out_scale"
+        ),
+        returns=(
+            "Return x normalized, scaled by weight and divided by its rows' scales, (batch, hidden), and these, "
+            "(batch,)."
+        ),
+        family="quantised_norm",
+    )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
     @property
@@ -210,7 +231,8 @@ class RmsNormFp8PerRow(RmsNorm):
         """The usual wrong formulas of RMSNorm, and of the scale."""
         import torch
 
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes import Rows, Wording, usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wording
 
         epilogue, epilogues = self.describe_epilogue(output, inputs["x"].dtype)
         all_columns = torch.arange(inputs["x"].shape[1], device=rows.device)  # a scale needs them
@@ -220,7 +242,7 @@ class RmsNormFp8PerRow(RmsNorm):
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, list[Wrong]]:
         """What makes an output of whole scaled rows, and the usual mistakes in it, for x of this dtype."""
-        from fib_rmsnorm.operators.norms.rmsnorm_mistakes.wrong_scales import wrong_row_scales
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_row_scales
 
         is_scale = output == "out_scale"
         wrong = wrong_row_scales(dtype, self.largest, self.scale_rows, is_scale=is_scale)
@@ -231,7 +253,6 @@ class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_per_row_e5m2"
-    kernels = "rmsnorm_fp8_per_row"
     form = "float8_e5m2"
     formula = RmsNormFp8PerRow.formula.replace("448", "57344").replace("float8_e4m3fn", form)
     dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8PerRow.dtypes, "out": form}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.norm_tensors import PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms_backward.hard_pairs import KINDS, ZERO_DY, Kind
 from fib_rmsnorm.operators.norms_backward.norm_backward import TENSORS, RmsNormBackward
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
@@ -27,6 +27,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
     """The gradients of add + RMSNorm: computed in float32 and rounded once."""
 
     name = "fused_add_rmsnorm_backward"
+    norm = "add + RMSNorm"
     formula = (
         "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows, where n = x * rstd, "
         "w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx is the gradient of "

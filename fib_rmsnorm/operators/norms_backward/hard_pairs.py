@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.operators.norms.extreme_rows import (
+from fib_rmsnorm.operators.norms.hard_rows import (
+    HARD_ROWS,
     INFINITY,
     LIMITS,
     NAN,
+    NEAR_EPS,
     NON_FINITE_ROWS,
     make_infinity,
     make_nan,
+    rotate_kinds,
 )
-from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, NEAR_EPS, rotate_kinds
 
 if TYPE_CHECKING:
     import torch

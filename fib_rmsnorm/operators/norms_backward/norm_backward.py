@@ -9,37 +9,40 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.mistake import Mistake
-from fib_rmsnorm.operators.norms.extreme_rows import LIMITS, NAME
+from fib_rmsnorm.operators.kernel_templates import fill_in
+from fib_rmsnorm.operators.norms.float64_rows import split_rows
 from fib_rmsnorm.operators.norms.hard_rows import (
+    LIMITS,
+    NAME,
     choose_other_eps,
     count_rotations,
     make_hard_weight,
 )
-from fib_rmsnorm.operators.norms.norm_options import DTYPE, DTYPES, HIDDEN, check_hidden, read_dtype
-from fib_rmsnorm.operators.norms.norm_tensors import (
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    DTYPES,
+    HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     PER_ROW,
     NormTensor,
+    check_hidden,
     list_matches,
     make_definition,
+    read_dtype,
 )
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
-from fib_rmsnorm.operators.norms.row_operator import RowOperator
+from fib_rmsnorm.operators.norms.norm_operator import RowOperator
 from fib_rmsnorm.operators.norms_backward.hard_pairs import EXTREME_KINDS, KINDS, Kind, fill_pairs
 from fib_rmsnorm.operators.norms_backward.norm_gradients import compute_gradients
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Parts
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Definition
 
-_HERE = Path(__file__).parent
 TENSORS: Mapping[str, NormTensor] = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
     "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
@@ -74,6 +77,8 @@ class RmsNormBackward(RowOperator):
         "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
         "computed in float32 and cast once at the end."
     )
+    norm: ClassVar[str] = "RMSNorm"
+    """What its gradients are of, in the first line of a kernel to start from."""
     options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = TENSORS
     """What a Definition says of each tensor."""
@@ -146,11 +151,22 @@ def run(dy, x, weight, rstd):
             made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
 
-    def find_kernel(self, dtypes: Mapping[str, str], language: str) -> Path | None:
-        """Find the kernel in the operator's folder; each takes float16, bfloat16 or float32, statistics apart."""
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes float16, bfloat16 or float32 throughout, statistics apart."""
         if len({dtype for part, dtype in dtypes.items() if part not in _STATISTICS}) > 1:
             return None
-        return next((_HERE / "norm_backward_kernels").glob(f"{self.name}_{language}.*"), None)
+        return fill_in(
+            "norm_backward",
+            language,
+            title=self.norm,
+            inputs=list(self.arguments),
+            outputs=list(self.outputs),
+            rows=[part for part in self.arguments if TENSORS[part].shape == PER_ELEMENT],
+            statistics=list(self.derived),
+            sums=[part for part in self.outputs if part != "dx"],
+            has_mean="mean" in self.arguments,
+            has_residual="dnew_residual" in self.arguments,
+        )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row appears, the extreme ones in cases of their own."""
@@ -193,7 +209,7 @@ def run(dy, x, weight, rstd):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the gradients."""
-        from fib_rmsnorm.operators.norms_backward.norm_backward_mistakes import usual_mistakes
+        from fib_rmsnorm.operators.norms_backward.mistakes.gradient_mistakes import usual_mistakes
 
         return usual_mistakes(output, inputs, rows, columns)
 
@@ -202,6 +218,7 @@ class LayerNormBackward(RmsNormBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
     name = "layernorm_backward"
+    norm = "LayerNorm"
     formula = (
         "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows, where "
         "n = (x - mean) * rstd and w = dy * weight, computed in float32 and cast once at the end."

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.operators.norms.rounding import FLOAT32_EPS, float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.row_blocks import split_rows
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error, round_once, split_rows
 from fib_rmsnorm.operators.operator import ExactOutput
 
 if TYPE_CHECKING:

@@ -67,9 +67,9 @@ def make_starting_kernel(definition: Definition, language: str) -> StartingKerne
     `language` is one of LANGUAGES or `cutedsl`.
     """
     recognition, title = recognise_source(definition), _TITLES[language]
-    found = recognition.find_kernel(definition, language) if recognition else None
-    if found is not None:
-        return StartingKernel("kernel", f"a right kernel in {title} for {definition.name}", found.read_text())
+    text = recognition.write_kernel(definition, language) if recognition else None
+    if text is not None:
+        return StartingKernel("kernel", f"a right kernel in {title} for {definition.name}", text)
     if language in LANGUAGES and LANGUAGES[language].is_compiled:
         missing = "it compiles, and fails until its kernel is written"
         description = f"a skeleton in {title} with the parameters of {definition.name}: {missing}"

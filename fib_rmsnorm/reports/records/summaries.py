@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.operators.norms.norm_options import SHORT_DTYPES
+from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
 from fib_rmsnorm.schema import AxisConst, Definition, TensorSpec
 
 _SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}

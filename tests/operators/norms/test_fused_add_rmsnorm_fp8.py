@@ -85,11 +85,6 @@ def test_the_scale_may_come_after_eps():
     assert {each["out_scale"] for each in matches} == {"eps", "out_scale"}
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_its_python_kernel_is_right(tmp_path, operator):
-    assert find_wrong("python", [find_operator(operator).define(384, "bfloat16")], tmp_path) == []
-
-
 @pytest.mark.compile
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_its_cpp_kernel_is_right(tmp_path, operator):

@@ -14,16 +14,18 @@ import pytest
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.operators import RmsNorm, list_operators
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
 from fib_rmsnorm.operators.norms.layernorm import LayerNormOperator
-from fib_rmsnorm.operators.norms.rmsnorm_conventions import RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
 from support.mistakes import judge_in_process
+from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
+from support.starting_kernels import find_wrong
 
 SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
@@ -146,6 +148,43 @@ def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(definition, tmp
     }
     subprocess.run([sys.executable, "-c", COMPILE], cwd=tmp_path, env=environment, check=True, timeout=200)
     assert len(list(tmp_path.glob("*.ptx"))) == 3
+
+
+def write_all(folder: Path) -> list[Path]:
+    """A file for each kernel of each operator, in each language that it has."""
+    written = []
+    for operator in list_operators():
+        biased = [{"bias": True}] if any(option.name == "bias" for option in operator.options) else []
+        for options in ({}, *biased):
+            definition = operator.define(**options)
+            for language, suffix in SUFFIXES.items():
+                kernel = make_starting_kernel(definition, language)
+                if kernel.kind == "kernel":
+                    written.append(folder / f"{definition.name}_{language}{suffix}")
+                    written[-1].write_text(kernel.text)
+    return written
+
+
+def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
+    files = write_all(tmp_path)
+    python, cpp = ([each for each in files if (each.suffix == ".py") == is_python] for is_python in (True, False))
+    assert len(python) > 40 and len(cpp) > 30
+    binaries, settings = Path(sys.executable).parent, REPOSITORY / "pyproject.toml"
+    style = f"--style=file:{REPOSITORY / '.clang-format'}"
+    for command in (
+        ["ruff", "format", "--check", "--diff", "--config", settings, *python],
+        ["ruff", "check", "--config", settings, "--select", "E,F,W,I,B,UP,SIM", *python],
+        ["clang-format", style, "--dry-run", "-Werror", *cpp],
+    ):
+        done = subprocess.run([binaries / command[0], *command[1:]], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_python_kernel_of_every_operator_is_right(tmp_path):
+    """An operator that inherits another's kernel, and computes something else, would fail."""
+    definitions = [operator.define(HIDDEN, dtype="bfloat16") for operator in list_operators()]
+    written = [each for each in definitions if make_starting_kernel(each, "python").kind == "kernel"]
+    assert len(written) > 12 and find_wrong("python", written, tmp_path) == []
 
 
 @pytest.mark.parametrize("operator", CONVENTIONS, ids=lambda each: each.name)

@@ -1,0 +1,86 @@
+"""The text of a kernel to start from: a template for a language, filled in for an operator and broken into lines.
+
+`templates/{family}_{language}.jinja` is the kernel of a family of operators. An operator says what it computes beyond
+that: its epilogue.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_WIDTH = 120
+
+
+def fill_in(family: str, language: str, **values: Any) -> str | None:
+    """The kernel of a family in a language; None if there is no template of it.
+
+    Templates have two filters of their own: `["x", "out"] | each("float {}")` is `float x, float out`, and
+    `["x", "gate", "out"] | words` is `x, gate and out`. Lines that become too long are broken as formatters would.
+    """
+    file = f"{family}_{language}.jinja"
+    if not (_TEMPLATES / file).exists():
+        return None
+    text = _environment().get_template(file).render(**values)
+    is_python = text.startswith('"""')
+    return "".join(f"{_break(line, is_python=is_python)}\n" for line in text.splitlines())
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=False,  # what is written is not HTML
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["each"] = lambda parts, form: ", ".join(form.format(part) for part in parts)
+    environment.filters["words"] = _list_words
+    return environment
+
+
+def _list_words(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def _break(line: str, *, is_python: bool) -> str:
+    """Break a line that is too long: a comment, a docstring, or code at its last call."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    choice = re.fullmatch(r"( *if \(.*?\)) (return .*)", line)
+    if len(line) <= _WIDTH:
+        return line
+    if line.startswith("// "):
+        return textwrap.fill(line, _WIDTH, subsequent_indent="// ")
+    if line.startswith('"""'):
+        return line.replace(". ", ".\n\n", 1).removesuffix('"""') + '\n"""'
+    if choice is not None:
+        return f"{choice[1]}\n{indent}  {choice[2]}"
+    start, end = _find_last_call(line)
+    if not is_python:  # as many arguments in a line as fit, one below the other
+        glued = ", ".join(part.replace(" ", "\0") for part in line.split(", "))
+        return textwrap.fill(glued, _WIDTH, subsequent_indent=" " * start).replace("\0", " ")
+    arguments = line[start:end]
+    inner = f"{indent}    {arguments}"
+    if len(inner) > _WIDTH:
+        inner = "\n".join(f"{indent}    {argument}," for argument in arguments.split(", "))
+    return f"{line[:start]}\n{inner}\n{indent}{line[end:]}"
+
+
+def _find_last_call(line: str) -> tuple[int, int]:
+    """Where the arguments of the last call begin and end, at its brackets."""
+    start = end = line.rindex(")")
+    while line[start - 1 : end].count("(") <= line[start:end].count(")"):
+        start -= 1
+    return start, end

@@ -1,0 +1,214 @@
+"""The usual wrong formulas of RMSNorm, so that a verdict can name the one that an output equals.
+
+A formula has two parts: a statistic, by which each row is multiplied (right: `rsqrt(mean(x^2) + eps)`), and an
+application, which makes the output of x, the statistic, the weight and what else the operator has. A mistake is wrong
+in one part, or in both. What one library's convention does with the weight is right there, and a mistake in the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+
+import torch
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.mistakes.rows import (
+    Application,
+    Rounding,
+    Rows,
+    Wording,
+    Wrong,
+    apply_rightly,
+    dtype_name,
+    fewer_columns,
+    mean,
+    narrow_dtypes,
+    right_rstd,
+    round_to,
+)
+from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import (
+    narrow_statistics,
+    rounded_statistics,
+    wrong_statistics,
+)
+from fib_rmsnorm.operators.operator import Mistake
+
+
+def usual_mistakes(
+    rows: Rows,
+    convention: str,
+    wording: Wording,
+    epilogues: Iterable[Wrong] = (),
+    *,
+    output_dtype: torch.dtype | None = None,
+) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
+
+    `epilogues` are applications that are wrong after the weight. `output_dtype` is that of the rows by default. Several
+    formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
+    """
+    batch, hidden = rows.x.shape
+    dtype = rows.dtype
+    statistics = [
+        (wrong, cache(partial(wrong.function, rows)))
+        for wrong in (*wrong_statistics(batch, hidden, has_weight=rows.has_weight), *rounded_statistics(hidden, dtype))
+    ]
+    right = find_application(convention, dtype)
+    others = list(other_conventions(rows, convention, wording.operators)) if rows.has_weight else []
+    applications = wrong_applications(hidden, dtype, right, has_weight=rows.has_weight)
+
+    def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
+        what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
+        return Mistake(
+            f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}",
+            len(parts),
+            lambda: round_once(application(rows, statistic()), output_dtype or dtype),
+            max(part.slack for part in parts),
+        )
+
+    rstd_of_all = cache(partial(right_rstd, rows))
+    for wrong, rstd in statistics:
+        yield mistake([wrong], rstd, right)
+    for wrong in (*others, *epilogues, *applications):
+        yield mistake([wrong], rstd_of_all, wrong.function)
+    for wrong, rstd in statistics:
+        for application in () if wrong.slack else others:
+            yield mistake([wrong, application], rstd, application.function)
+
+
+def find_application(convention: str, dtype: torch.dtype) -> Application:
+    """The application that is right in a convention, for x of this dtype."""
+
+    def round_before_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
+        # By way of float32, as kernels do: there, a value that is next to a tie of 16 bits is one.
+        normalized = (rows.part * rstd).to(torch.float32).to(torch.float64)
+        return rows.finish(round_to(dtype)(normalized) * rows.part_weight)
+
+    def add_one_to_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
+        return rows.finish(rows.part * rstd * (1 + rows.part_weight))
+
+    return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
+
+
+def other_conventions(rows: Rows, convention: str, operators: Mapping[str, str]) -> Iterator[Wrong]:
+    """Yield the applications of the other conventions, and the one that leaves the weight out.
+
+    `operators` are those of the conventions for which `define` makes Definitions.
+    """
+    for other, (what, fix) in _describe_conventions(convention, dtype_name(rows.dtype)).items():
+        if other != convention:
+            yield Wrong(what, fix + offer_definition(operators.get(other), rows), find_application(other, rows.dtype))
+    yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
+
+
+def offer_definition(operator: str | None, rows: Rows) -> str:
+    """The end of a fix, for a mistake that is right by another operator; nothing if it is by none."""
+    if operator is None:
+        return ""
+    name = _name_definition(operator, rows.x.shape[1], dtype_name(rows.dtype), dtype_name(rows.weight.dtype))
+    return f", or choose the Definition of that convention: --definition {name}" if name else ""
+
+
+@cache
+def _name_definition(operator: str, hidden: int, x: str, weight: str) -> str:
+    from fib_rmsnorm.operators.known_operators import find_operator  # which imports the operators, and they this
+
+    try:
+        return find_operator(operator).define_like({"hidden": hidden}, {"x": x, "weight": weight}).name
+    except InputError:  # it has no Definition of these dtypes
+        return ""
+
+
+def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:
+    """For each convention: what it does, and what is right instead."""
+    fixes = {
+        "torch": "multiply by the weight in float32 and round once",
+        "llama": f"round x * rstd to {dtype} before the weight, as Hugging Face's LlamaRMSNorm does",
+        "gemma": "multiply by 1 + weight in float32",
+    }
+    fix = fixes[right]
+    return {
+        "torch": ("with the weight multiplied in float32 and one rounding, as in torch", fix),
+        "llama": (f"with x * rstd rounded to {dtype} before the weight, as in Hugging Face's LlamaRMSNorm", fix),
+        "gemma": ("with 1 + weight instead of weight, as in Gemma", fix),
+    }
+
+
+def wrong_applications(
+    hidden: int, dtype: torch.dtype, right: Application, *, has_weight: bool = True
+) -> Iterator[Wrong]:
+    """Yield the wrong applications that no library has as its convention, for x of this dtype."""
+    factors = "rsqrt(mean(x^2) + eps) and the weight" if has_weight else "rsqrt(mean(x^2) + eps)"
+    yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
+    if has_weight:
+        yield from _wrong_weights()
+    yield from _wrong_roundings(dtype, right)
+    centered = "do not subtract the mean"
+    yield Wrong("with the mean subtracted, as in LayerNorm", centered, lambda r, _: _center(r, mean(r.whole)))
+    yield Wrong("with the mean subtracted from x, but not from its squares", centered, lambda r, _: _center(r, 0))
+    for columns in (count for count in fewer_columns(hidden) if count >= hidden // 8):  # fewer look like zeros alone
+        yield Wrong(
+            f"with zeros after the first {columns} of {hidden} columns",
+            "write all columns; check the bounds and the mask of the store",
+            lambda r, rstd, columns=columns: torch.where(r.columns < columns, right(r, rstd), 0.0),
+        )
+
+
+def _center(rows: Rows, center_of_squares: torch.Tensor | int) -> torch.Tensor:
+    rstd = torch.rsqrt(mean((rows.whole - center_of_squares) ** 2) + rows.eps)
+    return rows.finish((rows.part - mean(rows.whole)) * rstd * rows.part_weight)
+
+
+def _wrong_roundings(dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
+    for precision in (torch.float16, torch.bfloat16):
+        if precision is not dtype:
+            yield Wrong(
+                f"with the output rounded to {dtype_name(precision)} on its way",
+                f"convert from float32 to {dtype_name(dtype)} directly",
+                partial(lambda r, rstd, narrow: narrow(right(r, rstd)), narrow=round_to(precision)),
+            )
+    for precision in narrow_dtypes(dtype):
+        for statistic in narrow_statistics(round_to(precision)):
+            yield Wrong(
+                f"with every step in {dtype_name(precision)}",
+                "convert x to float32 first, and to its dtype once at the end",
+                partial(_compute_narrowly, narrow=round_to(precision), statistic=statistic),
+            )
+
+
+def _compute_narrowly(
+    rows: Rows, _: torch.Tensor, narrow: Rounding, statistic: Callable[[Rows], torch.Tensor]
+) -> torch.Tensor:
+    return rows.finish(narrow(rows.part * statistic(rows)) * rows.part_weight)
+
+
+def _wrong_weights() -> Iterator[Wrong]:
+    yield Wrong(
+        "with the weight added instead of multiplied",
+        "multiply by the weight",
+        lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
+    )
+    yield Wrong(
+        "with the weight multiplied twice",
+        "multiply by the weight once",
+        lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
+    )
+    column = "multiply column c by weight[c]"
+    for name, by in (("previous", -1), ("next", 1)):
+        yield Wrong(
+            f"with the weight of the {name} column",
+            column,
+            partial(lambda r, rstd, by: r.finish(r.part * rstd * r.weight_of(r.columns + by)), by=by),
+        )
+    yield Wrong(
+        "with the weight of the row's number",
+        column,
+        lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.rows).unsqueeze(1)),
+    )
+    yield Wrong(
+        "of x * weight",
+        "compute mean(x^2) of x alone",
+        lambda r, _: apply_rightly(r, torch.rsqrt(mean(r.squares * r.weight.to(torch.float64) ** 2) + r.eps)),
+    )

@@ -1,0 +1,214 @@
+"""The parts of the formulas of RMSNorm and LayerNorm, for some rows of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+
+Epilogue = Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
+"""Makes the output of scaled rows and the inputs, all in the same rows and columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a call's inputs, for outputs of some columns; computed values are float64."""
+
+    inputs: Mapping[str, Any]
+    """The inputs of the whole call by their parts, in their dtypes: x, [batch, hidden], perhaps a weight, [hidden]."""
+    rows: torch.Tensor
+    """The numbers of the rows."""
+    columns: torch.Tensor
+    """The numbers of the columns."""
+    epilogue: Epilogue
+    row_dtype: torch.dtype | None = None
+    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the rows that a kernel reads."""
+        return self.row_dtype or self.x.dtype
+
+    @property
+    def x(self) -> torch.Tensor:
+        """The x of the whole call."""
+        x: torch.Tensor = self.inputs["x"]
+        return x
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether the operator has a weight."""
+        return "weight" in self.inputs
+
+    @cached_property
+    def weight(self) -> torch.Tensor:
+        """The weight in all columns; ones if the operator has none."""
+        weight: torch.Tensor | None = self.inputs.get("weight")
+        return torch.ones_like(self.x[0]) if weight is None else weight
+
+    @property
+    def eps(self) -> float:
+        """The eps of the call."""
+        return float(self.inputs["eps"])
+
+    @cached_property
+    def parts(self) -> Mapping[str, Any]:
+        """All inputs in these rows and columns, tensors in float64."""
+        return {part: self.part_of(part) for part in self.inputs}
+
+    def part_of(self, part: str) -> Any:
+        """An input in these rows and columns, in float64; a number as it is."""
+        value = self.inputs[part]
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.numel() == 1:
+            return value.to(torch.float64)
+        chosen = value[self.rows][:, self.columns] if value.dim() == self.x.dim() else value[self.columns]
+        return chosen.to(torch.float64)
+
+    def finish(self, scaled: torch.Tensor) -> torch.Tensor:
+        """The right output of scaled rows."""
+        return self.epilogue(scaled, self.parts)
+
+    @cached_property
+    def whole(self) -> torch.Tensor:
+        """The rows' x in all columns, for statistics."""
+        return self.x[self.rows].to(torch.float64)
+
+    @cached_property
+    def squares(self) -> torch.Tensor:
+        """The squares of `whole`, without rounding."""
+        return self.whole**2
+
+    @cached_property
+    def mean_square(self) -> torch.Tensor:
+        """The mean square of each row, [rows, 1]."""
+        return mean(self.squares)
+
+    @cached_property
+    def part(self) -> torch.Tensor:
+        """The rows' x in the chosen columns."""
+        return self.whole[:, self.columns]
+
+    @cached_property
+    def part_weight(self) -> torch.Tensor:
+        """The weight in the chosen columns."""
+        return self.weight_of(self.columns)
+
+    def weight_of(self, columns: torch.Tensor) -> torch.Tensor:
+        """The weight in other columns, around the ends."""
+        return self.weight[columns % len(self.weight)].to(torch.float64)
+
+    def beside(self, part: str, by: int) -> torch.Tensor:
+        """An input of one axis in the columns `by` further, around the ends."""
+        value: torch.Tensor = self.inputs[part]
+        return value[(self.columns + by) % len(value)].to(torch.float64)
+
+    def further(self, by: int) -> torch.Tensor:
+        """The x in all columns of the rows `by` rows further, around the ends of the call."""
+        return self.x[(self.rows + by) % len(self.x)].to(torch.float64)
+
+
+Application = Callable[[Rows, torch.Tensor], torch.Tensor]
+"""Computes the output's rows from x, the statistic and the weight."""
+Rounding = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """What sentences on mistakes call the formula."""
+
+    what: str = "RMSNorm"
+    symbol: str = "x"
+    """What is normalized."""
+    operators: Mapping[str, str] = field(default_factory=dict)
+    """The operator of each convention of the weight, where there is one."""
+
+    def say(self, text: str) -> str:
+        """A sentence about x, said of what is normalized."""
+        return text if self.symbol == "x" else re.sub(r"\bx\b", self.symbol, text)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong statistic or application."""
+
+    what: str
+    """What is wrong, to be put after "RMSNorm"."""
+    fix: str
+    function: Callable[..., torch.Tensor]
+    slack: float = 0.0
+    """The share of the output that the order of a sum may change."""
+
+
+def mean(values: torch.Tensor) -> torch.Tensor:
+    """The mean of each row, [rows, 1]."""
+    return values.mean(dim=-1, keepdim=True)
+
+
+def right_rstd(rows: Rows) -> torch.Tensor:
+    """The right statistic."""
+    return torch.rsqrt(rows.mean_square + rows.eps)
+
+
+def apply_rightly(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
+    """The right application."""
+    return rows.finish(rows.part * rstd * rows.part_weight)
+
+
+def round_to(dtype: torch.dtype) -> Rounding:
+    """A function that rounds float64 to what a narrower dtype can hold, and returns float64."""
+    return lambda values: round_once(values, dtype).to(torch.float64)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The dtype's name, such as `float16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def narrow_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
+    """The dtypes narrower than float32 in which a kernel for x of this dtype may compute by mistake."""
+    return [dtype] if dtype.itemsize == 2 else [torch.float16, torch.bfloat16]
+
+
+def fewer_columns(hidden: int) -> list[int]:
+    """Numbers of columns that kernels see when they leave some out: a few tiles, or all but a few."""
+    powers = [1 << bit for bit in range(hidden.bit_length()) if 1 << bit < hidden]
+    return sorted({*powers, *(hidden - power for power in powers)})
+
+
+@dataclass(frozen=True, eq=False)
+class CenteredRows(Rows):
+    """The same for LayerNorm, whose epilogue adds the bias, if there is one."""
+
+    epilogue: Epilogue = lambda scaled, parts: scaled + parts.get("bias", 0)
+
+    @cached_property
+    def mean(self) -> torch.Tensor:
+        """The mean of each row, [rows, 1]."""
+        return mean(self.whole)
+
+    @cached_property
+    def variance(self) -> torch.Tensor:
+        """The mean square of x less its mean, [rows, 1]."""
+        return mean((self.whole - self.mean) ** 2)
+
+    @cached_property
+    def centered(self) -> torch.Tensor:
+        """The rows' x less its mean, in the chosen columns."""
+        return self.part - self.mean
+
+    @cached_property
+    def bias(self) -> torch.Tensor:
+        """The bias in the chosen columns; zeros if there is none."""
+        return self.part_of("bias") if "bias" in self.inputs else torch.zeros_like(self.part_weight)
+
+    def finish_normalized(self, normalized: torch.Tensor) -> torch.Tensor:
+        """The right output of normalized rows."""
+        return self.finish(normalized * self.part_weight)

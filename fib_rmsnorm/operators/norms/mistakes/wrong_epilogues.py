@@ -1,0 +1,272 @@
+"""Wrong epilogues of RMSNorm: what is done after the weight is missing, wrong, misplaced or rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
+
+
+def scaled_rows(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
+    """The right rows before the epilogue."""
+    return rows.part * rstd * rows.part_weight
+
+
+def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield the mistakes with a bias, for x of this dtype."""
+    fix = "compute x * rstd * weight + bias"
+    yield Wrong("without the bias", "add the bias after the weight", scaled_rows)
+    yield Wrong("with the bias subtracted", "add the bias", lambda r, rstd: scaled_rows(r, rstd) - r.parts["bias"])
+    yield Wrong(
+        "with the bias added before the weight",
+        fix,
+        lambda r, rstd: (r.part * rstd + r.parts["bias"]) * r.part_weight,
+    )
+    yield Wrong(
+        "with the bias added before the statistic is applied",
+        fix,
+        lambda r, rstd: (r.part + r.parts["bias"]) * rstd * r.part_weight,
+    )
+    yield Wrong(
+        "with weight and bias swapped",
+        fix,
+        lambda r, rstd: r.part * rstd * r.parts["bias"] + r.part_weight,
+    )
+    for name, by in (("previous", -1), ("next", 1)):
+        yield Wrong(
+            f"with the bias of the {name} column",
+            "add bias[c] to column c",
+            partial(lambda r, rstd, by: scaled_rows(r, rstd) + r.beside("bias", by), by=by),
+        )
+    if dtype is not torch.float32:
+        yield Wrong(
+            f"with x * rstd * weight rounded to {dtype_name(dtype)} before the bias",
+            "add the bias in float32 and round once",
+            lambda r, rstd: round_to(dtype)(scaled_rows(r, rstd)) + r.parts["bias"],
+        )
+
+
+def wrong_relus() -> Iterator[Wrong]:
+    """Yield the mistakes with ReLU."""
+    fix = "compute max(x * rstd * weight, 0)"
+    others: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "its magnitude": torch.abs,
+        "silu": torch.nn.functional.silu,
+        "gelu": torch.nn.functional.gelu,
+        "tanh's gelu": partial(torch.nn.functional.gelu, approximate="tanh"),
+        "a leaky ReLU of slope 0.01": torch.nn.functional.leaky_relu,
+        "min(..., 0)": lambda scaled: scaled.clamp(max=0),
+    }
+    yield Wrong("without the ReLU", fix, scaled_rows)
+    for what, function in others.items():
+        yield Wrong(
+            f"with {what} instead of ReLU", fix, partial(lambda r, rstd, of: of(scaled_rows(r, rstd)), of=function)
+        )
+    yield Wrong(
+        "with the ReLU before the weight",
+        "apply the ReLU after the weight, which may be negative",
+        lambda r, rstd: (r.part * rstd).relu() * r.part_weight,
+    )
+    for is_last_too in (False, True):
+        yield Wrong(
+            "with the ReLU of x, before the mean square",
+            "apply the ReLU last",
+            partial(_relu_first, is_last_too=is_last_too),
+        )
+
+
+def _relu_first(rows: Rows, _: torch.Tensor, *, is_last_too: bool) -> torch.Tensor:
+    out = rows.part.relu() * torch.rsqrt(mean(rows.whole.relu() ** 2) + rows.eps) * rows.part_weight
+    return out.relu() if is_last_too else out
+
+
+def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield the mistakes with a SiLU gate, for x of this dtype."""
+    fix = "compute x * rstd * weight * silu(gate)"
+    gates: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "the gate itself": lambda gate: gate,
+        "sigmoid(gate)": torch.sigmoid,
+        "gelu(gate)": torch.nn.functional.gelu,
+        "relu(gate)": torch.relu,
+        "silu(-gate)": lambda gate: torch.nn.functional.silu(-gate),
+        "gate * tanh(gate)": lambda gate: gate * gate.tanh(),
+    }
+    yield Wrong("without the gate", fix, scaled_rows)
+    for what, function in gates.items():
+        yield Wrong(
+            f"with {what} instead of silu(gate)",
+            fix,
+            partial(lambda r, rstd, of: scaled_rows(r, rstd) * of(r.parts["gate"]), of=function),
+        )
+    yield Wrong(
+        "with the silu of the normalized row instead of the gate's",
+        fix,
+        lambda r, rstd: torch.nn.functional.silu(scaled_rows(r, rstd)) * r.parts["gate"],
+    )
+    yield Wrong(
+        "with silu(gate) added instead of multiplied",
+        fix,
+        lambda r, rstd: scaled_rows(r, rstd) + torch.nn.functional.silu(r.parts["gate"]),
+    )
+    yield Wrong("with x and gate swapped", "normalize x, and gate it with silu(gate)", lambda r, _: _swap_gate(r))
+    yield Wrong(
+        "of x * silu(gate), as in Mamba-2 without norm_before_gate",
+        "normalize x first and multiply by silu(gate) after it",
+        lambda r, _: _gate_first(r),
+    )
+    if dtype is not torch.float32:
+        name, narrow = dtype_name(dtype), round_to(dtype)
+        yield Wrong(
+            f"with x * rstd * weight rounded to {name} before the gate",
+            "multiply by silu(gate) in float32 and round once",
+            lambda r, rstd: r.finish(narrow(scaled_rows(r, rstd))),
+        )
+        yield Wrong(
+            f"with x * rstd and its product with the weight rounded to {name}, as in Hugging Face's Qwen3-Next",
+            "multiply by the weight and silu(gate) in float32 and round once",
+            lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
+        )
+        yield Wrong(
+            f"with silu(gate) rounded to {name}",
+            "keep silu(gate) in float32",
+            lambda r, rstd: scaled_rows(r, rstd) * narrow(torch.nn.functional.silu(r.parts["gate"])),
+        )
+
+
+def _swap_gate(rows: Rows) -> torch.Tensor:
+    gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
+    rstd = torch.rsqrt(mean(gate**2) + rows.eps)
+    return gate[:, rows.columns] * rstd * rows.part_weight * torch.nn.functional.silu(rows.part)
+
+
+def _gate_first(rows: Rows) -> torch.Tensor:
+    gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
+    gated = rows.whole * torch.nn.functional.silu(gate)
+    return gated[:, rows.columns] * torch.rsqrt(mean(gated**2) + rows.eps) * rows.part_weight
+
+
+_FNUZ_LARGEST = 240.0
+"""The largest number of AMD's float8_e4m3fnuz."""
+
+
+def wrong_quantisations(dtype: torch.dtype, form: str, largest: float) -> Iterator[Wrong]:
+    """Yield the mistakes with a scale that is an input, for x of this dtype."""
+    fix = "divide by out_scale"
+
+    def limit(values: torch.Tensor) -> torch.Tensor:
+        return values.clamp(-largest, largest)
+
+    yield Wrong("without the scale", fix, lambda r, rstd: limit(scaled_rows(r, rstd)))
+    yield Wrong(
+        "multiplied by the scale instead of divided by it",
+        fix,
+        lambda r, rstd: limit(scaled_rows(r, rstd) * r.parts["out_scale"]),
+    )
+    yield Wrong(
+        f"limited to {_FNUZ_LARGEST:g}",
+        f"limit to {largest:g}, the largest number of {form}",
+        lambda r, rstd: r.finish(scaled_rows(r, rstd)).clamp(-_FNUZ_LARGEST, _FNUZ_LARGEST),
+    )
+    yield Wrong(
+        "without a limit",
+        f"limit to {largest:g} before the conversion",
+        lambda r, rstd: _overflow(scaled_rows(r, rstd) / r.parts["out_scale"], form, largest),
+    )
+    yield Wrong(
+        "rounded toward zero",
+        "round to nearest, ties to even",
+        lambda r, rstd: _truncate(r.finish(scaled_rows(r, rstd)), form),
+    )
+    yield from _early_roundings(dtype)
+
+
+def wrong_row_scales(
+    dtype: torch.dtype,
+    largest: float,
+    right: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor],
+    *,
+    is_scale: bool,
+) -> Iterator[Wrong]:
+    """Yield the mistakes with a scale of each row, in the scales or else in the rows that are divided by them."""
+
+    def largest_of(rows: torch.Tensor) -> torch.Tensor:
+        return rows.abs().amax(dim=-1, keepdim=True)
+
+    limit = f"let it be at least 1 / ({largest:g} * 512)"
+    divide = f"divide max|y| by {largest:g}"
+    scales: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
+        ("with max(y) instead of max|y|", "take the magnitude"): lambda y: right(y.clamp(min=0), {}),
+        ("with a scale that has no lower limit", limit): lambda y: largest_of(y) / largest,
+        ("with a scale of 1 for rows of zeros", limit): lambda y: torch.where(
+            largest_of(y) == 0, 1.0, largest_of(y) / largest
+        ),
+        (f"with a scale for {_FNUZ_LARGEST:g} as the largest number", divide): lambda y: (
+            right(y, {}) * (largest / _FNUZ_LARGEST)
+        ),
+        ("with a scale of max|y| itself", divide): largest_of,
+        ("with the reciprocal of the scale", "return max|y| over the largest number, not its reciprocal"): lambda y: (
+            1 / right(y, {})
+        ),
+        ("with a scale of 1", divide): lambda y: largest_of(y) * 0 + 1,
+    }
+    for (what, fix), scale in scales.items():
+        yield Wrong(what, fix, partial(_apply, scale=scale, is_scale=is_scale, largest=largest))
+    yield Wrong(
+        "with the largest x * rstd, before the weight",
+        "take the largest magnitude after the weight",
+        lambda r, rstd: _divide(scaled_rows(r, rstd), right(r.part * rstd, {}), largest, is_scale=is_scale),
+    )
+    yield from _early_roundings(dtype)
+
+
+def _apply(
+    rows: Rows,
+    rstd: torch.Tensor,
+    *,
+    scale: Callable[[torch.Tensor], torch.Tensor],
+    is_scale: bool,
+    largest: float,
+) -> torch.Tensor:
+    scaled = scaled_rows(rows, rstd)
+    return _divide(scaled, scale(scaled), largest, is_scale=is_scale)
+
+
+def _divide(scaled: torch.Tensor, scales: torch.Tensor, largest: float, *, is_scale: bool) -> torch.Tensor:
+    return scales if is_scale else (scaled / scales).clamp(-largest, largest)
+
+
+def _early_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
+    if dtype is torch.float32:
+        return
+    name, narrow = dtype_name(dtype), round_to(dtype)
+    fix = "compute in float32 until the conversion to float8"
+    yield Wrong(
+        f"with x * rstd * weight rounded to {name} before the scale",
+        fix,
+        lambda r, rstd: r.finish(narrow(scaled_rows(r, rstd))),
+    )
+    yield Wrong(
+        f"with x * rstd and its product with the weight rounded to {name}, as in vLLM",
+        fix,
+        lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
+    )
+
+
+def _overflow(values: torch.Tensor, form: str, largest: float) -> torch.Tensor:
+    """What a conversion makes of numbers that are too large: NaN in e4m3fn, which has no infinity."""
+    half_a_step = largest / 28  # of 448 + 16, and of 57344 + 4096 (1/14)
+    above = largest + (half_a_step if form == "float8_e4m3fn" else 2 * half_a_step)
+    beyond = torch.full_like(values, torch.nan) if form == "float8_e4m3fn" else values * torch.inf
+    return torch.where(values.abs() > above, beyond, values.clamp(-largest, largest))
+
+
+def _truncate(values: torch.Tensor, form: str) -> torch.Tensor:
+    """The next number of a format toward zero."""
+    dtype = getattr(torch, form)
+    rounded = round_to(dtype)(values).to(dtype)
+    is_away = rounded.to(torch.float64).abs() > values.abs()
+    return (rounded.view(torch.int8) - is_away.to(torch.int8)).view(dtype).to(torch.float64)

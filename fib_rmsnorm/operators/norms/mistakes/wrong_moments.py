@@ -1,0 +1,175 @@
+"""Rows that are normalized wrongly: LayerNorm's mean, variance, eps or root is wrong, or rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+from fib_rmsnorm.operators.norms.mistakes.rows import (
+    CenteredRows,
+    Rounding,
+    Wrong,
+    dtype_name,
+    mean,
+    narrow_dtypes,
+    round_to,
+)
+
+_RIGHT = "use (x - mean) * rsqrt(var + eps)"
+_FIXED_EPS = (1e-12, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Values of eps in models' configurations."""
+
+
+def wrong_moments(batch: int, hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield them for x of these sizes and this dtype; each function makes the normalized x in the chosen columns."""
+    yield from _wrong_means()
+    yield from _wrong_eps()
+    yield from _wrong_variances(hidden)
+    yield from _wrong_columns(hidden)
+    if batch > 1:
+        yield from _wrong_rows()
+    yield from _expanded_variances(torch.float32)
+    for precision in narrow_dtypes(dtype):
+        yield from _rounded_moments(precision)
+        yield from _expanded_variances(precision)
+
+
+def _wrong_means() -> Iterator[Wrong]:
+    subtract = "subtract the mean from x, before it is squared and in the output"
+    yield Wrong(
+        "without the mean subtracted, as RMSNorm", subtract, lambda r: r.part * torch.rsqrt(r.mean_square + r.eps)
+    )
+    yield Wrong(
+        "with the mean subtracted in the variance alone", subtract, lambda r: r.part * torch.rsqrt(r.variance + r.eps)
+    )
+    yield Wrong(
+        "with mean(x^2) instead of the variance", subtract, lambda r: r.centered * torch.rsqrt(r.mean_square + r.eps)
+    )
+
+
+def _with(rstd_of: Callable[[CenteredRows], torch.Tensor]) -> Callable[[CenteredRows], torch.Tensor]:
+    return lambda r: r.centered * rstd_of(r)
+
+
+def _wrong_eps() -> Iterator[Wrong]:
+    yield Wrong("without eps", _RIGHT, _with(lambda r: torch.rsqrt(r.variance)))
+    yield Wrong("with eps added outside the root", _RIGHT, _with(lambda r: 1 / (r.variance.sqrt() + r.eps)))
+    yield Wrong("with eps added to the reciprocal root", _RIGHT, _with(lambda r: torch.rsqrt(r.variance) + r.eps))
+    yield Wrong("with eps added twice", _RIGHT, _with(lambda r: torch.rsqrt(r.variance + 2 * r.eps)))
+    yield Wrong("with eps squared", _RIGHT, _with(lambda r: torch.rsqrt(r.variance + r.eps**2)))
+    yield Wrong(
+        "with eps as a lower limit of the variance", _RIGHT, _with(lambda r: r.variance.clamp(min=r.eps).rsqrt())
+    )
+    for fixed in _FIXED_EPS:
+        yield Wrong(
+            f"with eps={fixed:.3g} although another is right",
+            "use the eps that the call passes, or the reference's where no call does",
+            _with(partial(lambda r, fixed: torch.rsqrt(r.variance + fixed), fixed=fixed)),
+        )
+
+
+def _wrong_variances(hidden: int) -> Iterator[Wrong]:
+    for divisor, what in (
+        (hidden - 1, f"with the unbiased variance, divided by {hidden - 1}"),
+        (1, "with the sum of squares instead of their mean"),
+        (1 << (hidden - 1).bit_length(), "with the variance divided by the block's columns"),
+    ):
+        if divisor != hidden:
+            yield Wrong(
+                what,
+                f"divide the sum of (x - mean)^2 by {hidden}",
+                _with(partial(lambda r, factor: torch.rsqrt(r.variance * factor + r.eps), factor=hidden / divisor)),
+            )
+    yield Wrong("without the root", _RIGHT, _with(lambda r: 1 / (r.variance + r.eps)))
+    yield Wrong("multiplied by the root instead of divided by it", _RIGHT, _with(lambda r: (r.variance + r.eps).sqrt()))
+    yield Wrong("without division by the root", _RIGHT, lambda r: r.centered)
+
+
+def _wrong_columns(hidden: int) -> Iterator[Wrong]:
+    padding = (1 << (hidden - 1).bit_length()) - hidden
+    if padding:
+        yield Wrong(
+            "with the padding of a block counted in the variance",
+            "mask x - mean before it is squared: beyond the row it is -mean, not 0",
+            _with(partial(lambda r, n: torch.rsqrt(r.variance + r.mean**2 * n / hidden + r.eps), n=padding)),
+        )
+    for columns in (1 << bit for bit in range(5, hidden.bit_length()) if 1 << bit < hidden):
+        yield Wrong(
+            f"with the mean and variance of only the first {columns} of {hidden} columns",
+            "add all columns; check the bounds and the mask of the loop",
+            lambda r, columns=columns: _normalize_by(r, r.whole[:, :columns]),
+        )
+
+
+def _wrong_rows() -> Iterator[Wrong]:
+    others: dict[str, Callable[[CenteredRows], torch.Tensor]] = {
+        "the first row's mean and variance for all rows": lambda r: r.x[:1].to(torch.float64),
+        "the next row's mean and variance": lambda r: r.further(1),
+        "the previous row's mean and variance": lambda r: r.further(-1),
+    }
+    for what, other in others.items():
+        yield Wrong(
+            f"with {what}",
+            "compute mean and variance of each row",
+            lambda r, other=other: _normalize_by(r, other(r)),
+        )
+
+
+def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
+    """The rows less the mean of others, over the root of their variance."""
+    return (rows.part - mean(x)) * torch.rsqrt(x.var(dim=-1, keepdim=True, correction=0) + rows.eps)
+
+
+def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
+    narrow, name = round_to(dtype), dtype_name(dtype)
+    fix = "convert x to float32 first, and keep mean, variance and root in float32"
+    yield Wrong(f"with the mean rounded to {name}", fix, partial(_round_the_mean, narrow=narrow))
+    yield Wrong(
+        f"with x - mean rounded to {name}",
+        fix,
+        lambda r: narrow(r.centered) * torch.rsqrt(mean(narrow(r.whole - r.mean) ** 2) + r.eps),
+    )
+    yield Wrong(
+        f"with the squares of x - mean in {name}",
+        fix,
+        _with(lambda r: torch.rsqrt(mean(narrow((r.whole - r.mean) ** 2)) + r.eps)),
+    )
+    yield Wrong(f"with the variance rounded to {name}", fix, _with(lambda r: torch.rsqrt(narrow(r.variance) + r.eps)))
+    yield Wrong(
+        f"with the mean and variance in {name}",
+        fix,
+        lambda r: (r.part - narrow(r.mean)) * torch.rsqrt(narrow(r.variance) + r.eps),
+    )
+    for round_root in (narrow, torch.Tensor.clone):
+        yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
+
+
+def _round_the_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
+    middle = narrow(rows.mean)
+    return (rows.part - middle) * torch.rsqrt(mean((rows.whole - middle) ** 2) + rows.eps)
+
+
+def _round_every_step(rows: CenteredRows, narrow: Rounding, round_root: Rounding) -> torch.Tensor:
+    middle = narrow(rows.mean)
+    variance = narrow(mean(narrow(narrow(rows.whole - middle) ** 2)))
+    rstd = narrow(1 / round_root(narrow(variance + rows.eps).sqrt()))
+    return narrow(narrow(rows.part - middle) * rstd)
+
+
+def _expanded_variances(dtype: torch.dtype) -> Iterator[Wrong]:
+    """E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
+    what = f"with the variance as E[x^2] - E[x]^2 in {dtype_name(dtype)}"
+    fix = "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm"
+    for least in (None, 0.0):
+        yield Wrong(what, fix, partial(_expand_variance, dtype=dtype, least=least))
+
+
+def _expand_variance(rows: CenteredRows, dtype: torch.dtype, least: float | None) -> torch.Tensor:
+    x = rows.x[rows.rows].to(torch.float32 if dtype is torch.float32 else dtype)
+    middle = x.mean(dim=-1, keepdim=True)
+    variance = (x * x).mean(dim=-1, keepdim=True) - middle * middle
+    if least is not None:
+        variance = variance.clamp(min=least)
+    return (rows.part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)

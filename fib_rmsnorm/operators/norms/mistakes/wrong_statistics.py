@@ -1,0 +1,241 @@
+"""Wrong statistics of RMSNorm: eps, root, mean or row are wrong, or computed in a dtype narrower than float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+
+import torch
+
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.mistakes.rows import (
+    Rounding,
+    Rows,
+    Wrong,
+    dtype_name,
+    fewer_columns,
+    mean,
+    narrow_dtypes,
+    right_rstd,
+    round_to,
+)
+
+_RIGHT = "use rsqrt(mean(x^2) + eps)"
+_FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch.float32).eps)
+"""Values of eps in models' configurations, and torch's default for float32."""
+
+
+def wrong_statistics(batch: int, hidden: int, *, has_weight: bool = True) -> Iterator[Wrong]:
+    """Yield the wrong statistics for inputs of these sizes."""
+    yield from _wrong_eps(hidden)
+    if has_weight:
+        yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
+    yield from _wrong_roots()
+    yield from _wrong_means(hidden)
+    if batch > 1:
+        yield from _wrong_rows()
+
+
+def _wrong_eps(hidden: int) -> Iterator[Wrong]:
+    yield Wrong("without eps", _RIGHT, lambda r: torch.rsqrt(r.mean_square))
+    yield Wrong("with eps added twice", f"{_RIGHT}, with eps once", lambda r: torch.rsqrt(r.mean_square + 2 * r.eps))
+    yield Wrong("with eps added outside the root", _RIGHT, lambda r: 1 / (r.mean_square.sqrt() + r.eps))
+    yield Wrong("with eps added to the reciprocal root", _RIGHT, lambda r: torch.rsqrt(r.mean_square) + r.eps)
+    yield Wrong(
+        "with eps added to the sum of squares, before its division by hidden",
+        _RIGHT,
+        lambda r: torch.rsqrt(r.mean_square + r.eps / hidden),
+    )
+    yield Wrong("with eps squared", _RIGHT, lambda r: torch.rsqrt(r.mean_square + r.eps**2))
+    yield Wrong("with eps subtracted", _RIGHT, lambda r: torch.rsqrt(r.mean_square - r.eps))
+    yield Wrong("with eps as a lower limit of mean(x^2)", _RIGHT, lambda r: r.mean_square.clamp(min=r.eps).rsqrt())
+    for fixed in _FIXED_EPS:
+        yield Wrong(
+            f"with eps={fixed:.3g} although another is right",
+            "use the eps that the call passes, or the reference's where no call does",
+            partial(lambda r, fixed: torch.rsqrt(r.mean_square + fixed), fixed=fixed),
+        )
+
+
+def _wrong_roots() -> Iterator[Wrong]:
+    yield Wrong("without the root", _RIGHT, lambda r: 1 / (r.mean_square + r.eps))
+    yield Wrong("multiplied by the root instead of divided by it", _RIGHT, lambda r: (r.mean_square + r.eps).sqrt())
+    yield Wrong("with mean(|x|) instead of a root", _RIGHT, lambda r: 1 / (mean(r.whole.abs()) + r.eps))
+    for steps in (0, 1):
+        yield Wrong(
+            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
+            "use the library's rsqrt",
+            partial(_approximate_rsqrt, steps=steps),
+        )
+
+
+def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
+    value = (rows.mean_square + rows.eps).to(torch.float32)
+    guess = (0x5F3759DF - (value.view(torch.int32) >> 1)).view(torch.float32)
+    for _ in range(steps):
+        guess = guess * (1.5 - 0.5 * value * guess * guess)
+    return guess.to(torch.float64)
+
+
+def _wrong_means(hidden: int) -> Iterator[Wrong]:
+    for name, correction in (("variance", 0), ("unbiased variance", 1)):
+        yield Wrong(
+            f"with the {name} instead of the mean square",
+            "use mean(x^2): RMSNorm subtracts no mean",
+            partial(lambda r, n: torch.rsqrt(r.whole.var(-1, keepdim=True, correction=n) + r.eps), n=correction),
+        )
+    divisors = {1: "with the sum of squares instead of their mean"}
+    for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
+        divisors[wrong] = f"with the sum of squares divided by {wrong}"
+    for divisor, what in divisors.items():
+        yield Wrong(
+            what,
+            f"divide the sum of squares by {hidden}",
+            partial(lambda r, factor: torch.rsqrt(r.mean_square * factor + r.eps), factor=hidden / divisor),
+        )
+    for columns in fewer_columns(hidden):
+        for divisor in (columns, hidden):
+            yield Wrong(
+                f"with the squares of only the first {columns} of {hidden} columns",
+                "add the squares of all columns; check the bounds and the mask of the loop",
+                partial(_rstd_of_some_columns, columns=columns, divisor=divisor),
+            )
+
+
+def _rstd_of_some_columns(rows: Rows, columns: int, divisor: int) -> torch.Tensor:
+    return torch.rsqrt(rows.squares[:, :columns].sum(dim=-1, keepdim=True) / divisor + rows.eps)
+
+
+def _wrong_rows() -> Iterator[Wrong]:
+    others = {
+        "the first row's mean square for all rows": lambda r: mean(r.x[:1].to(torch.float64) ** 2),
+        "the next row's mean square": lambda r: mean(r.further(1) ** 2),
+        "the previous row's mean square": lambda r: mean(r.further(-1) ** 2),
+        "one mean square of all rows": lambda r: torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel(),
+    }
+    for what, mean_square in others.items():
+        yield Wrong(
+            f"with {what}",
+            "compute the mean square of each row",
+            partial(lambda r, other: torch.rsqrt(other(r) + r.eps), other=mean_square),
+        )
+
+
+# A sum of more columns, one after the other, takes too long here.
+_MOST_SUMMED_IN_TURN = 1 << 13
+# A GPU's compiler gives each thread a part of the row, and fuses squares with additions. Over 1024 to 16384 columns of
+# float16, by 32 to 256 threads, that moved rstd by 0.04 to 0.28%.
+_ANY_ORDER = 2.0**-8
+
+
+def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield the rounded statistics for x of this dtype."""
+    for precision in narrow_dtypes(dtype):
+        yield from _rounded_sums(hidden, precision)
+        yield from _rounded_means(dtype_name(precision), round_to(precision))
+    for precision in (torch.float16, torch.bfloat16):
+        yield Wrong(
+            f"with the reciprocal root rounded to {dtype_name(precision)}",
+            "keep the reciprocal root in float32",
+            partial(lambda r, narrow: narrow(right_rstd(r)), narrow=round_to(precision)),
+        )
+
+
+def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
+    name, narrow = dtype_name(dtype), round_to(dtype)
+    convert = "convert x to float32 before it is squared"
+    yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(r.squares)) + r.eps))
+    # What is squared may be rounded first: a sum with a residual, or x of a wider dtype.
+    yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(narrow(r.whole) ** 2)) + r.eps))
+    yield Wrong(
+        f"with mean(x^2) in {name}",
+        convert,
+        lambda r: torch.rsqrt(_add_squares(r, _add_halves, dtype) / hidden + r.eps),
+        slack=_ANY_ORDER,
+    )
+    for add in _SUMS:
+        if add is not _add_in_turn or hidden <= _MOST_SUMMED_IN_TURN:
+            total = lru_cache(maxsize=1)(partial(_add_squares, add=add, dtype=dtype))
+            for divide in (narrow, _keep):
+                yield Wrong(
+                    f"with mean(x^2) in {name}",
+                    convert,
+                    partial(
+                        lambda r, total, divide: torch.rsqrt(divide(total(r) / hidden) + r.eps),
+                        total=total,
+                        divide=divide,
+                    ),
+                )
+
+
+def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
+    return add(round_once(rows.squares, dtype)).to(torch.float64)
+
+
+def _rounded_means(name: str, narrow: Rounding) -> Iterator[Wrong]:
+    keep = "keep the mean square, eps and the root in float32"
+    yield Wrong(f"with mean(x^2) rounded to {name}", keep, lambda r: torch.rsqrt(narrow(r.mean_square) + r.eps))
+    yield Wrong(
+        f"with mean(x^2) + eps rounded to {name}", keep, lambda r: torch.rsqrt(narrow(narrow(r.mean_square) + r.eps))
+    )
+    for statistic in narrow_statistics(narrow):
+        yield Wrong(f"with its statistic in {name}", keep, statistic)
+
+
+def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
+    """Yield the ways in which torch computes the statistic with each step rounded, from an x that was not converted.
+
+    On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
+    """
+    for round_sum in (narrow, _keep):
+        for round_root in (narrow, _keep):
+            yield partial(_narrow_rstd, narrow=narrow, round_sum=round_sum, round_root=round_root)
+
+
+def _narrow_rstd(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
+    squares = narrow(rows.squares)
+    mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
+    return narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
+
+
+def _keep(values: torch.Tensor) -> torch.Tensor:
+    return values
+
+
+_Sum = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _add_exactly(values: torch.Tensor) -> torch.Tensor:
+    """Add as torch and NumPy do: in more precision, and rounded at the end."""
+    return round_once(values.to(torch.float64).sum(-1, keepdim=True), values.dtype)
+
+
+def _add_in_turn(values: torch.Tensor) -> torch.Tensor:
+    columns = values.T.contiguous().cpu().unbind()  # each addition is a kernel on a GPU
+    total = torch.zeros_like(columns[0])
+    for column in columns:
+        total += column
+    return total.unsqueeze(1).to(values.device)
+
+
+def _add_halves(values: torch.Tensor) -> torch.Tensor:
+    while values.shape[1] > 1:
+        values = _pad_to_even(values)
+        half = values.shape[1] // 2
+        values = values[:, :half] + values[:, half:]
+    return values
+
+
+def _add_neighbours(values: torch.Tensor) -> torch.Tensor:
+    while values.shape[1] > 1:
+        values = _pad_to_even(values)
+        values = values[:, 0::2] + values[:, 1::2]
+    return values
+
+
+def _pad_to_even(values: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.pad(values, (0, values.shape[1] % 2))
+
+
+_SUMS: tuple[_Sum, ...] = (_add_exactly, _add_in_turn, _add_halves, _add_neighbours)
+"""The orders in which kernels add: in a loop, or in the trees of a reduction."""

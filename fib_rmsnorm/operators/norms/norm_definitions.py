@@ -1,0 +1,156 @@
+"""The options of `define` that norms over rows share, and the tensors of their Definitions and of others'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import TYPE_CHECKING
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.operator import Option, Parts
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition, TensorSpec
+
+DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
+"""Supported dtypes of activations, and what each adds to the Definition's name."""
+
+SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+"""What they are called for short."""
+
+MOST_HIDDEN = 1 << 20
+"""The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
+
+HIDDEN = Option("hidden", 4096, f"Hidden size: a multiple of 128, at most {MOST_HIDDEN}.")
+DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
+WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
+BIAS = Option("bias", False, "Whether a bias is added after the weight.")
+
+
+def check_hidden(hidden: int) -> int:
+    """Raise InputError if the hidden size is not a positive multiple of 128 up to 2^20."""
+    if hidden <= 0 or hidden % 128:
+        raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
+    if hidden > MOST_HIDDEN:
+        raise InputError(f"hidden must be at most {MOST_HIDDEN}, not {hidden}")
+    return hidden
+
+
+def read_dtype(dtype: str) -> str:
+    """The full name of a dtype; raises InputError if it is not supported."""
+    dtype = SHORT_DTYPES.get(dtype, dtype)
+    if dtype not in DTYPES:
+        raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
+    return dtype
+
+
+def read_weight(weight: str, dtype: str) -> str:
+    """The full name of the weight's dtype beside activations of `dtype`: "same", or float32 by any of its names."""
+    if weight == "same":
+        return dtype
+    if SHORT_DTYPES.get(weight, weight) != "float32":
+        raise InputError(f"unknown weight {weight!r}: choose same or float32; without weight, it is rmsnorm_no_weight")
+    return "float32"
+
+
+def name_weight(weight: str, dtype: str) -> str:
+    """What a weight of another dtype than the activations adds to the Definition's name."""
+    return "" if weight == dtype else f"_weight{DTYPES[weight]}"
+
+
+Shape = tuple[str, ...]
+"""The parts that the axes of a tensor play."""
+
+PER_ELEMENT: Shape = ("rows", "hidden")
+PER_COLUMN: Shape = ("hidden",)
+PER_ROW: Shape = ("rows",)
+NUMBER: Shape = ()
+NUMBER_OR_ONE: Shape = ("one",)
+"""A number, or a tensor of one element."""
+
+
+@dataclass(frozen=True)
+class NormTensor:
+    """An input or output of a norm, which is called as the part that it plays."""
+
+    shape: Shape
+    description: str
+
+
+def make_definition(
+    name: str,
+    formula: str,
+    hidden: int,
+    tensors: Mapping[str, NormTensor],
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    reference: str,
+) -> Definition:
+    """Make a Definition of `tensors`; `inputs` and `outputs` name some of them with their dtypes, in order."""
+    from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
+
+    axes = {"rows": "batch", "hidden": "hidden"}
+
+    def specify(dtypes: Mapping[str, str]) -> dict[str, TensorSpec]:
+        found = {part: (tensors[part], dtype) for part, dtype in dtypes.items()}
+        shapes = {part: [axes[axis] for axis in each.shape if axis in axes] for part, (each, _) in found.items()}
+        return {
+            part: TensorSpec.model_validate(
+                {"shape": shapes[part] or None, "dtype": dtype, "description": each.description}
+            )
+            for part, (each, dtype) in found.items()
+        }
+
+    return Definition(
+        name=name,
+        op_type="norm",
+        description=f"Root mean square normalization over the hidden axis: {formula}",
+        tags=["stage:inference", "op:norm", "status:verified"],
+        axes={
+            "batch": AxisVar(description="Rows normalized independently: tokens, or batch times sequence."),
+            "hidden": AxisConst(value=hidden, description="Elements of a row: the model's hidden size."),
+        },
+        constraints=["hidden % 128 == 0"],
+        inputs=specify(inputs),
+        outputs=specify(outputs),
+        reference=reference,
+    )
+
+
+def list_matches(
+    definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape], constant: str = "eps"
+) -> list[Parts]:
+    """All ways in which the tensors can play the parts, those of one shape in the Definition's order first.
+
+    The first input of two axes has the rows and the hidden size. The input `constant` may be missing.
+    """
+    first = next((spec.shape for spec in definition.inputs.values() if len(spec.shape or ()) == len(PER_ELEMENT)), None)
+    if first is None or first[0] == first[1]:
+        return []
+    if len(definition.inputs) == len(inputs) - 1:
+        inputs = {part: shape for part, shape in inputs.items() if part != constant}
+    axes = {name: NUMBER_OR_ONE[0] for name, size in definition.const_axes.items() if size == 1}
+    axes |= dict(zip(first, PER_ELEMENT, strict=True))
+    taken = _list_assignments(inputs, _list_shapes(definition.inputs, axes))
+    given = _list_assignments(outputs, _list_shapes(definition.outputs, axes))
+    by_part = dict(zip(PER_ELEMENT, first, strict=True))
+    return [Parts({**into, **out}, by_part) for into, out in product(taken, given)]
+
+
+def _list_shapes(specs: Mapping[str, TensorSpec], axes: Mapping[str, str]) -> dict[str, Shape]:
+    """The shape of each tensor; an axis that plays no part is called by its own name in quotes."""
+    return {name: tuple(axes.get(axis, repr(axis)) for axis in spec.shape or ()) for name, spec in specs.items()}
+
+
+def _list_assignments(parts: Mapping[str, Shape], tensors: Mapping[str, Shape]) -> Iterator[dict[str, str]]:
+    """Assign a tensor to each part, in all ways that the shapes allow."""
+    if len(parts) != len(tensors):
+        return
+    for names in permutations(tensors):
+        if all(_fits(tensors[name], shape) for name, shape in zip(names, parts.values(), strict=True)):
+            yield dict(zip(parts, names, strict=True))
+
+
+def _fits(shape: Shape, wanted: Shape) -> bool:
+    return shape == wanted or (wanted == NUMBER_OR_ONE and shape == NUMBER)

@@ -1,0 +1,1 @@
+"""The usual mistakes in kernels of backward passes."""
