@@ -9,9 +9,8 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import native_calls
-from fib_rmsnorm.functional import quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import norm
-from fib_rmsnorm.functional.gradient_calls import TWICE
+from fib_rmsnorm.functional import custom_ops, rms_norm, use_registry
+from fib_rmsnorm.functional.custom_ops import TWICE, norm
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -52,11 +51,11 @@ def reconnect(native):
 
     def connect(
         *,
-        run=quick_calls.run_and_remember,
-        add=quick_calls.run_and_remember_add,
-        differentiate=quick_calls.run_and_remember_backward,
+        run=custom_ops.run_and_remember,
+        add=custom_ops.run_and_remember_add,
+        differentiate=custom_ops.run_and_remember_backward,
     ):
-        names = quick_calls._CONVENTION_OF
+        names = custom_ops.CONVENTION_OF
         native.connect(tuple(names.values()), tuple(names), TWICE, run, add, differentiate, None)
 
     yield connect
@@ -130,8 +129,8 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
     native_calls._try_build.cache_clear()
     try:
         monkeypatch.setattr(native_calls, "_build", fail)
-        monkeypatch.setattr(quick_calls, "_native", None)
-        monkeypatch.setattr(quick_calls, "native_run", None)
+        monkeypatch.setattr(custom_ops, "_native", None)
+        monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
         x, weight = known(grad=False)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -143,7 +142,7 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
         assert [str(each.message) for each in warned] == [
             "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
         ]
-        assert quick_calls.native_run is None
+        assert custom_ops.quick_norm is custom_ops._know_nothing
     finally:
         native_calls._try_build.cache_clear()
         use_registry(None)
