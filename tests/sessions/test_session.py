@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
-from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
