@@ -16,10 +16,9 @@ from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.choosing import collect_timings
+from fib_rmsnorm.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.tuning.sweep import read_kept
 from fib_rmsnorm.tuning.tunable import find_tunables
-from fib_rmsnorm.tuning.writing import make_table
 from support.paths import REPOSITORY
 from support.registries import QUICK
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.cli.progress import ProgressBar
+from fib_rmsnorm.cluster import Progress, Told
 from fib_rmsnorm.cluster.cluster_bench import ClusterEvent
-from fib_rmsnorm.cluster.cluster_events import Progress, Told
 from fib_rmsnorm.evaluation.bench import Made, Started
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fib_rmsnorm.machine.devices import Device
-    from fib_rmsnorm.profiling.counters import KernelCounters
+    from fib_rmsnorm.profiling.ncu import KernelCounters
     from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _SUFFIX = ".ncu-rep"

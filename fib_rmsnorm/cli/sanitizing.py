@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fib_rmsnorm.machine.devices import Device
-    from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog
+    from fib_rmsnorm.profiling.sanitizer import SanitizerLog
     from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _ROWS = (31,)  # prime: a kernel that forgets the rows behind its last full tile reads or writes beyond them

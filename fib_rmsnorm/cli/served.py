@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.sessions.kernel_file import KernelFile
+    from fib_rmsnorm.sessions.session_protocol import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
 

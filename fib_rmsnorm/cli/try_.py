@@ -27,7 +27,7 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.sessions.kernel_file import KernelFile
+    from fib_rmsnorm.sessions.session_protocol import KernelFile
 
 _TIMEOUT_S = 60.0
 
@@ -163,7 +163,7 @@ def command(
 def _describe_file(
     kernel: Path, definition: str | None, entry: str | None, is_destination: bool | None, flags: str
 ) -> KernelFile:
-    from fib_rmsnorm.sessions.kernel_file import KernelFile
+    from fib_rmsnorm.sessions.session_protocol import KernelFile
 
     style = is_destination
     return KernelFile(

@@ -205,7 +205,7 @@ def _print_results(
 
 def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> None:
     from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.tuning.writing import write_table
+    from fib_rmsnorm.tuning.choosing import write_table
 
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)

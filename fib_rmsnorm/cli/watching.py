@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.session import Session
+    from fib_rmsnorm.sessions.session_protocol import KernelFile
 
 
 def watch_kernel(session: Session, registry: Registry, kernel: KernelFile, *, timed: bool, as_json: bool) -> NoReturn:

@@ -7,7 +7,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.cluster.cluster_events import Progress, Told
+from fib_rmsnorm.cluster import Progress, Told
 from fib_rmsnorm.cluster.connection import connect
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, Made, Started, find_done, write_missing

@@ -14,8 +14,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fib_rmsnorm.cluster.device_actor import DeviceActor
-from fib_rmsnorm.cluster.node_facts import NodeFacts, describe_differences, reason_to_refuse
+from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, describe_differences, reason_to_refuse
 from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error, find_unready, has_not_started
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model

@@ -12,22 +12,53 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, RayError
 
-from fib_rmsnorm.cluster.cluster_events import DeviceState, Progress, Told
+from fib_rmsnorm.cluster import DeviceState, Progress, Told
+from fib_rmsnorm.cluster.device_actor import InputFiles
 from fib_rmsnorm.cluster.device_pool import DeviceLostError, DevicePool, DeviceRefusedError
 from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error
-from fib_rmsnorm.cluster.record_store import RecordStore
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import Settings, Solution, Trace
+from fib_rmsnorm.schema import Definition, SafetensorsInput, Settings, Solution, Trace, digest
 
 _MOST_LOSSES = 3
 """How often a Workload's devices may die, on nodes that live, before it is given up."""
 _LONELY_S = 60.0
 """How long work waits for a device of its model."""
 _POLL_S = 1.0
+
+
+class RecordStore:
+    """Puts records of a registry into the object store, and returns Ray's references to them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._stored: dict[str, Any] = {}
+
+    def put(self, record: Definition | Solution) -> Any:
+        """Store a Definition, or a packed Solution."""
+        key = digest(record)
+        if key not in self._stored:
+            self._stored[key] = ray.put(record)
+        return self._stored[key]
+
+    def put_files(self, definition: Definition) -> Any:
+        """Store the files of tensors that a Definition's Workloads name: none that lies outside of the registry."""
+        key = f"files of {definition.name}"
+        if key not in self._stored:
+            self._stored[key] = ray.put(self._read_files(definition))
+        return self._stored[key]
+
+    def _read_files(self, definition: Definition) -> InputFiles:
+        root = self._root.resolve()
+        workloads = Registry(root).workloads(definition.name)
+        given = [value for workload in workloads for value in workload.inputs.values()]
+        paths = {value.path: value.find(root) for value in given if isinstance(value, SafetensorsInput)}
+        inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
+        return InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
 
 
 @dataclass(frozen=True)

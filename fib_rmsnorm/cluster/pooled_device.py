@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fib_rmsnorm.cluster.node_facts import NodeFacts
+from fib_rmsnorm.cluster.device_actor import NodeFacts
 from fib_rmsnorm.machine.capabilities import Capability
 from fib_rmsnorm.schema import Solution
 

@@ -1,4 +1,7 @@
-"""Solutions built for this process: each once for a device, at its first use, whichever thread asks first."""
+"""What serves in this process: Solutions, each built once for a device at its first use, and the C++ that calls them.
+
+That is `quick_norms.cpp`, compiled at the first call that it can serve.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import RLock
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from threading import Lock, RLock
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
     from fib_rmsnorm.schema import Solution
+
+SOURCE = "quick_norms.cpp"
+_HEADERS = ("known_kernels.h", "kernel_arguments.h", "known_norms.h", "norm_operators.h")
+_native_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -103,3 +114,49 @@ def on_device(device: torch.device) -> Iterator[None]:
         return
     with torch.cuda.device(device):
         yield
+
+
+def load_native_calls() -> ModuleType | str:
+    """The module, compiled if it is not yet; or, after one warning, why it cannot be."""
+    with _native_lock:
+        return _try_build_native_calls()
+
+
+@cache
+def _try_build_native_calls() -> ModuleType | str:
+    try:
+        return _build_native_calls()
+    except Exception as error:  # whatever is wrong with a compiler, Python calls kernels too
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        warnings.warn(f"{SOURCE} cannot be built here, so calls of norms take longer: {reason}", stacklevel=2)
+        return reason
+
+
+def _build_native_calls() -> ModuleType:
+    import tvm_ffi.libinfo
+
+    from fib_rmsnorm.building.solution_cache import solution_cache
+    from fib_rmsnorm.building.torch_binding import build_module
+    from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
+
+    # As a Solution, so that it is built, and kept, like a kernel.
+    solution = Solution(
+        name="quick_norms",
+        definition="quick_norms",
+        author="fib-rmsnorm",
+        spec=BuildSpec(
+            language=SupportedLanguages.CPP,
+            target_hardware=["cpu"],
+            entry_point=f"{SOURCE}::run",
+            binding=SupportedBindings.TORCH,
+            flags=["-O1"],  # -O2 takes 4 s more to compile, and no less to run
+        ),
+        sources=[
+            SourceFile(path=path, content=files(__package__).joinpath(path).read_text(encoding="utf-8"))
+            for path in (SOURCE, *_HEADERS)
+        ],
+    )
+    tvm_ffi_files = tvm_ffi.libinfo
+    include_paths = [Path(tvm_ffi_files.find_include_path()), Path(tvm_ffi_files.find_dlpack_include_path())]
+    libraries = [Path(tvm_ffi_files.find_libtvm_ffi())]
+    return build_module(solution, solution_cache(solution), include_paths, libraries)

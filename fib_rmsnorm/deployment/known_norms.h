@@ -22,8 +22,10 @@
 
 namespace {
 
-// Elements, as in functional/gradient_calls.py.
-constexpr int64_t MOST_BY_NORM = 1 << 24, MOST_MOMENTS = 1 << 20;
+// Elements: 4096 rows of 4096, with which a step takes an H200 as long by one kernel as by five, and the host less.
+constexpr int64_t MOST_BY_NORM = 1 << 24;
+// Elements of which a CPU computes the moments at once.
+constexpr int64_t MOST_MOMENTS = 1 << 20;
 
 struct NormInputs {
   const Tensor& x;
@@ -82,7 +84,10 @@ NormOutputs run_known(int form, const NormInputs& given) {
   return arguments.call(kernel) ? made : NormOutputs{};
 }
 
-// The reciprocal of each row's root mean square, as in functional/gradient_calls.py.
+// The reciprocal of each row's root mean square, without a copy of x in float32.
+//
+// On a GPU, of few elements, by torch's own RMSNorm (since torch 2.9): one kernel rather than five, 5 against 16 us at
+// 512 rows of 4096 on an H200. Of many, what it writes besides takes longer: 80 against 51 us at 16384 rows.
 Tensor find_rstd(const Tensor& rows, double eps) {
   const pybind11::gil_scoped_release unlocked;
 #ifdef HAS_FUSED_RMS_NORM
@@ -93,7 +98,12 @@ Tensor find_rstd(const Tensor& rows, double eps) {
   return norm.square_().div_(static_cast<double>(rows.size(1))).add_(eps).rsqrt_();
 }
 
-// The mean and the reciprocal of the standard deviation of each row, as there.
+// The mean and the reciprocal of the standard deviation of each row, in float32.
+//
+// By torch's own LayerNorm, which reads each row once: `var_mean` takes ten times as long on a CPU, and on a GPU needs a
+// copy of the rows in float32. On a CPU the statistics have the weight's dtype. Their rows come in parts because the norm
+// is written too: to memory that the next part takes again, rather than to as much as x has, which took 25 ms instead of
+// 7.
 std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   const auto hidden = rows.sizes().slice(1);
   if (rows.is_cuda()) {
@@ -118,7 +128,8 @@ std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   return {mean, rstd};
 }
 
-// The gradients of x, the weight and the bias; x is the new residual if a residual was added.
+// The gradients of x, the weight and the bias; x is the new residual if a residual was added. The kernels of the forward
+// pass do not return a row's statistics, so they are computed here from x.
 Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dnew_residual_given, const Tensor& x_given,
                              const Tensor* weight_given, bool has_bias, double eps) {
   if (x_given.dim() == 0 || weight_given == nullptr) return {};

@@ -1,18 +1,27 @@
-"""The table of winners: for each operator, device model and shape, which Solution serves, and the Trace that says so.
+"""The registry whose Solutions serve models in this process, and its table of winners.
 
+For each operator, device model and shape the table has the Solution that serves, and the Trace that says so.
 `fib-rmsnorm deploy` makes it from Traces and writes it to the registry's root, as winners.json.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import read_bytes
+from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.shipped import shipped_registry
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -108,3 +117,40 @@ def read_table(path: Path) -> WinnerTable:
 def format_table(table: WinnerTable) -> str:
     """The table as the text of a JSON file."""
     return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"
+
+
+@dataclass(frozen=True)
+class DeployedRegistry:
+    """A registry that has a table of winners."""
+
+    layout: Layout
+
+    @classmethod
+    def shipped(cls) -> DeployedRegistry:
+        """The registry that ships with the package."""
+        return cls(Layout(shipped_registry()))
+
+    @classmethod
+    def at(cls, root: Path) -> DeployedRegistry:
+        """A user's own registry. Raises InputError if it is none, or if `fib-rmsnorm deploy` has not run there."""
+        found = cls(Layout(find_root(root)))
+        _ = found.table
+        return found
+
+    @cached_property
+    def table(self) -> WinnerTable:
+        """Which Solution serves what."""
+        return read_table(self.layout.winners)
+
+    def solution(self, name: str) -> Solution:
+        """The Solution of this name, which the table names."""
+        return self._readers[name]()
+
+    @cached_property
+    def _readers(self) -> dict[str, Callable[[], Solution]]:
+        from fib_rmsnorm.registry.store import read_json
+        from fib_rmsnorm.schema import Solution
+
+        solutions = self.layout.solutions
+        paths = (path for path in solutions.rglob("*.json") if not is_source(path, solutions))
+        return {path.stem: partial(read_json, path, Solution, self.layout.root) for path in paths}

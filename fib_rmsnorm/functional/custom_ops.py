@@ -1,18 +1,132 @@
-"""The norms as operators of torch (`torch.ops.fib_rmsnorm`): for compilers, exporters, transforms and autograd.
+"""The norms as operators of torch (`torch.ops.fib_rmsnorm`): for autograd, modes, compilers and exporters.
 
-Where the C++ that calls kernels is compiled, they and their autograd are in C++ too.
+Each remembers its kernel in C++ (`deployment/quick_norms.cpp`), if that compiles. From then on C++ serves calls like
+that one, by `quick_norm` without torch's dispatcher, and by the same operators with their autograd in C++.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional.formulas import compute_dtype
-from fib_rmsnorm.functional.gradient_calls import TWICE
-from fib_rmsnorm.functional.quick_calls import run_and_remember, run_and_remember_add, run_and_remember_backward
+from fib_rmsnorm.deployment.kernels import load_native_calls
+from fib_rmsnorm.functional.formulas import (
+    CONVENTIONS,
+    FORMS,
+    Gradients,
+    compute_dtype,
+    differentiate,
+    rounds_sum,
+)
+from fib_rmsnorm.functional.kernel_calls import (
+    MOST_CHOICES,
+    ChosenKernel,
+    find_chosen,
+    find_gradient,
+    pass_over,
+    run_add_norm,
+    run_norm,
+)
+
+TWICE = (
+    "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
+    "torch.nn.functional.rms_norm or layer_norm"
+)
+CONVENTION_OF = {form: convention for convention, form in CONVENTIONS.items()} | {"layernorm": "layernorm"}
+_BIAS, _RESIDUAL, _IS_GRADIENT = 1, 2, 4
+"""What C++ calls Extra."""
+_native: ModuleType | None = None
+
+
+def _know_nothing(*_call: Any) -> None:
+    """Leave every call to the operators, as long as there is no C++."""
+
+
+quick_norm: Callable[..., Any] = _know_nothing
+"""The norm by convention (or "layernorm"), x, residual, weight, bias and eps; None for a call that it does not serve.
+
+What more than autograd must see, it leaves to the operators.
+"""
+
+
+def run_and_remember(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
+    """The norm; for further calls like this one its kernel is remembered."""
+    _remember_norm(form, x, None, weight, bias)
+    return run_norm(form, x, weight, bias, eps)
+
+
+def run_and_remember_add(
+    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual and the sum; for further calls like this one their kernel is remembered."""
+    _remember_norm(form, x, residual, weight, bias)
+    return run_add_norm(form, x, residual, weight, bias, eps)
+
+
+def run_and_remember_backward(
+    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
+) -> Gradients:
+    """The gradients of x, the weight and the bias; x is the new residual if a residual was added.
+
+    C++ calls the kernel. Where none serves, or C++ does not compile, torch computes them.
+    """
+    extra = _IS_GRADIENT | _RESIDUAL * (dnew_residual is not None)
+    chosen = find_gradient(form, x, weight, has_residual=dnew_residual is not None)
+    while chosen is not None and (native := _remember(form, x, weight, chosen, extra)) is not None:
+        found = native.differentiate(CONVENTION_OF[form], dy, dnew_residual, x, weight, has_bias, eps)
+        if found is not None:
+            return Gradients(*found)
+        chosen = pass_over(chosen, "refused the call")
+    return differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+
+
+def forget_quick_calls() -> None:
+    """Forget all kernels, as after a change of the registry."""
+    if _native is not None:
+        _native.forget()
+
+
+def _remember_norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> None:
+    if x.numel() == 0 or form not in FORMS:
+        return
+    chosen = find_chosen(form, x, weight, bias, residual)
+    adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
+    if adds_before:
+        chosen = find_chosen(form, x, weight, bias, None)
+    extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
+    _remember(form, x, weight, chosen, extra, adds_before=adds_before)
+
+
+def _remember(
+    form: str, x: Tensor, weight: Tensor | None, chosen: ChosenKernel, extra: int, *, adds_before: bool = False
+) -> ModuleType | None:
+    """Have C++ know the kernel of calls like this one; returns C++, or None if it or a kernel is missing."""
+    entry = chosen.entry
+    if entry is None or (native := _connect()) is None:
+        return None
+    hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
+    handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
+    call = CONVENTION_OF[form], x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
+    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
+        native.forget()
+        native.remember(*call, entry, handle, adds_before)
+    return native
+
+
+def _connect() -> ModuleType | None:
+    global _native, quick_norm
+    if _native is None and not isinstance(module := load_native_calls(), str):
+        current_stream = torch._C._cuda_getCurrentRawStream if torch.version.cuda else None
+        names = tuple(CONVENTION_OF.values()), tuple(CONVENTION_OF)
+        asked = run_and_remember, run_and_remember_add, run_and_remember_backward
+        module.connect(*names, TWICE, *asked, current_stream)
+        _native, quick_norm = module, module.run
+    return _native
+
 
 # torch.library has no types: it is Any here.
 _torch_library: Any = torch.library

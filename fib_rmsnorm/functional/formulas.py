@@ -1,6 +1,7 @@
-"""The norms and their gradients in plain torch: where no kernel serves, and for compilers on CPUs.
+"""The norms and their gradients in plain torch: where no kernel serves, and for compilers and transforms.
 
 All compute in float32, or in float64 if x has that dtype, and round each result once, as the operators' references do.
+A form is what a norm computes, as the custom ops and the formulas name it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional.forms import FORMS, Form
+
+class Form(NamedTuple):
+    """A norm of rows, apart from the tensors that it is given."""
+
+    is_centred: bool = False
+    """Whether the mean is subtracted: LayerNorm."""
+    adds_one: bool = False
+    """Whether the factor is 1 + weight: Gemma."""
+    rounds_first: bool = False
+    """Whether the normalised row, and the sum before it, are rounded to x's dtype before what follows: Llama."""
+
+
+FORMS = {
+    "rmsnorm": Form(),
+    "rmsnorm_llama": Form(rounds_first=True),
+    "rmsnorm_gemma": Form(adds_one=True),
+    "layernorm": Form(is_centred=True),
+}
+CONVENTIONS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+"""The form of RMSNorm by the name of its rounding convention."""
 
 
 class Gradients(NamedTuple):
@@ -22,6 +42,13 @@ class Gradients(NamedTuple):
     weight: Tensor
     bias: Tensor
     """It has the weight's dtype or, without a weight, that of the computation."""
+
+
+def find_form(convention: str) -> str:
+    """The form of RMSNorm by the name of its convention. Raises ValueError for another name."""
+    if convention not in CONVENTIONS:
+        raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
+    return CONVENTIONS[convention]
 
 
 def normalize(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
 from fib_rmsnorm.functional.formulas import add_and_normalize, normalize
 from fib_rmsnorm.functional.kernel_calls import find_for, rows_of, run_kernel
-from fib_rmsnorm.functional.norms import rms_norm
-from fib_rmsnorm.functional.observers import are_plain, is_unobserved
+from fib_rmsnorm.functional.norms import check_parameters, check_rows, is_transformed, rms_norm
 
 LEAST_SCALE = 1 / 512
 """The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""
@@ -126,8 +124,13 @@ def _normalize_wide(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def _may_run(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether a kernel may run at once."""
-    if torch.compiler.is_compiling() or not are_plain(x, *others) or not is_unobserved() or not x.numel():
+    """Whether a kernel may run at once: nothing compiles, traces or transforms the call, or needs its gradient."""
+    given = [each for each in (x, *others) if each is not None]
+    is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+    if torch.compiler.is_compiling() or is_tracing() or torch._C._len_torch_dispatch_stack():
         return False
-    needs_gradient = any(each is not None and each.requires_grad for each in (x, *others))
-    return not (needs_gradient and torch.is_grad_enabled())
+    # A subclass may hold its values elsewhere.
+    if any(type(each) not in (Tensor, torch.nn.Parameter) for each in given) or is_transformed(*given):
+        return False
+    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    return x.numel() > 0 and not needs_gradient

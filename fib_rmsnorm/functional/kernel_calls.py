@@ -13,7 +13,6 @@ from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.deployment.kernels import BuiltKernel, on_device
 from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional import formulas
-from fib_rmsnorm.functional.forms import name_operator
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 MOST_CHOICES = 4096
@@ -83,13 +82,14 @@ def run_kernel(chosen: ChosenKernel, *arguments: Any) -> bool:
     try:
         chosen.entry(*arguments)
     except (ValueError, TypeError, NotImplementedError) as error:
-        return run_kernel(_pass_over(chosen, error), *arguments)
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return run_kernel(pass_over(chosen, reason), *arguments)
     return True
 
 
-def _pass_over(chosen: ChosenKernel, error: Exception) -> ChosenKernel:
+def pass_over(chosen: ChosenKernel, reason: str) -> ChosenKernel:
+    """How to run the call by another kernel than one that refused it."""
     solution = chosen.choice.kernel.solution if chosen.choice.kernel else ""
-    reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
     return _keep(_choose(chosen.call, {**chosen.refusals, solution: reason}))
 
 
@@ -111,6 +111,39 @@ def find_chosen(
     return _look_up(
         NormCall(form, rows, hidden, x.dtype, x.device, weight_dtype, bias_dtype, residual is not None, operator)
     )
+
+
+def find_gradient(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
+    """How to run the gradients; None if no operator of the registry computes them, or if x is empty."""
+    operator = name_gradient_operator(form, residual=has_residual)
+    return None if operator is None or weight is None or not x.numel() else find_for(operator, x, weight)
+
+
+def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool = False) -> str | None:
+    """The registry's operator that computes a form of these tensors; None if it has none.
+
+    Every operator takes x, the residual, the weight, the bias and eps, in this order, of which it leaves out what it
+    does not have, and writes to out and new_residual.
+    """
+    if not weight:
+        # Without a weight all conventions round once.
+        return "rmsnorm_no_weight" if form != "layernorm" and not (bias or residual) else None
+    if bias:
+        return f"{form}_bias" if form in ("rmsnorm", "layernorm") and not residual else None
+    if residual:
+        return f"fused_add_{form}" if form != "layernorm" else None
+    return form
+
+
+def name_gradient_operator(form: str, *, residual: bool) -> str | None:
+    """The registry's operator for the gradients of a form with a weight; None if it has none.
+
+    Of Llama's convention it has the gradients as if nothing were rounded on the way. Gemma's would need 1 + weight in
+    x's dtype, and so rounded.
+    """
+    if form in ("rmsnorm", "rmsnorm_llama"):
+        return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
+    return "layernorm_backward" if form == "layernorm" and not residual else None
 
 
 def _look_up(call: NormCall) -> ChosenKernel:

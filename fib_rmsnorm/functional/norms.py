@@ -1,27 +1,32 @@
-"""The norms as functions."""
+"""The norms as functions, and which kernel serves them."""
 
 from __future__ import annotations
 
-from typing import overload
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from fib_rmsnorm.functional import quick_calls
-from fib_rmsnorm.functional.argument_checks import check_parameters, check_rows
-from fib_rmsnorm.functional.custom_ops import add_norm, norm
-from fib_rmsnorm.functional.eager import add_norm_eagerly, norm_eagerly, run_quickly
-from fib_rmsnorm.functional.forms import find_form
+from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
+from fib_rmsnorm.functional import custom_ops
 from fib_rmsnorm.functional.formulas import (
     add_and_normalize,
     add_and_normalize_fusibly,
+    find_form,
     normalize,
     normalize_fusibly,
+    rounds_sum,
 )
-from fib_rmsnorm.functional.observers import are_plain, is_transformed, is_watched
+from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
 
 _is_compiling = torch.compiler.is_dynamo_compiling
-_is_autocast = torch._C._is_any_autocast_enabled
+# Without a residual, and with one.
+_OPERATORS: tuple[Any, Any] = custom_ops.norm, custom_ops.add_norm
+_FORMULAS: tuple[Any, Any] = normalize, add_and_normalize
+_FUSIBLE_FORMULAS: tuple[Any, Any] = normalize_fusibly, add_and_normalize_fusibly
 
 IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
@@ -70,17 +75,16 @@ def rms_norm(
         eps = default_eps(x.dtype)
     # What comes first costs the least host time: the kernel of a shape that was met before.
     if not _is_compiling():
-        out = (quick_calls.native_run or run_quickly)(convention, x, residual, weight, bias, eps)
+        out: Any = custom_ops.quick_norm(convention, x, residual, weight, bias, eps)
         if out is not None:
-            return out
+            return out  # type: ignore[no-any-return]
     form = find_form(convention)
     check_parameters(x, weight=weight, bias=bias)
     check_rows(x, residual=residual)
-    if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _is_autocast() and _autocasts(x):
+    if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _autocasts(x):
         x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
-    if residual is None:
-        return _norm(form, x, weight, bias, eps)
-    return _add_norm(form, x, residual, weight, bias, eps)
+    normed: Tensor | tuple[Tensor, Tensor] = _norm(form, x, residual, weight, bias, eps)
+    return normed
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
@@ -90,41 +94,97 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     float32.
     """
     if not _is_compiling() and weight is not None:
-        out = (quick_calls.native_run or run_quickly)("layernorm", x, None, weight, bias, eps)
+        out: Tensor | None = custom_ops.quick_norm("layernorm", x, None, weight, bias, eps)
         if out is not None:
             return out
     check_parameters(x, weight=weight, bias=bias)
-    if _is_autocast() and _autocasts(x):
+    if _autocasts(x):
         x, weight, bias = x.float(), _float(weight), _float(bias)
     if weight is None:  # no operator of the registry computes this
         return normalize_fusibly("layernorm", x, None, bias, eps)
-    return _norm("layernorm", x, weight, bias, eps)
+    normed: Tensor = _norm("layernorm", x, None, weight, bias, eps)
+    return normed
 
 
-def _norm(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    if not _is_compiling():
-        if is_transformed():
-            return normalize(form, x, weight, bias, eps)
-        if are_plain(x, weight, bias) and not is_watched():
-            return norm_eagerly(form, x, weight, bias, eps)
-    elif _is_fused(x):
-        return normalize_fusibly(form, x, weight, bias, eps)
-    out: Tensor = norm(x, weight, bias, eps, form)
-    return out
+def why(
+    x: Tensor,
+    weight: Tensor | None = None,
+    *,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    convention: str = "torch",
+) -> KernelChoice:
+    """Which kernel `rms_norm` takes for these tensors, by which Trace, and why no other; "layernorm" for `layer_norm`.
+
+    Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
+    """
+    form = convention if convention == "layernorm" else find_form(convention)
+    choice = find_chosen(form, x, weight, bias, residual).choice
+    if choice.kernel is None and residual is not None and rounds_sum(form, x.dtype):
+        of_sum = find_chosen(form, x, weight, bias, None).choice
+        if of_sum.kernel is not None:
+            reasons = *choice.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
+            return replace(of_sum, passed_over=reasons)
+    return choice
 
 
-def _add_norm(
-    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor]:
-    if not _is_compiling():
-        if is_transformed():
-            return add_and_normalize(form, x, residual, weight, bias, eps)
-        if are_plain(x, residual, weight, bias) and not is_watched():
-            return add_norm_eagerly(form, x, residual, weight, bias, eps)
-    elif _is_fused(x):
-        return add_and_normalize_fusibly(form, x, residual, weight, bias, eps)
-    pair: tuple[Tensor, Tensor] = add_norm(x, residual, weight, bias, eps, form)
-    return pair
+def use_registry(root: str | Path | None) -> None:
+    """Take the kernels from another registry, where `fib-rmsnorm deploy` has run; None: from the one that is shipped.
+
+    Its Solutions run in this process, with all that it may do: name only a registry whose sources you trust.
+    """
+    DEPLOYMENT.use(None if root is None else Path(root))
+    forget_choices()
+    custom_ops.forget_quick_calls()
+
+
+def check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
+    """Refuse an x without floats or dimensions, and a parameter that lacks one element for each column of x.
+
+    Raises ValueError or TypeError, whichever kernel serves.
+    """
+    if x.dim() == 0:
+        raise ValueError("x: expected at least one dimension, got a scalar")
+    if not x.is_floating_point():
+        raise TypeError(f"x: expected a floating-point dtype, got {x.dtype}")
+    for name, tensor in parameters.items():
+        if tensor is None:
+            continue
+        if tensor.dim() != 1 or tensor.shape[0] != x.shape[-1]:
+            raise ValueError(f"{name}: expected shape [{x.shape[-1]}] as x's last dimension, got {list(tensor.shape)}")
+        if tensor.device != x.device:
+            raise ValueError(f"{name}: expected device {x.device} as x, got {tensor.device}")
+
+
+def check_rows(x: Tensor, **others: Tensor | None) -> None:
+    """Refuse a tensor that is not like x, by a ValueError."""
+    for name, tensor in others.items():
+        if tensor is None or (tensor.shape == x.shape and tensor.dtype == x.dtype and tensor.device == x.device):
+            continue
+        raise ValueError(
+            f"{name}: expected x's shape {list(x.shape)}, dtype {x.dtype} and device {x.device}, "
+            f"got {list(tensor.shape)}, {tensor.dtype} and {tensor.device}"
+        )
+
+
+def is_transformed(*tensors: Tensor | None) -> bool:
+    """Whether every step of a formula must be seen: in a transform of torch.func, or with forward-mode gradients."""
+    if torch._C._are_functorch_transforms_active():
+        return True
+    unpack: Any = forward_ad.unpack_dual
+    return any(each is not None and unpack(each).tangent is not None for each in tensors)
+
+
+def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+    """The norm, and the sum if there is a residual: by the operator, but compilers and transforms get the formula."""
+    has_residual = residual is not None
+    given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
+    if _is_compiling():
+        if _is_fused(x):
+            return _FUSIBLE_FORMULAS[has_residual](form, *given)
+    elif is_transformed(x, residual, weight, bias):
+        return _FORMULAS[has_residual](form, *given)
+    return _OPERATORS[has_residual](*given, form)
 
 
 def _is_fused(x: Tensor) -> bool:

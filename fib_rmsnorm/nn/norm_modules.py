@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.functional.forms import find_form
+from fib_rmsnorm.functional.formulas import find_form
 from fib_rmsnorm.functional.norms import layer_norm, rms_norm
 
 

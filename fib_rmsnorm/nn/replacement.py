@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.nn.drop_in import DropIn, DropInLayerNorm, DropInRMSNorm, make_drop_in
 from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm
 from fib_rmsnorm.nn.norm_recognition import (
     RecognisedNorm,
@@ -20,6 +20,8 @@ from fib_rmsnorm.nn.norm_recognition import (
     looks_like_a_norm,
     recognise_norm,
 )
+
+_is_autocast = torch._C._is_any_autocast_enabled
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,49 @@ class Replacement:
                 *(f"  {count} x {line}" for line, count in left.items()),
             ]
         )
+
+
+class _DropIn:
+    """What a replacement adds to our modules: the module whose place it took, for calls that round otherwise."""
+
+    original: tuple[nn.Module]
+    """In a tuple, so that it is not a submodule: its parameters are the replacement's own."""
+    norm: RecognisedNorm
+
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        """Normalize x, [..., hidden]: by a kernel of ours in the calls that were probed, else as the original does."""
+        if self.takes(x):
+            out: torch.Tensor = super().forward(x)  # type: ignore[misc]
+        else:
+            out = torch.func.functional_call(self.original[0], dict(self.named_parameters()), (x,))
+        return out
+
+    def find_original(self: Any) -> nn.Module:
+        """The original, with the parameters and the mode that the model has now."""
+        (original,) = self.original
+        original._parameters.update(self._parameters)
+        found: nn.Module = original.train(self.training)
+        return found
+
+    def takes(self: Any, x: torch.Tensor) -> bool:
+        """Whether the original computes its formula for x."""
+        own = self._parameters
+        # self.weight takes 0.5 us, but a parametrized one is nowhere else.
+        weight = own["weight"] if "weight" in own else self.weight  # noqa: SIM401
+        dtype = x.dtype
+        is_autocast = _is_autocast() and torch.is_autocast_enabled(x.device.type)
+        return (dtype, dtype if weight is None else weight.dtype, is_autocast) in self.norm.calls
+
+
+class DropInRMSNorm(_DropIn, RMSNorm):
+    """An RMSNorm in the place of a module that computed the same."""
+
+
+class DropInLayerNorm(_DropIn, LayerNorm):
+    """A LayerNorm in the place of a module that computed the same."""
+
+
+DropIn = DropInRMSNorm | DropInLayerNorm
 
 
 def replace(model: nn.Module) -> Replacement:
@@ -134,15 +179,24 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
         known[kind] = recognise_norm(module)
     if known[kind].formula.convention == "layer_norm" and not forms:
         raise UnrecognisedNormError("no kernel computes a LayerNorm without a weight")
-    return make_drop_in(module, known[kind])
+    return _make_drop_in(module, known[kind])
 
 
-def check_replaced(model: nn.Module) -> list[tuple[nn.Module, str, DropIn]]:
-    """The replaced norms of a model; an InputError if it has none."""
-    places = list_drop_ins(model)
-    if not places:
-        raise InputError("no norm of this model is replaced: call fib_rmsnorm.nn.replace(model) before")
-    return places
+def _make_drop_in(module: nn.Module, norm: RecognisedNorm) -> DropIn:
+    """Make a replacement that has the module's own parameters."""
+    affine = module._parameters.get("weight") is not None
+    convention = norm.formula.convention
+    drop_in: DropIn
+    if convention == "layer_norm":
+        has_bias = module._parameters.get("bias") is not None
+        drop_in = DropInLayerNorm(norm.shape, norm.formula.eps or 0.0, affine, has_bias, device="meta")
+    else:
+        drop_in = DropInRMSNorm(norm.shape, norm.formula.eps, affine, device="meta", convention=convention)
+    drop_in._parameters.update(module._parameters)
+    drop_in.train(module.training)
+    drop_in.original = (module,)
+    drop_in.norm = norm
+    return drop_in
 
 
 def _without_numbers(name: str) -> str:

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
-from fib_rmsnorm.nn.drop_in import DropIn
-from fib_rmsnorm.nn.replacement import check_replaced
+from fib_rmsnorm.nn.replacement import DropIn, list_drop_ins
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS
 
 MOST_TIMES_NOISE = 3.0
@@ -90,7 +89,9 @@ def verify(model: nn.Module, inputs: Any, *, strict: bool = True) -> Verificatio
     differences are the noise. Raises VerificationError if the difference is more than 3 times the noise, unless
     `strict` is false, and InputError where nothing can be judged.
     """
-    places = check_replaced(model)
+    places = list_drop_ins(model)
+    if not places:
+        raise InputError("no norm of this model is replaced: call fib_rmsnorm.nn.replace(model) before")
     factors = {
         "exact": 1.0,
         "rstd + 4 ULP": 1 + _RSTD_STEPS * FLOAT32_EPS,

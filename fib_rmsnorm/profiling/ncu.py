@@ -1,8 +1,12 @@
-"""Run a Solution once under ncu."""
+"""Run a Solution once under ncu, and read its counters for each kernel."""
 
 from __future__ import annotations
 
+import csv
+import re
 import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
@@ -10,11 +14,27 @@ from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.counters import METRICS, SECTIONS, KernelCounters, parse_counters
 from fib_rmsnorm.profiling.tool_process import ToolRun, read_report, run_tool
 from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
+_SCALES = {
+    **{"nsecond": 1e-9, "ns": 1e-9, "usecond": 1e-6, "us": 1e-6, "msecond": 1e-3, "ms": 1e-3, "second": 1.0, "s": 1.0},
+    **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
+}
+_STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
+_NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues, and variants that exclude it
+_SIZE = re.compile(r"\d+")
+METRICS = (
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+)
+"""Metrics that no section contains."""
+SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats")
 _NO_NCU = (
     "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"
     " (apt-get install cuda-nsight-compute-13-0, for CUDA 13.0) or developer.nvidia.com/nsight-compute"
@@ -24,6 +44,100 @@ _NO_PERMISSION = (
     " with --cap-add PERFMON (drivers before 565: SYS_ADMIN), or load the nvidia module with"
     " NVreg_RestrictProfilingToAdminUsers=0"
 )
+_PRINT = ("--csv", "--page", "raw", "--print-units", "base")
+
+
+@dataclass(frozen=True)
+class KernelCounters:
+    """One kernel's launch and counters; None where this ncu or GPU does not report a counter."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    duration_us: float | None
+    dram_bytes_read: float | None
+    dram_bytes_written: float | None
+    dram_percent_of_peak: float | None
+    l1_hit_percent: float | None
+    l2_hit_percent: float | None
+    achieved_occupancy_percent: float | None
+    theoretical_occupancy_percent: float | None
+    registers: float | None
+    waves: float | None
+    load_requests: float | None
+    load_sectors: float | None
+    store_requests: float | None
+    store_sectors: float | None
+    stalls: dict[str, float]
+    """The reasons why warps waited, as shares of all waiting, largest first."""
+
+    @property
+    def bandwidth_gb_per_s(self) -> float | None:
+        """Bytes read from and written to device memory, divided by the duration."""
+        if self.dram_bytes_read is None or self.dram_bytes_written is None or not self.duration_us:
+            return None
+        return (self.dram_bytes_read + self.dram_bytes_written) / self.duration_us / 1e3
+
+
+def parse_counters(text: str) -> list[KernelCounters]:
+    """Parse the raw page: a row of names, a row of units and a row per kernel; other lines are skipped."""
+    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    if len(rows) < 3:
+        return []
+    names, units, *kernels = rows
+    return [_read(dict(zip(names, row, strict=False)), dict(zip(names, units, strict=False))) for row in kernels]
+
+
+def _read(values: dict[str, str], units: dict[str, str]) -> KernelCounters:
+    def number(*names: str) -> float | None:
+        found = (_parse(values.get(name, ""), units.get(name, "")) for name in names)
+        return next((each for each in found if each is not None), None)
+
+    seconds = number("gpu__time_duration.sum")
+    return KernelCounters(
+        kernel=values.get("Kernel Name", ""),
+        grid=_size(values.get("Grid Size", "")),
+        block=_size(values.get("Block Size", "")),
+        duration_us=None if seconds is None else seconds * 1e6,
+        dram_bytes_read=number("dram__bytes_read.sum"),
+        dram_bytes_written=number("dram__bytes_write.sum"),
+        dram_percent_of_peak=number(
+            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+            "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        ),
+        l1_hit_percent=number("l1tex__t_sector_hit_rate.pct"),
+        l2_hit_percent=number("lts__t_sector_hit_rate.pct"),
+        achieved_occupancy_percent=number("sm__warps_active.avg.pct_of_peak_sustained_active"),
+        theoretical_occupancy_percent=number("sm__maximum_warps_per_active_cycle_pct"),
+        registers=number("launch__registers_per_thread"),
+        waves=number("launch__waves_per_multiprocessor"),
+        load_requests=number("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"),
+        load_sectors=number("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
+        store_requests=number("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"),
+        store_sectors=number("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
+        stalls=_share_stalls(
+            (match[1], _parse(values[name], "")) for name in values if (match := _STALL.fullmatch(name))
+        ),
+    )
+
+
+def _parse(value: str, unit: str) -> float | None:
+    """Parse a number with commas as thousands separators; return None for `n/a` and other text."""
+    try:
+        return float(value.replace(",", "")) * _SCALES.get(unit, 1.0)
+    except ValueError:
+        return None
+
+
+def _size(text: str) -> tuple[int, ...]:
+    """Parse a size such as `(128, 1, 1)`."""
+    return tuple(int(number) for number in _SIZE.findall(text))
+
+
+def _share_stalls(found: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+    waits = {reason: value for reason, value in found if value and not _NO_WAITING.fullmatch(reason)}
+    total = sum(waits.values())
+    return {reason: value / total for reason, value in sorted(waits.items(), key=lambda item: -item[1])}
 
 
 def find_ncu() -> Path | None:
@@ -64,9 +178,6 @@ def profile(
     return counters
 
 
-_PRINT = ("--csv", "--page", "raw", "--print-units", "base")
-
-
 def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     return [
         str(ncu),
@@ -78,7 +189,7 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
         *("--metrics", ",".join(METRICS)),
-        *python_command("fib_rmsnorm.profiling.profiled_call", request),
+        *python_command("profiled", request),
     ]
 
 

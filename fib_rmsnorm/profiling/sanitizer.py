@@ -1,18 +1,30 @@
-"""Run a Solution once under NVIDIA's compute-sanitizer."""
+"""Run a Solution once under NVIDIA's compute-sanitizer, and read what that writes.
+
+Its lines stand behind `=========`, the details of a report further to the right.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.sanitizer_log import SanitizerLog, parse_log
 from fib_rmsnorm.profiling.tool_process import run_tool
 from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
+_LINE = re.compile(r"^={8,}(.*)$", re.MULTILINE)
+_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed \(.*\))$")
+# Lines at the left that report nothing about a kernel. Those that begin with "Error" say why the tool saw none.
+_ABOUT_THE_RUN = re.compile(
+    r"COMPUTE-SANITIZER|(ERROR|RACECHECK|LEAK) SUMMARY|Target application returned an error|Tracking kernels launched"
+    r"|Default timeout can be adjusted|Error: (?!Race reported)"
+)
+_BACKTRACE = re.compile(r"Saved host backtrace|Host Frame")
 _NO_SANITIZER = (
     "compute-sanitizer is missing: install it from NVIDIA's package repository"
     " (apt-get install cuda-sanitizer-13-0, for CUDA 13.0), or set CUDA_HOME to a toolkit that has it"
@@ -21,6 +33,63 @@ _PADDING_BYTES = 1 << 16
 _CONNECTING_S = 120
 # Each tensor is an allocation of its own then. In torch's pool, the tool would not see a read beyond a tensor.
 _ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
+@dataclass
+class SanitizerFinding:
+    """What the tool reports about one place of a kernel."""
+
+    what: str
+    """The first line: `Invalid __global__ read of size 2 bytes`."""
+    details: list[str]
+    """The lines below that of the first report: kernel, thread, address."""
+    reports: int = 1
+    """How many reports are alike but for the thread and the address."""
+
+
+@dataclass(frozen=True)
+class SanitizerLog:
+    """The text of one run."""
+
+    errors: int | None
+    """What the tool counted at the end, more than it printed maybe; None if it did not come to its end."""
+    findings: list[SanitizerFinding]
+    failures: list[str]
+    """Why the tool could not watch the process."""
+
+
+def parse_log(text: str) -> SanitizerLog:
+    """Parse the tool's text of any of its checks."""
+    errors: int | None = None
+    findings: list[SanitizerFinding] = []
+    failures: list[str] = []
+    current: SanitizerFinding | None = None
+    for line in _LINE.findall(text):
+        told = line.strip()
+        if summary := _SUMMARY.match(told):
+            errors = int(summary[1] or summary[2])
+        elif not told:
+            current = None
+        elif line.startswith("  "):
+            if current is not None and not _BACKTRACE.match(told):
+                current.details.append(told)
+        elif _ABOUT_THE_RUN.match(told):
+            current = None
+            failures += [told.removeprefix("Error: ")] if told.startswith("Error: ") else []
+        else:
+            current = SanitizerFinding(told, [])
+            findings.append(current)
+    return SanitizerLog(errors, _join_alike(findings), failures)
+
+
+def _join_alike(findings: list[SanitizerFinding]) -> list[SanitizerFinding]:
+    """One finding for the reports of all threads that met the same fault at the same place."""
+    joined: dict[tuple[str, str], SanitizerFinding] = {}
+    for each in findings:
+        place = next((detail for detail in each.details if detail.startswith("at ")), "")
+        first = joined.setdefault((each.what, place), each)
+        first.reports += first is not each
+    return list(joined.values())
 
 
 def find_compute_sanitizer() -> Path | None:
@@ -53,7 +122,7 @@ def sanitize(
         raise EnvironmentMissingError(_NO_SANITIZER)
     with prepare_call(definition, solution, workload, device, dataset=dataset, tool=tool) as call:
         log, done = call.folder / "log", call.own / "done"
-        target = python_command("fib_rmsnorm.profiling.sanitized_call", call.request, done)
+        target = python_command("sanitized", call.request, done)
         command = [*_command(tool, sanitizer, log), *target]
         run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")

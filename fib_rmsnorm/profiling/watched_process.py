@@ -52,7 +52,7 @@ class WatchedCall:
 
     @property
     def request(self) -> Path:
-        """The file that names what to call, which `call_target` reads."""
+        """The file that names what to call, which `watched_call` reads."""
         return self.folder / "request.json"
 
 
@@ -105,6 +105,6 @@ def _installed(tool: Path) -> Iterator[Path]:
         yield folder
 
 
-def python_command(module: str, request: Path, *arguments: Path) -> list[str]:
-    """The command that runs `main` of a module of ours in a process that confines itself, with our own `sys.path`."""
-    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), module, str(request), *map(str, arguments)]
+def python_command(call: str, request: Path, *arguments: Path) -> list[str]:
+    """The command that runs a function of `watched_call` in a process that confines itself, with our own `sys.path`."""
+    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), call, str(request), *map(str, arguments)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import RenderableType
 
-from fib_rmsnorm.profiling.counters import KernelCounters
+from fib_rmsnorm.profiling.ncu import KernelCounters
 from fib_rmsnorm.reports.records.record import fields, heading, joined
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent

@@ -9,17 +9,18 @@ from pathlib import Path
 from shlex import join
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
-from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.session_messages import (
+from fib_rmsnorm.sessions.session_protocol import (
     CheckKernel,
+    KernelFile,
     ListVersions,
     MeasureKernel,
     SessionRequest,
     ShutDown,
+    default_socket,
     parse_answer,
+    read_peer,
     to_line,
 )
-from fib_rmsnorm.sessions.session_socket import default_socket, read_peer
 from fib_rmsnorm.sessions.version import Version
 
 

@@ -33,11 +33,9 @@ from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
-from fib_rmsnorm.sessions.contender import Contender, CurrentVersion
-from fib_rmsnorm.sessions.draft_builds import DraftBuilds
-from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.version import Version
-from fib_rmsnorm.sessions.version_results import add_timing, describe_verdict
+from fib_rmsnorm.sessions.contenders import Contender, CurrentVersion, DraftBuilds
+from fib_rmsnorm.sessions.session_protocol import KernelFile
+from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
 
 _MAX_HISTORY = 1000
 

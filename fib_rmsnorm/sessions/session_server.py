@@ -13,7 +13,7 @@ import psutil
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.sessions.session import Session
-from fib_rmsnorm.sessions.session_messages import (
+from fib_rmsnorm.sessions.session_protocol import (
     MAX_LINE_BYTES,
     BadMessageError,
     CheckKernel,
@@ -22,9 +22,9 @@ from fib_rmsnorm.sessions.session_messages import (
     SessionAnswer,
     SessionRequest,
     parse_request,
+    read_peer,
     to_line,
 )
-from fib_rmsnorm.sessions.session_socket import read_peer
 
 
 class SessionServer(ThreadingUnixStreamServer):

@@ -12,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.counters import parse_counters
+from fib_rmsnorm.profiling.ncu import parse_counters
 from support.full_registry import CUDA, PYTHON
 from support.paths import REPOSITORY
 from support.registries import make_registry

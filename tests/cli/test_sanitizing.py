@@ -11,7 +11,7 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling import sanitizer
-from fib_rmsnorm.profiling.sanitizer_log import parse_log
+from fib_rmsnorm.profiling.sanitizer import parse_log
 from support.registries import RIGHT
 
 BANNER = "========= COMPUTE-SANITIZER\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fib_rmsnorm.cluster.node_facts import describe_differences, describe_node, reason_to_refuse
+from fib_rmsnorm.cluster.device_actor import describe_differences, describe_node, reason_to_refuse
 from fib_rmsnorm.machine.devices import cpu_device
 
 HERE = describe_node(cpu_device())

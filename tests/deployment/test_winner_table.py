@@ -18,7 +18,8 @@ from fib_rmsnorm.deployment.winner_table import (
     read_table,
 )
 from fib_rmsnorm.functional import rms_norm, use_registry, why
-from fib_rmsnorm.functional.forms import FORMS, name_gradient_operator, name_operator
+from fib_rmsnorm.functional.formulas import FORMS
+from fib_rmsnorm.functional.kernel_calls import name_gradient_operator, name_operator
 from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.full_registry import DEFINITION, PYTHON_TRACES

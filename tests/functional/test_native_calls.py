@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment import native_calls
-from fib_rmsnorm.functional import quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import norm
-from fib_rmsnorm.functional.gradient_calls import TWICE
+from fib_rmsnorm.deployment import kernels
+from fib_rmsnorm.functional import custom_ops, rms_norm, use_registry
+from fib_rmsnorm.functional.custom_ops import TWICE, norm
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.compile  # compiling against torch takes most of a minu
 @pytest.fixture
 def native():
     rms_norm(draw(2, HIDDEN), draw(HIDDEN))
-    module = native_calls.load_native_calls()
+    module = kernels.load_native_calls()
     yield module
     use_registry(None)
 
@@ -52,11 +51,11 @@ def reconnect(native):
 
     def connect(
         *,
-        run=quick_calls.run_and_remember,
-        add=quick_calls.run_and_remember_add,
-        differentiate=quick_calls.run_and_remember_backward,
+        run=custom_ops.run_and_remember,
+        add=custom_ops.run_and_remember_add,
+        differentiate=custom_ops.run_and_remember_backward,
     ):
-        names = quick_calls._CONVENTION_OF
+        names = custom_ops.CONVENTION_OF
         native.connect(tuple(names.values()), tuple(names), TWICE, run, add, differentiate, None)
 
     yield connect
@@ -76,6 +75,23 @@ def test_an_error_of_the_gradient_is_pythons_own(reconnect):
         out.sum().backward(retain_graph=True)
     reconnect()
     out.sum().backward()
+
+
+def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypatch):
+    def refuse(*_arguments):
+        raise ValueError("not these")
+
+    def find(*call, **named):
+        return found(*call, **named)._replace(entry=refuse)
+
+    use_registry(None)
+    found, (x, weight) = custom_ops.find_gradient, known()
+    monkeypatch.setattr(custom_ops, "find_gradient", find)
+    ours = torch.autograd.grad(rms_norm(x, weight).sum(), (x, weight))
+    exact = torch.autograd.grad(torch_functional.rms_norm(x, (HIDDEN,), weight, 1e-6).sum(), (x, weight))
+    torch.testing.assert_close(ours, exact)
+    (passed_over, *_) = found("rmsnorm", x, weight, has_residual=False).choice.passed_over
+    assert passed_over.endswith(": refused the call")
 
 
 def test_the_operator_asks_python_only_for_what_it_does_not_know(reconnect):
@@ -127,11 +143,11 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
     def fail() -> None:
         raise RuntimeError("no working compiler\nand more")
 
-    native_calls._try_build.cache_clear()
+    kernels._try_build_native_calls.cache_clear()
     try:
-        monkeypatch.setattr(native_calls, "_build", fail)
-        monkeypatch.setattr(quick_calls, "_native", None)
-        monkeypatch.setattr(quick_calls, "native_run", None)
+        monkeypatch.setattr(kernels, "_build_native_calls", fail)
+        monkeypatch.setattr(custom_ops, "_native", None)
+        monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
         x, weight = known(grad=False)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -143,7 +159,7 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
         assert [str(each.message) for each in warned] == [
             "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
         ]
-        assert quick_calls.native_run is None
+        assert custom_ops.quick_norm is custom_ops._know_nothing
     finally:
-        native_calls._try_build.cache_clear()
+        kernels._try_build_native_calls.cache_clear()
         use_registry(None)

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import add_norm, norm
-from fib_rmsnorm.functional.gradient_calls import TWICE
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
+from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
 from support.known_calls import HIDDEN, draw
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -55,11 +54,11 @@ def only_known():
         raise KeyError("asked")
 
     def connect(*asked):
-        names = quick_calls._CONVENTION_OF
-        quick_calls._native.connect(tuple(names.values()), tuple(names), TWICE, *asked, None)
+        names = custom_ops.CONVENTION_OF
+        custom_ops._native.connect(tuple(names.values()), tuple(names), TWICE, *asked, None)
 
     yield lambda: connect(fail, fail, fail)
-    connect(quick_calls.run_and_remember, quick_calls.run_and_remember_add, quick_calls.run_and_remember_backward)
+    connect(custom_ops.run_and_remember, custom_ops.run_and_remember_add, custom_ops.run_and_remember_backward)
     use_registry(None)
 
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment import native_calls
-from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.gradient_calls import run_norm_backward
+from fib_rmsnorm.deployment import kernels
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.kernel_calls import find_for
 from fib_rmsnorm.operators.known_operators import find_operator
 
@@ -77,12 +76,12 @@ def no_compiler(monkeypatch, tmp_path):
     """The process has built nothing, and finds no compiler."""
     monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", str(tmp_path / "c++"))
-    monkeypatch.setattr(quick_calls, "_native", None)
-    monkeypatch.setattr(quick_calls, "native_run", None)
-    native_calls._try_build.cache_clear()
+    monkeypatch.setattr(custom_ops, "_native", None)
+    monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
+    kernels._try_build_native_calls.cache_clear()
     use_registry(None)
     yield
-    native_calls._try_build.cache_clear()
+    kernels._try_build_native_calls.cache_clear()
     use_registry(None)
 
 
@@ -140,10 +139,10 @@ def test_a_float32_weight_beside_16_bits_gives_what_torch_gives():
     assert_close(rms_norm(x, weight), expected)
 
 
-@served
+@pytest.mark.compile  # C++ calls the kernel
 def test_on_a_cpu_a_kernel_gives_the_gradients_of_a_float32_weight_beside_16_bits_too():
     x, weight, dy = draw(4, HIDDEN, dtype=torch.bfloat16), draw(HIDDEN, dtype=torch.float32, seed=1), draw(4, HIDDEN)
-    found = run_norm_backward("rmsnorm", dy.bfloat16(), None, x, weight, has_bias=False, eps=1e-6)
+    found = custom_ops.run_and_remember_backward(dy.bfloat16(), None, x, weight, False, 1e-6, "rmsnorm")
     wide = [each.double().requires_grad_() for each in (x, weight)]
     normalized = torch_functional.rms_norm(wide[0], (HIDDEN,), wide[1], 1e-6)
     expected = torch.autograd.grad(normalized, wide, dy.bfloat16().double())

@@ -1,4 +1,4 @@
-"""A call whose kernel is known, in C++ and in Python: what autograd, modes and threads see."""
+"""A call whose kernel is known, by C++ and by the operator: what autograd, modes and threads see."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from fib_rmsnorm import nn
-from fib_rmsnorm.functional import layer_norm, quick_calls, rms_norm, use_registry
-from fib_rmsnorm.functional.eager import run_quickly
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from support.known_calls import HIDDEN, draw, known
 from support.served_calls import serve_in_python
 
-pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
+waits_for_a_compiler = pytest.mark.compile  # compiling against torch takes most of a minute
 
 
-@pytest.fixture(params=["C++", "Python"])
-def run(request, monkeypatch):
-    """Run a call if its kernel is known, else give None."""
-    if request.param == "Python":
-        serve_in_python(monkeypatch)
-    x, weight = draw(2, 3, HIDDEN), draw(HIDDEN, seed=1)
-    rms_norm(x, weight)
-    found = quick_calls.native_run or run_quickly
-    assert (found is run_quickly) == (request.param == "Python")
+@pytest.fixture
+def quick():
+    """Run a call if C++ knows its kernel, else give None."""
+    rms_norm(draw(2, 3, HIDDEN), draw(HIDDEN, seed=1))
 
     def call(x, weight, *, bias=None, convention="torch", eps=1e-6):
-        return found(convention, x, None, weight, bias, eps)
+        return custom_ops.quick_norm(convention, x, None, weight, bias, eps)
 
-    assert torch.equal(call(x, weight), rms_norm(x, weight))
     return call
+
+
+@pytest.fixture(params=[pytest.param("C++", marks=waits_for_a_compiler), "operator"])
+def run(request, monkeypatch):
+    """Run RMSNorm by C++, or by the operator, whose autograd is in Python as long as there is no C++."""
+    if request.param == "C++":
+        return request.getfixturevalue("quick")
+    serve_in_python(monkeypatch)
+    return lambda x, weight: custom_ops.norm(x, weight, None, 1e-6, "rmsnorm")
 
 
 def exact(x: torch.Tensor, weight: torch.Tensor, dy: torch.Tensor) -> list[torch.Tensor]:
@@ -154,20 +156,22 @@ class _Operators(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
+@waits_for_a_compiler
 @pytest.mark.parametrize("mode", [_Functions, _Operators, lambda: torch.autocast("cpu", torch.bfloat16)])
-def test_a_mode_must_see_the_operator(run, mode):
+def test_a_mode_must_see_the_operator(quick, mode):
     x, weight = known(grad=False)
     with mode():
-        assert run(x, weight) is None
-    assert run(x, weight) is not None
+        assert quick(x, weight) is None
+    assert quick(x, weight) is not None
 
 
-def test_transforms_and_tangents_must_see_the_formula(run):
+@waits_for_a_compiler
+def test_transforms_and_tangents_must_see_the_formula(quick):
     x, weight = known(grad=False)
     tangent, left = torch.ones_like(x), []
 
     def leaves(each: torch.Tensor) -> torch.Tensor:
-        left.append(run(each, weight) is None)
+        left.append(quick(each, weight) is None)
         return each.sum()
 
     torch.func.grad(leaves)(x)
@@ -182,6 +186,7 @@ class _Subclass(torch.Tensor):
     pass
 
 
+@waits_for_a_compiler
 @pytest.mark.parametrize(
     "change",
     [
@@ -209,11 +214,12 @@ class _Subclass(torch.Tensor):
         "negated",
     ],
 )
-def test_what_the_kernel_cannot_take_is_left_to_others(run, change):
+def test_what_the_kernel_cannot_take_is_left_to_others(quick, change):
     x, weight = known(grad=False)
-    assert run(*change(x, weight.detach())) is None
+    assert quick(*change(x, weight.detach())) is None
 
 
+@waits_for_a_compiler
 def test_a_subclass_of_a_weight_gets_the_operator():
     x, weight = known(grad=False)
     rms_norm(x, weight)
@@ -221,35 +227,39 @@ def test_a_subclass_of_a_weight_gets_the_operator():
     torch.testing.assert_close(found.as_subclass(torch.Tensor), rms_norm(x, weight.detach()))
 
 
-def test_leading_dimensions_and_alignment_do_not_matter(run):
+@waits_for_a_compiler
+def test_leading_dimensions_and_alignment_do_not_matter(quick):
     weight, memory = draw(HIDDEN, seed=1), draw(6 * HIDDEN + 1)
-    expected = run(memory[1:].clone().view(2, 3, HIDDEN), weight)
-    assert torch.equal(run(memory[1:].view(2, 3, HIDDEN), weight), expected)
+    expected = quick(memory[1:].clone().view(2, 3, HIDDEN), weight)
+    assert torch.equal(quick(memory[1:].view(2, 3, HIDDEN), weight), expected)
     rows = memory[1:].clone().view(6, HIDDEN)
     assert torch.equal(rms_norm(rows, weight).view(2, 3, HIDDEN), expected)
     assert torch.equal(rms_norm(rows, weight).view(2, 3, HIDDEN), expected)
 
 
-def test_a_module_without_an_eps_is_quick_too(run, monkeypatch):
+@waits_for_a_compiler
+def test_a_module_without_an_eps_is_quick_too(quick, monkeypatch):
     x, _ = known(grad=False)
     module = nn.RMSNorm(HIDDEN)
     monkeypatch.setattr("fib_rmsnorm.functional.norms.find_form", None)  # the long way asks it
     torch.testing.assert_close(module(x), torch_functional.rms_norm(x, (HIDDEN,)))
 
 
-def test_layer_norm_has_the_gradient_of_its_bias(run):
+@waits_for_a_compiler
+def test_layer_norm_has_the_gradient_of_its_bias(quick):
     tensors = [draw(4, HIDDEN, seed=seed, grad=True) for seed in range(1)]
     tensors += [draw(HIDDEN, seed=seed, grad=True) for seed in (1, 2)]
     layer_norm(*tensors)
-    out, dy = run(tensors[0], tensors[1], bias=tensors[2], convention="layernorm", eps=1e-5), draw(4, HIDDEN, seed=9)
+    out, dy = quick(tensors[0], tensors[1], bias=tensors[2], convention="layernorm", eps=1e-5), draw(4, HIDDEN, seed=9)
     wide = [each.detach().double().requires_grad_() for each in tensors]
     expected = torch.autograd.grad(torch_functional.layer_norm(wide[0], (HIDDEN,), *wide[1:]), wide, dy.double())
     for found, right in zip(torch.autograd.grad(out, tensors, dy), expected, strict=True):
         torch.testing.assert_close(found, right.float(), rtol=1e-4, atol=1e-4)
 
 
-def test_another_registry_is_asked_again(run):
+@waits_for_a_compiler
+def test_another_registry_is_asked_again(quick):
     x, weight = known(grad=False)
-    assert run(x, weight) is not None
+    assert quick(x, weight) is not None
     use_registry(None)
-    assert run(x, weight) is None
+    assert quick(x, weight) is None

@@ -56,20 +56,20 @@ def attacker(registry, home, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["profiled_call", pytest.param("sanitized_call", marks=pytest.mark.process)],
+    "watched",
+    ["profiled", pytest.param("sanitized", marks=pytest.mark.process)],
 )
 @needs_sandbox
-def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, module):
+def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watched):
     solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[0]
     with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tmp_path / "tool") as call:
-        command = python_command(f"fib_rmsnorm.profiling.{module}", call.request, call.own / "done")
+        command = python_command(watched, call.request, call.own / "done")
         run = run_tool(command, 100, solution, call.variables)
         done = (call.own / "done").exists()
     assert (run.code, run.out) == (0, "imported\n"), run.err
-    assert done == (module == "sanitized_call")
+    assert done == (watched == "sanitized")
     assert not call.folder.exists()
 
 

@@ -19,7 +19,7 @@ import pytest
 from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm import InputError
-from fib_rmsnorm.sessions.session_socket import prepare_socket
+from fib_rmsnorm.sessions.session_protocol import prepare_socket
 
 
 @pytest.fixture

@@ -1,19 +1,18 @@
-"""What serves the calls of norms whose kernel is known: C++, or Python where that is not compiled."""
+"""What serves the calls of norms whose kernel is known: C++, or the operators in Python where that is not compiled."""
 
 from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.functional import quick_calls
+from fib_rmsnorm.functional import custom_ops
 
 
 def serve_in_python(patch: pytest.MonkeyPatch) -> None:
     """Have Python serve them, as where C++ does not compile."""
-    patch.setattr(quick_calls, "_native", None)
-    patch.setattr(quick_calls, "native_run", None)
-    patch.setattr(quick_calls, "load_native_calls", lambda: "not wanted")
-    patch.setattr(quick_calls, "QUICK", {})
-    patch.setattr("fib_rmsnorm.functional.eager.QUICK", quick_calls.QUICK)
+    custom_ops.forget_quick_calls()
+    patch.setattr(custom_ops, "_native", None)
+    patch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
+    patch.setattr(custom_ops, "load_native_calls", lambda: "not wanted")
 
 
 @pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])

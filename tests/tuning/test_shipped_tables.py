@@ -66,7 +66,7 @@ def make_kernel(tmp_path, name, table):
 @pytest.mark.compile
 def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, name, parameters, block):
     from fib_rmsnorm.registry.sources.manifest import read_manifest
-    from fib_rmsnorm.tuning.table import Choice, Provenance, render_table
+    from fib_rmsnorm.tuning.tunable import Choice, Provenance, render_table
 
     language = name.split("_")[1]
     if language != "triton" and find_cuda_home() is None:

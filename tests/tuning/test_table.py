@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from fib_rmsnorm.tuning.table import Choice, Provenance, render_table
+from fib_rmsnorm.tuning.tunable import Choice, Provenance, render_table
 from support.tunable_solution import find_choice
 
 COLUMNS = ["hidden", "itemsize", "multiprocessors", "min_batch", "threads", "rows"]

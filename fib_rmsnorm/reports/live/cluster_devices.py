@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from fib_rmsnorm.cluster.cluster_events import DeviceState
+from fib_rmsnorm.cluster import DeviceState
 from fib_rmsnorm.reports.text.tables import plain_table
 
 
