@@ -64,12 +64,10 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
 
 
 @pytest.mark.compile
-@needs_nvcc
-def test_cuda_launches_follow_the_architecture(fib, shipped):
-    outcome = fib(
-        "explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "8.0", "--batch-sizes", "512", "--json"
-    )
-    record = json.loads(outcome.out)
+def test_launches_follow_the_architecture(fib, shipped):
+    """Those of CUDA: tests/inspection/ahead_of_time/test_cuda_launches.py."""
+    pytest.importorskip("triton")
+    record = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "512", arch=("--arch", "8.0"))
     assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100 40 GB", 108)
     check_launches(record, (512,))
 
