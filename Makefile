@@ -15,6 +15,7 @@ bench: $(READY)
 	$(BIN)/fib-rmsnorm bench --output traces.json
 
 # A file's tests share what they set up, so one process runs them all. Three, because tests wait for processes of theirs.
+# All runs share the builds in .cache, which are found by their content.
 PYTEST = $(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 test: $(READY)
@@ -69,4 +70,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json
+	rm -rf .cache site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

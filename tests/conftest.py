@@ -4,8 +4,6 @@ import fcntl
 import os
 import shutil
 import signal
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,11 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.reports.text import console
+from support.command_line import run_here
 from support.full_registry import make_full_registry
 from support.lent_fork_server import lend, lending
+from support.paths import REPOSITORY
 from support.registries import make_registry  # which imports torch
 
 # The same examples every time: a change fails by what it changes. `--hypothesis-profile explore` looks for others.
@@ -63,14 +61,13 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(pytestconfig):
-    """Builds and the key that seals Traces lie in a folder that lives as long as the tests, never in the user's.
+    """Builds and the key that seals Traces never lie among the user's.
 
-    All processes of a run share it, so each kernel is built once. The next run builds anew: tests watch what is built.
+    Builds are found by their content, so all runs share them. A test that wants none asks for `cold_cache`.
     """
-    base = base_of_the_run(pytestconfig)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FIB_RMSNORM_CACHE", str(base / "cache"))
-        patch.setenv("XDG_STATE_HOME", str(base / "state"))
+        patch.setenv("FIB_RMSNORM_CACHE", str(REPOSITORY / ".cache"))
+        patch.setenv("XDG_STATE_HOME", str(base_of_the_run(pytestconfig) / "state"))
         for variable in ("FIB_RMSNORM_ROOT", "TRITON_INTERPRET", "PYTHONUNBUFFERED", "NO_COLOR"):
             patch.delenv(variable, raising=False)
         with lending():
@@ -103,22 +100,6 @@ def clock() -> Clock:
     return Clock()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return [line.rstrip() for line in self.out.splitlines()]
-
-    def row(self, *words: str) -> str:
-        """The only line that has all the words."""
-        (line,) = [line for line in self.lines if all(word in line.split() for word in words)]
-        return line
-
-
 @pytest.fixture(scope="module")
 def lent():
     """Runs take processes of a fork server that has imported torch already."""
@@ -128,21 +109,21 @@ def lent():
 
 
 @pytest.fixture
-def fib(lent, capsys, monkeypatch):
-    """Run a command as a user would, in this process: importing torch again would take seconds."""
+def fib(lent, tmp_path, monkeypatch):
+    """Run a command in this process, as a user would.
 
-    def run(*arguments: str | Path) -> Outcome:
-        console.stdout.cache_clear()
-        console.stderr.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["fib-rmsnorm", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        found = capsys.readouterr()
-        return Outcome(exit_.value.code, found.out, found.err)
+    Its working folder has no registry, unless the test chooses another: to read the repository's takes 0.3 s.
+    """
+    if Path.cwd() == REPOSITORY:
+        monkeypatch.chdir(tmp_path)
+    return run_here
 
-    yield run
-    console.stdout.cache_clear()
-    console.stderr.cache_clear()
+
+@pytest.fixture
+def cold_cache(tmp_path, monkeypatch) -> Path:
+    """A cache that holds nothing yet."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")
@@ -157,5 +138,4 @@ def full_registry(full_registry_template, tmp_path, monkeypatch) -> Registry:
     registry = Registry(shutil.copytree(full_registry_template, tmp_path / "registry", symlinks=True))
     monkeypatch.chdir(registry.root)
     monkeypatch.delenv("FIB_RMSNORM_ROOT", raising=False)
-    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
     return registry

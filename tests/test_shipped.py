@@ -43,7 +43,7 @@ EVALUATED = {
     (1,): COMPILED,
     BATCH_SIZES: [name for name in RUNNABLE if PACKED[name].definition == "rmsnorm_d4096"],
     BATCH_SIZES[1:]: [name for name in OTHERS if not is_interpreted(name)],
-    (8,): [name for name in OTHERS if is_interpreted(name)],
+    (2,): [name for name in OTHERS if is_interpreted(name)],
 }
 
 

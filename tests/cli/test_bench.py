@@ -13,7 +13,7 @@ import pytest
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.confinement import landlock
-from support.command_line import QUICK_OPTIONS, printed, run_cli
+from support.command_line import QUICK_OPTIONS, printed
 from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, python_manifest, read_output
 
 
@@ -22,12 +22,13 @@ def bench(fib, registry):
     return partial(fib, "bench", "--root", registry.root)
 
 
-def test_everything_passes(registry, tmp_path):
+def test_everything_passes(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
-    found = run_cli("bench", "--root", registry.root, *QUICK_OPTIONS, "--output", tmp_path / "traces.json")
-    assert found.returncode == 0, found.stderr
-    assert printed(found.stdout) == [("right_v1", 1), ("right_v1", 8)]
-    assert "2 passed, 0 failed" in found.stderr
+    found = bench(*QUICK_OPTIONS, "--output", tmp_path / "traces.json")
+    assert found.code == 0, found.err
+    assert printed(found.out) == [("right_v1", 1), ("right_v1", 8)]
+    assert "2 passed, 0 failed" in found.err
+    assert re.search(r"^2 evaluations on .*: about 1 minute$", found.err, re.M)
     traces = read_output(tmp_path / "traces.json")
     assert traces == registry.traces()
     assert keys(traces) == [("right_v1", 1), ("right_v1", 8)]
@@ -86,12 +87,8 @@ def test_a_broken_reference_is_exit_code_1_and_no_trace(registry, bench):
 BAD_INPUT = {
     "unknown definition": (["--definitions", "nope"], "no Definition matches 'nope'"),
     "unknown solution": (["--solutions", "nope"], "no Solution matches 'nope'"),
-    "unknown author": (["--authors", "nope"], "no author matches 'nope'"),
-    "unknown language": (["--languages", "fortran"], "unknown language 'fortran'"),
     "unknown device": (["--device", "tpu"], "unknown device 'tpu'"),
     "missing device": (["--device", "cuda:99"], "no device 'cuda:99'"),
-    "batch of zero": (["--batch-sizes", "0"], "'0' is not a positive integer"),
-    "negative batch": (["--batch-sizes", "-1"], "'-1' is not a positive integer"),
     "batch that is no number": (["--batch-sizes", "1,abc"], "'abc' is not a positive integer"),
     "batch that is no decimal": (["--batch-sizes", "²"], "'²' is not a positive integer"),
     "batch without a workload": (["--batch-sizes", "1000000000"], "batch 1000000000"),
@@ -100,14 +97,11 @@ BAD_INPUT = {
     "output in no folder": (["--output", "/no/such/folder/t.json"], "no such folder"),
     "output that cannot be written": (["--output", "/proc/traces.json"], "/proc/traces.json"),
     "negative tolerance": (["--rtol", "-1"], "--rtol"),
-    "no iterations": (["--iterations", "0"], "--iterations"),
     "iterations without end": (["--iterations", "100001"], "less than or equal to 100000"),
     "warm-up without end": (["--warmup-runs", "99999999999999"], "less than or equal to 10000"),
     "trials without end": (["--num-trials", "1001"], "less than or equal to 1000"),
     "timeout of zero": (["--timeout", "0"], "--timeout"),
-    "unknown option": (["--frobnicate"], "--frobnicate"),
     "stray argument": (["stray"], "stray"),
-    "missing root": (["--root", "/no/such/root"], "no such folder: /no/such/root"),
 }
 
 
@@ -274,54 +268,48 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
         "    x_fp32 = x.float()\n", f"    __import__('os').stat({str(flag)!r})\n    x_fp32 = x.float()\n"
     )
     add_kernel(registry, "unsteady_v1", unsteady)
-    assert bench(*QUICK_OPTIONS).code == 1
-    assert len(registry.traces()) == 4
+    options = (*QUICK_OPTIONS, "--batch-sizes", "8")
+    assert bench(*options).code == 1
+    assert len(registry.traces()) == 2
 
     flag.touch()
-    found = bench(*QUICK_OPTIONS, "--resume", "--output", tmp_path / "traces.json")
+    found = bench(*options, "--resume", "--output", tmp_path / "traces.json")
     assert found.code == 0, found.err
-    assert "4 passed, 0 failed (2 resumed from earlier runs)" in found.err
-    assert len(read_output(tmp_path / "traces.json")) == 4
-    assert keys(registry.traces())[4:] == [("unsteady_v1", 1), ("unsteady_v1", 8)]
+    assert "2 passed, 0 failed (1 resumed from earlier runs)" in found.err
+    assert len(read_output(tmp_path / "traces.json")) == 2
+    assert keys(registry.traces())[2:] == [("unsteady_v1", 8)]
 
-    assert "4 resumed from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
-    assert len(registry.traces()) == 6
+    assert "2 resumed from earlier runs" in bench(*options, "--resume").err
+    assert len(registry.traces()) == 3
 
     # Another source, and other settings, are another evaluation.
     (folder / "kernel.py").write_text(unsteady + "\n# edited\n")
-    assert "2 resumed from earlier runs" in bench(*QUICK_OPTIONS, "--resume").err
-    assert keys(registry.traces())[6:] == [("unsteady_v1", 1), ("unsteady_v1", 8)]
-    assert "earlier runs" not in bench(*QUICK_OPTIONS, "--resume", "--rtol", "0.002").err
-    assert len(registry.traces()) == 12
+    assert "1 resumed from earlier runs" in bench(*options, "--resume").err
+    assert keys(registry.traces())[3:] == [("unsteady_v1", 8)]
+    assert "earlier runs" not in bench(*options, "--resume", "--rtol", "0.002").err
+    assert len(registry.traces()) == 6
     assert registry.traces()[-1].evaluation.settings.rtol == 0.002
     assert registry.traces()[-1].evaluation.correctness.extra["tolerance"]["out"]["rtol"] == 0.002
 
 
-def test_resume_takes_nothing_from_other_hardware(registry, bench):
-    add_kernel(registry, "right_v1")
-    assert bench(*QUICK_OPTIONS, "--batch-sizes", "1").code == 0
-    (path,) = registry.layout.traces.rglob("*.jsonl")
-    trace = json.loads(path.read_text())
-    trace["evaluation"]["environment"]["hardware"] = "Another CPU"
-    path.write_text(json.dumps(trace) + "\n")
-    assert "earlier runs" not in bench(*QUICK_OPTIONS, "--batch-sizes", "1", "--resume").err
-    assert len(registry.traces()) == 2
-
-
-def test_resume_takes_nothing_that_others_wrote(registry, bench, monkeypatch, tmp_path):
+def test_resume_takes_nothing_that_others_wrote_or_measured(registry, bench, monkeypatch, tmp_path):
     add_kernel(registry, "right_v1")
     options = (*QUICK_OPTIONS, "--batch-sizes", "1", "--resume")
     assert bench(*options).code == 0
-    assert "1 resumed from earlier runs" in bench(*options).err
     (path,) = registry.layout.traces.rglob("*.jsonl")
-    trace = json.loads(path.read_text())
-    trace["evaluation"]["log"] = "forged"
-    path.write_text(json.dumps(trace) + "\n")
-    found = bench(*options).err
+    own = json.loads(path.read_text())
+
+    def resumed_after(**changes) -> str:
+        path.write_text(json.dumps({**own, "evaluation": {**own["evaluation"], **changes}}) + "\n")
+        return bench(*options).err
+
+    assert "1 resumed from earlier runs" in resumed_after()
+    assert "earlier runs" not in resumed_after(environment=own["evaluation"]["environment"] | {"hardware": "Another"})
+    found = resumed_after(log="forged")
     assert "earlier runs" not in found and "Not resumed: 1 evaluation: " in found
+    assert len(registry.traces()) == 2
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of_another_user"))
     assert "earlier runs" not in bench(*options).err
-    assert len(registry.traces()) == 3
 
 
 def test_the_table_is_in_the_order_of_the_plan(registry, bench):
@@ -352,8 +340,3 @@ def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
     refused = bench(*QUICK_OPTIONS)
     what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
     assert (refused.code, refused.err) == (2, f"fib-rmsnorm: nothing to evaluate on cpu: {what}\n")
-
-
-def test_it_says_beforehand_how_much_there_is_and_about_how_long_it_takes(registry, bench):
-    add_kernel(registry, "right_v1")
-    assert re.search(r"^2 evaluations on .*: about 1 minute$", bench(*QUICK_OPTIONS).err, re.M)

@@ -12,7 +12,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import list_cases
-from support.command_line import QUICK_OPTIONS, run_cli
+from support.command_line import QUICK_OPTIONS, run_here
 from support.paths import REPOSITORY
 from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
 
@@ -32,8 +32,8 @@ def root(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outcome(root):
-    return run_cli("bench", "--root", root, *QUICK_OPTIONS, "--output", root / "traces.json")
+def outcome(root, lent):
+    return run_here("bench", "--root", root, *QUICK_OPTIONS, "--output", root / "traces.json")
 
 
 def find_trace(root, name):
@@ -41,7 +41,7 @@ def find_trace(root, name):
 
 
 def test_its_trace_says_correct_and_no_time(outcome, root):
-    assert "2 passed, 1 failed" in outcome.stderr
+    assert "2 passed, 1 failed" in outcome.err
     evaluation = find_trace(root, "triton_v1").evaluation
     assert evaluation.environment.hardware == f"{cpu_device().hardware} (interpreter)"
     assert evaluation.performance.model_dump(exclude_defaults=True) == {"interpreted": True, "library_calls": []}
@@ -64,7 +64,7 @@ def test_upstream_reads_it(outcome, root):
 
 
 def test_it_stands_in_the_table_beside_what_is_timed(outcome):
-    lines = outcome.stdout.splitlines()
+    lines = outcome.out.splitlines()
     table = lines[lines.index("") :]
     assert [line.split() for line in table if line.startswith("triton_v1")] == [["triton_v1", "correct"]]
     assert table[1].startswith(f"rmsnorm_d128 on {cpu_device().hardware}: median latency"), "one table for both"

@@ -14,7 +14,7 @@ from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed
 from support.hanging import FOR_EVER_S
-from support.registries import RIGHT, add_kernel, keys, read_output
+from support.registries import RIGHT, add_kernel, keys, read_output, unseen
 
 SLEEPS_ON_8_ROWS = f"""\
     flag = __import__("pathlib").Path(__file__).parents[2] / "goes on"
@@ -72,12 +72,12 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     return rest, errors
 
 
-@pytest.mark.parametrize("evaluated", [0, 1, 3])
+@pytest.mark.parametrize("evaluated", [0, pytest.param(1, marks=pytest.mark.process), 3])
 def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path, evaluated):
     """When nothing is evaluated yet, when more is, and when all that is left hangs."""
     for number in range(2):
         add_kernel(registry, f"right_v{number}", f"{RIGHT}# {number}\n")
-    hangs = add_kernel(registry, "zhang_v1", RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1))
+    hangs = add_kernel(registry, "zhang_v1", unseen(RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)))
     output = tmp_path / "traces.json"
     process = start_bench(registry, "--output", output)
     lines = read_until_evaluated(process, evaluated) if evaluated else process.stderr.readline()
@@ -105,7 +105,7 @@ def test_ctrl_c_while_the_workers_start(registry):
 def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
     """At any moment of a record: tests/evaluation/test_recorder.py."""
     output, printing = tmp_path / "traces.json", RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)
-    flag = solution_cache(add_kernel(registry, "first_v1", printing)) / "goes on"
+    flag = solution_cache(add_kernel(registry, "first_v1", unseen(printing))) / "goes on"
     process = start_bench(registry, "--output", output)
     lines = read_until_evaluated(process, 1)
     below = processes_below(process)

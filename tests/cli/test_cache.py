@@ -11,7 +11,7 @@ from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER
 
 
 @pytest.fixture
-def cache(full_registry) -> Path:
+def cache(full_registry, cold_cache) -> Path:
     """A cache with builds of two Solutions, and with what others have put there."""
     solutions = full_registry.packed_solutions()
     for name, kind, size in ((PYTHON, "inductor", 3000), (CUDA, "native", 5000)):

@@ -243,20 +243,6 @@ def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     assert f"Regression: now failing: {PYTHON} -> wrong.py@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
 
 
-@pytest.mark.process
-def test_two_files_can_be_measured(fib, tmp_path):
-    kernels = [tmp_path / "a.py", tmp_path / "b.py"]
-    for kernel in kernels:
-        kernel.write_text(RIGHT)
-    outcome = fib(
-        *("compare", "--measure", *kernels, "--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1"),
-        *("--rounds", "1", "--allow", "clock,suspect", "--json", "--max-slowdown", "9"),
-    )
-    assert outcome.code == 0, outcome.err
-    (found,) = json.loads(outcome.out)["comparisons"]
-    assert (found["definition"], found["solution"]) == ("rmsnorm_d4096", "a.py -> b.py")
-
-
 def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
     layer, mixed = tmp_path / "layernorm_bias_a.py", tmp_path / "b.py"
     layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")

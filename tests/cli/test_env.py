@@ -142,11 +142,6 @@ def test_libraries_that_are_missing_are_named(fib, machine):
     assert outcome.row("torch", "2.99")
 
 
-def test_it_needs_no_registry(fib, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert fib("env").code == 0
-
-
 def test_a_cpu_build_of_torch_beside_a_driver_is_told_from_no_driver(fib, machine):
     machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99+cpu"})
     assert "no GPU: there is no NVIDIA driver here" in fib("env").lines

@@ -14,35 +14,12 @@ import pytest
 
 from fib_rmsnorm.cli.app import COMMANDS, make_app
 from fib_rmsnorm.machine.cuda_properties import list_gpus
-from support.command_line import cli_command, cli_environment, run_cli
+from support.command_line import cli_environment, run_cli
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
-
-IMPORTED = """\
-import atexit, json, sys
-from fib_rmsnorm.cli import main
-atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
-sys.argv = ["fib-rmsnorm", *sys.argv[1:]]
-main()
-"""
-
-
-def run_and_list_modules(*arguments: str, cwd: Path | None = None) -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    found = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments],
-        cwd=cwd,
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    *errors, modules = found.stderr.splitlines()
-    found.stderr = "\n".join(errors)
-    return found, {name.partition(".")[0] for name in json.loads(modules)}
-
 
 ONE_BY_ONE = """\
 import contextlib, io, json, sys
@@ -117,14 +94,14 @@ def test_without_a_command_the_help_is_shown(helps):
     assert alone.returncode == 2
 
 
-def test_the_version_is_that_installed():
+def test_the_version_is_that_installed(tmp_path):
     try:
         expected = version("fib-rmsnorm")
     except PackageNotFoundError:
         pytest.skip("runs from a source tree that is not installed")
-    found, modules = run_and_list_modules("--version")
-    assert found.stdout == f"fib-rmsnorm {expected}\n"
-    assert modules.isdisjoint(HEAVY), modules & set(HEAVY)
+    (found,) = run_one_by_one([["--version"]], tmp_path)
+    assert found.out == f"fib-rmsnorm {expected}\n"
+    assert found.modules.isdisjoint(HEAVY), found.modules & set(HEAVY)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -163,29 +140,22 @@ def test_a_usage_error_is_one_line_and_exit_code_2(tmp_path):
         assert found.modules.isdisjoint(HEAVY), (arguments, found.modules & set(HEAVY))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["list", "--frobnicate"], "--frobnicate (see fib-rmsnorm list --help)"),
-        (["list"], "no registry in"),
-        (["bench", "--iterations", "0"], "--iterations"),
-        (["report", "nowhere.json"], "no such file or folder: nowhere.json"),
-    ],
-)
-def test_with_json_an_error_is_one_object(arguments, said, tmp_path):
-    found = subprocess.run(
-        cli_command(*arguments, "--json"),
-        cwd=tmp_path,
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (found.returncode, found.stdout) == (2, "")
-    (line,) = found.stderr.splitlines()
-    error = json.loads(line)
-    assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
-    assert said in error["error"]
+JSON_ERRORS = [
+    (["list", "--frobnicate"], "--frobnicate (see fib-rmsnorm list --help)"),
+    (["list"], "no registry in"),
+    (["bench", "--iterations", "0"], "--iterations"),
+    (["report", "nowhere.json"], "no such file or folder: nowhere.json"),
+]
+
+
+def test_with_json_an_error_is_one_object(tmp_path):
+    answers = run_one_by_one([[*arguments, "--json"] for arguments, _ in JSON_ERRORS], tmp_path)
+    for (_, said), found in zip(JSON_ERRORS, answers, strict=True):
+        assert (found.code, found.out) == (2, "")
+        (line,) = found.err.splitlines()
+        error = json.loads(line)
+        assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
+        assert said in error["error"]
 
 
 RIGHT = "def run(x, weight, eps):\n    return x\n"
@@ -240,11 +210,11 @@ def test_commands_on_records_import_no_torch(full_registry):
     assert found == [(line, 0, False) for line in NO_TORCH]
 
 
-@pytest.mark.parametrize("arguments", [["env"], ["env", "--json"], ["init", "registry"]])
-def test_commands_that_need_no_torch_import_none(arguments, tmp_path):
-    if arguments[0] == "env" and list_gpus():
-        pytest.skip("a GPU's timer is found by importing it")
-    found, modules = run_and_list_modules(*arguments, cwd=tmp_path)
-    assert found.returncode == 0
-    assert found.stdout
-    assert modules.isdisjoint({"torch", "flashinfer_bench"})
+def test_commands_that_need_no_torch_import_none(tmp_path):
+    commands = [
+        ["init", "registry"],
+        *([] if list_gpus() else [["env"], ["env", "--json"]]),
+    ]  # a GPU's timer is imported
+    for found in run_one_by_one(commands, tmp_path):
+        assert found.code == 0 and found.out
+        assert found.modules.isdisjoint({"torch", "flashinfer_bench"})

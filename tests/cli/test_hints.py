@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 import typer.main
@@ -34,6 +35,7 @@ NOT_RAISED = {
 }
 
 
+@cache
 def symbols_of(name: str) -> set[Symbol]:
     """What the code of a command may use."""
     callback = next(each.callback for each in APP.registered_commands if each.name == name)

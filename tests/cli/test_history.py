@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from support.registries import RIGHT, add_kernel, make_registry
 from support.trace_json import lines, trace
 
 
@@ -201,13 +200,6 @@ def test_what_is_not_there_is_one_line(fib, tmp_path, monkeypatch, arguments, sa
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
 
 
-def test_json_conflicts_with_a_suffix_of_another_format(fib, tmp_path):
-    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
-    outcome = fib("history", "mine_v1", tmp_path / "t.jsonl", "--json", "--output", "h.md")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert json.loads(outcome.err)["error"] == "--json conflicts with --output h.md: .md asks for Markdown"
-
-
 @pytest.mark.parametrize(("place", "said"), [("f", "File exists"), ("f/x", "Not a directory"), ("", "is empty")])
 def test_plots_that_cannot_be_written_are_one_line(fib, tmp_path, monkeypatch, place, said):
     pytest.importorskip("matplotlib")
@@ -234,18 +226,3 @@ def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
     assert outcome.code == 0 and "Wrote 2 charts" in outcome.err
     drawn = (tmp_path / "plots" / "mine-v1-on-nvidia-h200-history.svg").read_text()
     assert all(text in drawn for text in ("batch=8", "batch=512", "latency / first latency"))
-
-
-@pytest.mark.process
-def test_benches_of_a_changed_kernel(fib, tmp_path, monkeypatch):
-    registry = make_registry(tmp_path / "registry", batch_sizes=[8])
-    monkeypatch.chdir(registry.root)
-    slow = RIGHT.replace("    return", "    for _ in range(3000):\n        x_fp32.sum()\n    return")
-    for source in (RIGHT, RIGHT, slow):
-        add_kernel(registry, "mine_v1", source)
-        assert fib("bench", "--device", "cpu").code == 0
-    (found,) = json.loads(fib("history", "mine_v1", "--json").out)["histories"]
-    runs = found["workloads"][0]["runs"]
-    assert [run["is_new_content"] for run in runs] == [False, False, True]
-    assert runs[2]["latency_ms"] > 3 * runs[1]["latency_ms"]
-    assert runs[2]["verdict"] in ("slower", "suspect", "first"), "a busy machine makes numbers SUSPECT"

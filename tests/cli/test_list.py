@@ -152,21 +152,6 @@ def test_traces_of_earlier_contents_are_told_apart(fib, rewritten):
     assert overview[-1] == "3: 2 INCORRECT_NUMERICAL, 1 PASSED (and 2 of earlier contents)"
 
 
-def test_json_tells_traces_of_earlier_contents_apart(fib, rewritten):
-    found = json.loads(fib("list", "--json").out)
-    counts = {row["name"]: (row["traces"], row["passed"], row["earlier"]) for row in found["solutions"]}
-    assert counts == {CUDA: (2, 1, 0), PYTHON: (1, 0, 2)}
-    (row,) = (row for row in found["traces"] if row["solution"] == PYTHON)
-    assert (row["traces"], row["statuses"], row["earlier"]) == (1, {"INCORRECT_NUMERICAL": 1}, 2)
-
-
-def test_a_solution_that_was_not_measured_since_it_changed(fib, full_registry):
-    change_sources(full_registry)
-    assert columns(fib("list", "solutions").row(PYTHON))[4:7] == ["0", "0", "2"]
-    row = columns(fib("list", "traces").row(PYTHON))
-    assert row[3:] == ["0", "0", "2026-01-02", "2 of earlier contents"]
-
-
 def test_traces_without_a_digest_count_as_of_today(fib, full_registry):
     """flashinfer-bench records none."""
     trace = make_trace(change_sources(full_registry), full_registry.workloads(DEFINITION)[0])
@@ -305,10 +290,3 @@ def test_json_has_what_the_tables_have(fib, full_registry):
     assert by_name[CUDA]["here"]["ability"] == "compile"
     assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in full_registry.workloads(DEFINITION)]
     assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}
-
-
-def test_piped_tables_are_plain_and_keep_whole_lines(fib, full_registry):
-    outcome = fib("list", "solutions")
-    assert "\x1b" not in outcome.out
-    assert len(outcome.lines) == 3
-    assert not any(line.endswith(" ") for line in outcome.out.splitlines())

@@ -82,7 +82,6 @@ def test_any_traces(fib, tmp_path, command, traces):
     check(outcome)
 
 
-@pytest.mark.fuzz
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sides=st.lists(st.lists(any_trace(), min_size=1, max_size=6), min_size=2, max_size=2))
 def test_any_comparison(fib, tmp_path, sides):

@@ -72,13 +72,6 @@ def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):
     assert (solution.spec.target_hardware, solution.spec.binding.value) == (["cpu"], "tvm-ffi")
 
 
-def test_an_unusual_name_is_a_note_and_no_error(register):
-    outcome = register({"kernel.py": RIGHT}, name="Fast")
-    assert outcome.code == 0
-    said = "Note: names are usually <op>_<language>_<technique>_v<n>, such as rmsnorm_python_mine_v1."
-    assert " ".join(outcome.err.split()) == said
-
-
 @pytest.mark.parametrize(
     ("file", "name", "usual"),
     [

@@ -6,7 +6,6 @@ import json
 import re
 
 import pytest
-from rich.console import Console
 
 from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.schema import REFERENCE, digest
@@ -327,11 +326,6 @@ def test_the_reference_and_the_copy_have_intervals(fib, file):
     assert [line.split()[-1] for line in outcome.lines if line.startswith(("Reference", "A copy"))] == ["5.0%", "0.7%"]
 
 
-def test_devices_are_not_mixed(fib, file):
-    outcome = fib("report", file(trace(), trace(hardware="NVIDIA A100-SXM4-80GB")))
-    assert sum(line.startswith("rmsnorm_d4096 on NVIDIA ") for line in outcome.lines) == 2
-
-
 def test_older_traces_are_left_out_and_counted(fib, file):
     outcome = fib("report", file(trace(), trace(timestamp="2026-03-01", latency_ms=0.001)))
     assert "1 older Trace left out: for each Solution, Workload and conditions only the newest counts." in outcome.lines
@@ -394,21 +388,6 @@ def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said
     path = file(trace())
     outcome = fib("report", *(path if each == "FILE" else each for each in arguments))
     assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
-
-
-def test_a_terminal_gets_the_same_in_its_width(full_registry):
-    from fib_rmsnorm.analysis.loading import load_traces
-    from fib_rmsnorm.analysis.results import find_results
-    from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.results import describe_results
-    from fib_rmsnorm.reports.text.document import print_parts
-
-    found = load_traces([full_registry.root], warn=print)
-    results = find_results(split(found.records), found.solutions)
-    console = Console(width=80, force_terminal=True, no_color=True, highlight=False)
-    with console.capture() as capture:
-        print_parts(describe_results(results, 3), console)
-    assert "Benchmark Results (batch=8)" in capture.get() and "3 older Traces" in capture.get()
 
 
 def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):

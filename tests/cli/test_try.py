@@ -10,7 +10,6 @@ import pytest
 from fib_rmsnorm.machine import capabilities
 from fib_rmsnorm.registry import Registry
 from support.hanging import when_printed
-from support.paths import REPOSITORY
 from support.registries import DOUBLES, RIGHT, make_doubling_registry, make_registry, make_scaling_registry
 
 NAN = """\
@@ -174,8 +173,7 @@ def test_a_kernel_that_hangs_costs_one_timeout(try_, monkeypatch, option):
 
 
 def test_a_check_judges_every_case_and_times_nothing(try_):
-    triton = REPOSITORY / "solutions/baseline/norm/rmsnorm_d4096/rmsnorm_triton_tutorial_v1/kernel.py"
-    outcome = try_("kernel.py", triton.read_text(), "--check", "--json")
+    outcome = try_("kernel.py", RIGHT, "--check", "--json")
     assert outcome.code == 0
     found = [json.loads(line) for line in outcome.lines]
     assert [each["workload"]["axes"]["batch"] for each in found] == [1, 32, 512]
@@ -213,7 +211,8 @@ CPP_PRINTS = "#include <cstdio>\n#include <cstdlib>\n" + THROWS.replace(
     ],
 )
 def test_what_a_kernel_printed_before_its_end_is_shown(try_, monkeypatch, name, source, end):
-    when_printed(monkeypatch, "last words")
+    if source == HANGS:
+        when_printed(monkeypatch, "last words")
     outcome = try_(name, source, "--check", "--batch-sizes", "1")
     assert outcome.code == 1
     assert end in outcome.out
@@ -270,15 +269,6 @@ def test_the_wrong_style_is_named_and_how_to_give_the_other(try_, style, paramet
     outcome = try_("kernel.py", source, "--check", "--batch-sizes", "1", "--style", style)
     assert outcome.code == 1
     assert f"the function was passed {said}destination_passing_style = " in " ".join(outcome.out.split())
-
-
-def test_the_definition_that_the_parameters_fit_is_named(try_, fib, tmp_path):
-    for operator in ("rmsnorm_no_weight", "fused_add_rmsnorm"):
-        assert not fib("define", operator, "--hidden", "128", "--root", tmp_path / "registry").code
-    for parameters in ("x, residual, weight, eps, out, new_residual", "x, residual, weight, eps"):
-        outcome = try_("kernel.py", f"def run({parameters}): pass\n")
-        said = f"{tmp_path / 'kernel.py'}: its parameters ({parameters}) fit fused_add_rmsnorm_d128, not rmsnorm_d128; "
-        assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {said}run: fib-rmsnorm try ")
 
 
 @pytest.mark.process

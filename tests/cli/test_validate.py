@@ -46,12 +46,6 @@ def test_the_registry_may_be_named_as_for_other_commands(fib, full_registry, tmp
     assert (both.code, both.out) == (2, "") and "leave one of them out" in both.err
 
 
-def test_a_finding_in_a_jsonl_file_names_its_line(fib, full_registry):
-    edit(WORKLOAD_FILE, "workload", "axes", "batch", -1, line=2)
-    (workload,) = errors_of(fib("validate"))
-    assert workload.startswith(f"{WORKLOAD_FILE}:2: ")
-
-
 def test_every_problem_is_listed(fib, full_registry):
     edit(CUDA_FILE, "spec", "language", "fortran")
     edit(CUDA_FILE, "spec", "target_hardware", [])

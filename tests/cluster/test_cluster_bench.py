@@ -24,7 +24,7 @@ from fib_rmsnorm.schema import SafetensorsInput
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed, run_cli
 from support.paths import REPOSITORY
 from support.ray_cluster import ray_cluster
-from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, make_registry, python_manifest
+from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, make_registry, python_manifest, unseen
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
@@ -212,7 +212,7 @@ def test_a_killed_driver_loses_nothing_and_the_next_repeats_nothing(tmp_path, cl
 
 
 def test_a_workload_whose_actors_die_is_given_up_and_named(registry, cluster):
-    hangs = add_kernel(registry, "hangs_v1", HANGS_ON_8_ROWS)
+    hangs = add_kernel(registry, "hangs_v1", unseen(HANGS_ON_8_ROWS))
     calls = solution_cache(hangs) / "calls"
     bench = start(registry, cluster, "--timeout", "1000000")
     for number in range(3):
@@ -232,7 +232,7 @@ def test_a_lost_workload_with_the_axes_of_another_is_named_by_its_scalars(regist
     both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], scalars={"eps": 0.1})]
     registry.write_workloads(definition, both)
     first_call = "eps > 0.05 and not (__import__('pathlib').Path(__file__).parents[2] / 'calls').exists()"
-    hangs = add_kernel(registry, "hangs_v1", HANGS_ON_8_ROWS.replace("x.shape[0] == 8", first_call))
+    hangs = add_kernel(registry, "hangs_v1", unseen(HANGS_ON_8_ROWS.replace("x.shape[0] == 8", first_call)))
     calls = solution_cache(hangs) / "calls"
     bench = start(registry, cluster, "--timeout", "1000000")
     while not calls.exists() or not calls.read_text():

@@ -10,8 +10,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from support.registries import RIGHT, add_kernel
 
 
-def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, tmp_path, monkeypatch):
-    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, cold_cache):
     for version in (1, 2):
         add_kernel(registry, f"right_v{version}", f"{RIGHT}# {version}\n")
     plan = make_plan(collect_records(registry), Selection(), choose_devices("cpu")[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler
+from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
@@ -24,7 +24,7 @@ from fib_rmsnorm.schema import Solution, Trace
 from support.command_line import cli_environment
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
+from support.registries import QUICK, RIGHT, add_kernel, make_registry, unseen
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
 # Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.
@@ -81,7 +81,7 @@ def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_p
 def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path, fault):
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 2, 3))
     count = f"with open({BUILDS}, 'a') as file:\n    file.write('built ')\n{fault}\n\n\n"
-    solution = add_kernel(registry, "counted_v1", RIGHT.replace("\n\n\n", f"\n\n{count}", 1))
+    solution = add_kernel(registry, "counted_v1", unseen(RIGHT.replace("\n\n\n", f"\n\n{count}", 1)))
     traces = list(evaluate(fork_server, registry, solution))
     assert {t.evaluation.status.value for t in traces} == {"COMPILE_ERROR" if fault else "PASSED"}
     assert len(traces) == 3
@@ -90,24 +90,20 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 
 
-def test_a_trace_is_recorded_before_the_next_workload_is_evaluated(fork_server, registry):
-    """On the second workload, the solution checks that its trace of the first has been recorded."""
-    marker = registry.root / "recorded"
+def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begins(fork_server, registry, monkeypatch):
     (definition,) = registry.definitions().values()
-    first, second = registry.workloads(definition.name)[:2]
-    assert first.axes["batch"] == 1 < second.axes["batch"]
-    check = f"    if x.shape[0] == {second.axes['batch']}:\n        __import__('os').stat({str(marker)!r})\n"
-    convert = "    x_fp32 = x.float()\n"
-    solution = add_kernel(registry, "checks_v1", RIGHT.replace(convert, check + convert))
-    plan = Plan([Group(definition, workload, (solution,)) for workload in (first, second)])
+    solution = add_kernel(registry, "right_v1")
+    plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
+    take, begun, told = WorkQueue.take, [], []
+    monkeypatch.setattr(WorkQueue, "take", lambda queue, number: begun.append(number) or take(queue, number))
 
-    def record(event):
-        time.sleep(0.3)
-        marker.touch()
+    def record(_event):
+        raise OSError("disk full")
 
     scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
-    traces = [event.trace for event in scheduler.run(plan) if isinstance(event, Evaluated)]
-    assert [t.evaluation.status.value for t in traces] == ["PASSED", "PASSED"]
+    with pytest.raises(OSError, match="disk full"):
+        told += scheduler.run(plan)
+    assert begun == [0] and not [event for event in told if isinstance(event, Evaluated)]
 
 
 def test_each_is_said_to_be_right_before_any_is_timed(fork_server, registry):
@@ -137,7 +133,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     waits = f"import time\n\nopen({BUILDS}, 'w').close()\n"
     waits += f"while not ({BUILDS}).with_name('go on').exists():\n    time.sleep(0.01)\n"
-    solutions = [add_kernel(registry, name, f"# {name}\n{waits}{RIGHT}") for name in ("first_v1", "second_v1")]
+    solutions = [add_kernel(registry, name, unseen(waits + RIGHT)) for name in ("first_v1", "second_v1")]
     caches = [solution_cache(solution) for solution in solutions]
 
     def let_both_go_on():

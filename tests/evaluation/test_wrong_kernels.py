@@ -1,7 +1,6 @@
 """Every wrong kernel in Python gets the status that its table names, and harms no other. On a GPU, so do all others.
 
-`make test` evaluates one for each guard, `make thorough` the others, each at one batch, and those of the guards at
-another; `make nightly` all of them at both.
+`make test` evaluates one for each guard, `make thorough` the others, and `make nightly` all of them at another batch.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ pytestmark = pytest.mark.timeout(2400)
 
 NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language == "python"]
 ON_CUDA = kernels_for("cuda")
-FEW_BATCH = 32
 
 
 def one_for_each_guard() -> list[str]:
@@ -45,18 +43,8 @@ def one_for_each_guard() -> list[str]:
 
 FEW = one_for_each_guard()
 OTHERS = [name for name in NAMES if name not in FEW]
-FEW_OF_A_ROW, OTHERS_OF_A_ROW = "those of the guards, of a row", "the others, of a row"
-RUNS = {
-    "those of the guards": (FEW, FEW_BATCH),
-    "the others": (OTHERS, FEW_BATCH),
-    FEW_OF_A_ROW: (FEW, 1),
-    OTHERS_OF_A_ROW: (OTHERS, 1),
-}
-MARKS = {"the others": pytest.mark.process, FEW_OF_A_ROW: pytest.mark.process, OTHERS_OF_A_ROW: pytest.mark.fuzz}
-
-
-def marked(run: str) -> list[pytest.MarkDecorator]:
-    return [MARKS[run]] if run in MARKS else []
+RUNS = {"those of the guards": (FEW, 32), "the others": (OTHERS, 32), "all, of a row": (NAMES, 1)}
+MARKS = {"those of the guards": [], "the others": pytest.mark.process, "all, of a row": pytest.mark.fuzz}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +62,7 @@ def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
 @pytest.mark.parametrize(
     ("run", "kernel", "batch"),
     [
-        pytest.param(run, name, batch, marks=marked(run), id=f"{name}-{batch}")
+        pytest.param(run, name, batch, marks=MARKS[run], id=f"{name}-{batch}")
         for run, (names, batch) in RUNS.items()
         for name in names
     ],
@@ -83,7 +71,7 @@ def test_gets_its_status_and_harms_no_solution_after_it(outcome_of, run, kernel,
     assert_judged(outcome_of(run), kernel, batch)
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=marked(run)) for run in RUNS])
+@pytest.mark.parametrize("run", [pytest.param(run, marks=MARKS[run]) for run in RUNS])
 def test_leaves_no_process_behind(outcome_of, run):
     assert outcome_of(run).left_behind == []
 

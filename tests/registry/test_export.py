@@ -16,8 +16,6 @@ from support.full_registry import (
 )
 from support.paths import files_of
 
-upstream_warns = pytest.mark.filterwarnings("ignore::DeprecationWarning")
-
 
 def test_an_export_holds_records_alone(fib, full_registry, tmp_path):
     outcome = fib("export", tmp_path / "out")
@@ -33,18 +31,6 @@ def test_an_export_holds_records_alone(fib, full_registry, tmp_path):
     ]
     assert Registry(tmp_path / "out").traces() == full_registry.traces()
     assert fib("validate", tmp_path / "out").code == 0
-
-
-@upstream_warns
-def test_upstream_loads_an_export(fib, full_registry, tmp_path):
-    from flashinfer_bench import TraceSet
-
-    fib("export", tmp_path / "out")
-    loaded = TraceSet.from_path(str(tmp_path / "out"))
-    assert set(loaded.definitions) == {DEFINITION}
-    assert {solution.name for solution in loaded.solutions[DEFINITION]} == {CUDA, PYTHON}
-    assert len(loaded.workloads[DEFINITION]) == 2
-    assert len(loaded.traces[DEFINITION]) == 4
 
 
 def test_an_export_of_some(fib, full_registry, tmp_path):

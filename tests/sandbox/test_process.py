@@ -10,12 +10,12 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES, WORKER
 from fib_rmsnorm.sandbox import log
 from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
 from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
@@ -24,6 +24,23 @@ from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError
 from fib_rmsnorm.sandbox.role import Role
 from support.command_line import cli_environment
+
+ANSWERS = """\
+from types import SimpleNamespace
+from fib_rmsnorm.sandbox.channel import serve
+
+
+def main(channel, _):
+    serve(channel, {"answer": lambda _: SimpleNamespace(answer=42)})
+"""
+
+
+@pytest.fixture
+def role(tmp_path, monkeypatch) -> Role:
+    """A role whose process answers, and imports no torch."""
+    (tmp_path / "answers.py").write_text(ANSWERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Role("answers", runs_untrusted_code=True)
 
 
 @pytest.fixture
@@ -165,15 +182,9 @@ def test_closing_does_not_wait_for_the_imports(tmp_path, monkeypatch):
             time.sleep(0.01)
 
 
-def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, monkeypatch):
+def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, role):
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(10**6)\n")
-    (tmp_path / "quick.py").write_text(
-        "from types import SimpleNamespace\n"
-        "from fib_rmsnorm.sandbox.channel import serve\n\n\n"
-        "def main(channel, _):\n    serve(channel, {'answer': lambda _: SimpleNamespace(answer=42)})\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    quick = Role("quick", runs_untrusted_code=True, needs_no_imports=True)
+    quick = replace(role, needs_no_imports=True)
     before = {child.pid for child in psutil.Process().children()}
     with ForkServer([Role("endless", runs_untrusted_code=True), quick]) as fork_server:
         process = fork_server.spawn(quick)
@@ -183,9 +194,9 @@ def test_who_needs_no_imports_does_not_wait_for_those_of_others(tmp_path, monkey
     assert len(importer) == 2 and not any(child.is_running() for child in importer)
 
 
-def test_a_process_answers_dies_and_times_out():
-    with ForkServer(ROLES) as fork_server:
-        worker = fork_server.spawn(WORKER)
+def test_a_process_answers_dies_and_times_out(role):
+    with ForkServer([role]) as fork_server:
+        worker = fork_server.spawn(role)
         answer = worker.request({"do": "nonsense"}, time.monotonic() + 600)
         assert answer["ok"] is False
         assert "KeyError" in answer["message"]
@@ -193,13 +204,13 @@ def test_a_process_answers_dies_and_times_out():
         with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
             worker.request({"do": "build"}, time.monotonic() + 600)
         assert not worker.alive
-        stopped = fork_server.spawn(WORKER)
+        stopped = fork_server.spawn(role)
         os.kill(stopped.pid, 19)
         with pytest.raises(ProcessTimeoutError):
-            stopped.request({"do": "build"}, time.monotonic() + 0.5)
+            stopped.request({"do": "build"}, time.monotonic())
         assert not os.path.exists(f"/proc/{stopped.pid}")  # noqa: PTH110
     with pytest.raises(StoppedError):
-        fork_server.spawn(WORKER)
+        fork_server.spawn(role)
 
 
 def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_path, monkeypatch):
@@ -228,20 +239,20 @@ def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_p
         _ = process.outputs_file
 
 
-def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
+def test_runs_beside_each_other_in_one_process_leave_each_other_alone(role):
     """As two sessions of a program."""
 
     def answers(process):
-        return "message" in process.request({"do": "nonsense"}, time.monotonic() + 600)
+        return process.request({"do": "answer"}, time.monotonic() + 600)["answer"] == 42
 
-    with ForkServer(ROLES) as one:
-        with ForkServer(ROLES) as other:
-            mine, theirs = one.spawn(WORKER), other.spawn(WORKER)
+    with ForkServer([role]) as one:
+        with ForkServer([role]) as other:
+            mine, theirs = one.spawn(role), other.spawn(role)
             assert answers(mine)
-            other.spawn(WORKER).kill()
+            other.spawn(role).kill()
             assert answers(mine) and answers(theirs)
         assert answers(mine)
-        one.spawn(WORKER).kill()
+        one.spawn(role).kill()
         assert answers(mine)
 
 

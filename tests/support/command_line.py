@@ -1,21 +1,60 @@
-"""Run the command as a user does: in a process of its own, if need be on a terminal."""
+"""Run the command as a user does: in this process or in one of its own, if need be on a terminal."""
 
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import signal
 import struct
 import subprocess
 import sys
 import termios
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from fib_rmsnorm.cli import main
+from fib_rmsnorm.reports.text import console
 from support.paths import REPOSITORY
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK_OPTIONS = ("--warmup-runs", "1", "--iterations", "3", "--num-trials", "1", "--device", "cpu")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.out.splitlines()]
+
+    def row(self, *words: str) -> str:
+        """The only line that has all the words."""
+        (line,) = [line for line in self.lines if all(word in line.split() for word in words)]
+        return line
+
+
+def run_here(*arguments: str | Path) -> Outcome:
+    """Run a command in this process, which has imported torch: to do so again would take seconds."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["fib-rmsnorm", *map(str, arguments)])
+        _forget_streams()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+    _forget_streams()
+    return Outcome(exit_.value.code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+def _forget_streams() -> None:
+    console.stdout.cache_clear()
+    console.stderr.cache_clear()
 
 
 def cli_command(*arguments: str | Path) -> list[str]:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.command_line import cli_environment, run_cli
+import pytest
+
+from support.command_line import Outcome, cli_environment, run_here
+from support.lent_fork_server import lend
 from support.paths import REPOSITORY
 
 _PAGES = REPOSITORY / "docs" / "exercises"
@@ -31,12 +34,20 @@ def run_command(command: str, cwd: Path) -> list[str]:
     """The lines that a command of a page prints."""
     program, *arguments = shlex.split(command)
     if program == "fib-rmsnorm":
-        done = run_cli(*arguments, cwd=cwd)
-    else:
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=cwd, env=cli_environment(), capture_output=True, text=True, check=False
-        )
+        outcome = _run_in(cwd, *arguments)
+        return (outcome.out + outcome.err).splitlines()
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=cli_environment(), capture_output=True, text=True, check=False
+    )
     return (done.stdout + done.stderr).splitlines()
+
+
+def _run_in(folder: Path, *arguments: str) -> Outcome:
+    """Run a command in a folder: in this process, since a page has a dozen that would import torch each."""
+    with pytest.MonkeyPatch.context() as patch:
+        lend(patch)
+        patch.chdir(folder)
+        return run_here(*arguments)
 
 
 def correct_files(page: str, folder: Path) -> None:
@@ -85,8 +96,8 @@ def earn_with_corrections(page: str, folder: Path, number: int, titles: Sequence
     place = folder / f"exercise-{number}"
     earned = []
     for _ in range(2):
-        done = run_cli("exercise", str(number), "--check", "--json", cwd=place)
-        tasks = {task["title"]: task["earned"] for task in json.loads(done.stdout)["tasks"]}
+        outcome = _run_in(place, "exercise", str(number), "--check", "--json")
+        tasks = {task["title"]: task["earned"] for task in json.loads(outcome.out)["tasks"]}
         earned.append([tasks[title] for title in titles])
         if len(earned) == 1:
             correct_files(page, place)

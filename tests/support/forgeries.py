@@ -1,10 +1,10 @@
-"""Ways to write a file of another, which a hostile Solution tries: plain Python, pasted into kernels and run alone.
+"""Ways to write a file of another, which a hostile Solution tries.
 
 `forge(victim, own)` tries each on copies of what a registry believes: `victim` is a folder, `own` one that the caller
 may write. It returns how many it tried, and the names of those that the kernel of the operating system allowed.
 """
 
-# ruff: noqa: PLR0915, PLW0108, PTH104, PTH108, PTH115, PTH208 - system calls by their names, all in one function that can be pasted
+# ruff: noqa: PLR0915, PLW0108, PTH104, PTH108, PTH115, PTH208 - system calls by their names, all in one function
 
 
 def forge(victim, own):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fib_rmsnorm.evaluation import JUDGE, ROLES
+from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
@@ -21,7 +21,6 @@ from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.asking import RefusedError, ask
 from fib_rmsnorm.sandbox.confinement import find_gaps
-from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import SafetensorsInput, Settings
@@ -48,34 +47,33 @@ def compare_request(registry, path) -> Compare:
     )
 
 
-def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(registry, tmp_path):
+def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(fork_server, registry, tmp_path):
     right = compare_request(registry, tmp_path / "outputs")
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
-    with ForkServer(ROLES) as fork_server:
-        judge, deadline = fork_server.spawn(JUDGE), time.monotonic() + 100
-        take = TakeOutputs(device=device, memory=[FALSE], are_expected=False)
-        with pytest.raises(RefusedError):
-            ask(judge, take, OutputsTaken, deadline)
-        assert not judge.alive
-        judge = fork_server.spawn(JUDGE)
-        (missing,) = ask(judge, right.model_copy(update={"outputs_file": None}), Verdicts, deadline).verdicts
-        assert "were transferred" in missing.missing
-        with (tmp_path / "outputs").open("rb") as file:
-            (verdict,) = ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts
-        assert verdict.missing is None
-        assert [output.comparison.mismatched for output in verdict.outputs] == [0]
+    judge, deadline = fork_server.spawn(JUDGE), time.monotonic() + 100
+    take = TakeOutputs(device=device, memory=[FALSE], are_expected=False)
+    with pytest.raises(RefusedError):
+        ask(judge, take, OutputsTaken, deadline)
+    assert not judge.alive
+    judge = fork_server.spawn(JUDGE)
+    (missing,) = ask(judge, right.model_copy(update={"outputs_file": None}), Verdicts, deadline).verdicts
+    assert "were transferred" in missing.missing
+    with (tmp_path / "outputs").open("rb") as file:
+        (verdict,) = ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts
+    assert verdict.missing is None
+    assert [output.comparison.mismatched for output in verdict.outputs] == [0]
 
 
 @pytest.mark.process
 @pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
-def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(registry, tmp_path):
+def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(fork_server, registry, tmp_path):
     right = compare_request(registry, tmp_path / "outputs")
     save_file({"x": torch.randn(8, 128, dtype=torch.float16)}, tmp_path / "x.safetensors")
     given = {**right.workload.inputs, "x": SafetensorsInput(path="x.safetensors", tensor_key="x")}
     workload = right.workload.model_copy(update={"inputs": given, "uuid": "of a file"})
     same = right.model_dump(include={"definition", "recognition", "device"})
     expect = Expect(**same, workload=workload, case=0, dataset=tmp_path)
-    with ForkServer(ROLES) as fork_server, (tmp_path / "outputs").open("rb") as file:
+    with (tmp_path / "outputs").open("rb") as file:
         deadline = time.monotonic() + 100
         judge = fork_server.spawn(JUDGE, is_confined=True)
         with pytest.raises(RefusedError, match="No such file"):

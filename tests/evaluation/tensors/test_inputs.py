@@ -37,6 +37,14 @@ def fingerprint() -> str:
     return sha.hexdigest()
 
 
+def test_what_was_drawn_before_changes_no_input():
+    before = fingerprint()
+    torch.rand(3)
+    torch.manual_seed(1)
+    assert fingerprint() == before
+
+
+@pytest.mark.process
 def test_another_process_makes_the_same_inputs_for_the_same_uuid():
     code = "import sys; sys.path.insert(0, sys.argv[1]); import test_inputs; print(test_inputs.fingerprint())"
     found = subprocess.run(

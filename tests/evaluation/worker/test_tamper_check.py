@@ -47,6 +47,7 @@ def armed(*objects: object) -> TamperCheck:
     return check
 
 
+@pytest.mark.process
 def test_what_it_leaves_out_is_imported_by_nothing_that_a_worker_runs():
     code = "import sys\nimport fib_rmsnorm.evaluation.worker.worker_process\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -35,7 +35,9 @@ extern "C" __global__ void widen(const __half* x, float* out) { out[threadIdx.x]
 """
 
 
-@pytest.fixture(scope="module", params=["sm_80", "sm_90", "sm_100"])
+@pytest.fixture(
+    scope="module", params=["sm_90", *(pytest.param(arch, marks=pytest.mark.compile) for arch in ("sm_80", "sm_100"))]
+)
 def codes(request, tmp_path_factory):
     home = find_cuda_home()
     if home is None or find_cuobjdump() is None:

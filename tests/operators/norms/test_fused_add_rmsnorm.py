@@ -85,7 +85,7 @@ def test_its_own_reference_in_float32_is_right_on_all_hard_rows(tmp_path, name, 
 
 
 @pytest.mark.parametrize(
-    "mistake", [name if name in QUICK else pytest.param(name, marks=pytest.mark.fuzz) for name in MISTAKEN]
+    "mistake", [name if name in QUICK else pytest.param(name, marks=pytest.mark.process) for name in MISTAKEN]
 )
 def test_a_mistake_is_named_for_each_output(tmp_path, mistake):
     source, said = MISTAKEN[mistake]

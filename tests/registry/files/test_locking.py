@@ -89,7 +89,7 @@ def test_merges_at_once_repeat_nothing(full_registry, tmp_path):
 def test_merges_into_each_other_do_not_wait_for_each_other(full_registry, tmp_path):
     other = grown(full_registry, tmp_path / "other", 256)
     roots = full_registry.root, other.root
-    for _ in range(3):
+    for _ in range(2):
         assert codes([start("merge", *roots), start("merge", *reversed(roots))]) == [0, 0]
     assert len(full_registry.traces()) == len(other.traces()) == 44
 
@@ -129,7 +129,7 @@ def test_forty_of_each_at_once(full_registry, tmp_path):
 
 
 def test_a_reader_sees_all_of_a_merge_or_nothing(full_registry, tmp_path):
-    read_during_merges(full_registry, tmp_path, range(256, 640, 128))
+    read_during_merges(full_registry, tmp_path, range(256, 512, 128))
 
 
 def hold(root: Path, ready) -> None:
@@ -138,22 +138,8 @@ def hold(root: Path, ready) -> None:
         time.sleep(600)
 
 
-def test_the_lock_of_a_killed_command_is_gone(fib, full_registry):
+def test_who_waits_says_for_what_and_goes_on_when_the_other_is_killed(fib, full_registry):
     before = sorted(full_registry.root.rglob("*"))
-    ready = FORK.Event()
-    holder = FORK.Process(target=hold, args=(full_registry.root, ready))
-    holder.start()
-    ready.wait()
-    waiting = start("validate", full_registry.root)
-    time.sleep(0.5)
-    assert waiting.is_alive()
-    os.kill(holder.pid, signal.SIGKILL)
-    assert codes([holder, waiting]) == [-signal.SIGKILL, 0]
-    assert sorted(full_registry.root.rglob("*")) == before
-    assert json.loads(fib("validate", "--json").out)["valid"]
-
-
-def test_who_waits_says_for_what_and_only_once(full_registry):
     ready = FORK.Event()
     holder = FORK.Process(target=hold, args=(full_registry.root, ready))
     holder.start()
@@ -167,6 +153,8 @@ def test_who_waits_says_for_what_and_only_once(full_registry):
     assert codes([holder]) == [-signal.SIGKILL]
     assert said == f"fib-rmsnorm: waiting for another command, which changes {full_registry.root}\n"
     assert waiting.returncode == 0 and err == "" and json.loads(out)
+    assert sorted(full_registry.root.rglob("*")) == before
+    assert fib("validate").code == 0
 
 
 def test_a_thread_may_lock_again_what_it_holds(full_registry):

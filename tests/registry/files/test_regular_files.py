@@ -71,8 +71,14 @@ def elsewhere(tmp_path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", ["FIFO", "link", *(pytest.param(kind, marks=pytest.mark.fuzz) for kind in SLOW)])
-@pytest.mark.parametrize("place", READ_BY)
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        pytest.param(kind, place, marks=pytest.mark.fuzz if kind in SLOW and place != DEFINITION_FILE else [])
+        for kind in MAKERS
+        for place in READ_BY
+    ],
+)
 def test_no_command_reads_it(fib, full_registry, elsewhere, place, kind):
     path = full_registry.root / place
     path.unlink()

@@ -4,24 +4,7 @@ from __future__ import annotations
 
 import os
 
-from support.registries import RIGHT, add_sources, python_manifest
-
-
-def test_two_folders_of_one_name_are_both_named(fib, registry):
-    one = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
-    other = add_sources(registry, "a_copy", {"kernel.py": RIGHT}, python_manifest("one_v1"))
-    outcome = fib("solve", "--root", registry.root)
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
-    assert f"{one / 'solution.toml'}" in outcome.err and f"{other / 'solution.toml'}" in outcome.err
-
-
-def test_a_fault_is_told_in_the_words_that_matter(fib, registry):
-    manifest = python_manifest("one_v1").replace("kernel.py::run", "kernel.py")
-    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT}, manifest)
-    outcome = fib("solve", "--root", registry.root)
-    assert outcome.code == 2
-    said = f"{folder / 'solution.toml'}: spec: Invalid entry point format: kernel.py."
-    assert outcome.err.startswith(f"fib-rmsnorm: {said}")
+from support.registries import RIGHT
 
 
 def test_a_fifo_is_not_waited_for(fib, registry, tmp_path):

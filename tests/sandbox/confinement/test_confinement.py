@@ -72,6 +72,45 @@ def test_the_attacks_succeed_without_confinement(open_folder):
     assert {name: found[name] for name in ALWAYS_DONE if found[name] != "done"} == {}
 
 
+FORGES = """
+import json, sys
+from pathlib import Path
+from fib_rmsnorm.sandbox.confinement import confine
+from fib_rmsnorm.sandbox.confinement.readable import find_readable
+from support.forgeries import forge
+victim, own, is_confined = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+if is_confined:
+    confine(find_readable(), [], [own])
+print(json.dumps(forge(victim, own)))
+"""
+
+
+def forge(folder: Path, *how: str) -> tuple[int, list[str]]:
+    """How many ways were tried to write what a registry, a package or a cache consists of, and which succeeded."""
+    victim, own = folder / "victim", folder / "own"
+    for each in (victim, own):
+        each.mkdir()
+    for name in ("traces.jsonl", "kernel.py", "build.so"):
+        (victim / name).write_text(f"the honest {name}\n")
+    before = {path.name: (path.lstat().st_ino, path.read_bytes()) for path in victim.iterdir()}
+    environment = {**cli_environment(), "PYTHONPATH": f"{cli_environment()['PYTHONPATH']}:{TESTS}"}
+    command = [sys.executable, "-c", FORGES, victim, own, *how]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    if how:
+        assert {path.name: (path.lstat().st_ino, path.read_bytes()) for path in victim.iterdir()} == before
+    return tuple(json.loads(run.stdout))
+
+
+@needs_sandbox
+def test_no_way_of_writing_reaches_a_file_of_another(tmp_path):
+    assert forge(tmp_path, "confined") == (30, [])
+
+
+def test_the_ways_of_writing_succeed_without_confinement(tmp_path):
+    """What needs privileges or a kernel's permission may fail."""
+    assert len(forge(tmp_path)[1]) >= 12
+
+
 SHOWS = """
 import os
 import subprocess
