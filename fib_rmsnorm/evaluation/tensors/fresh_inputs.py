@@ -104,6 +104,11 @@ class FreshInputs:
         self._column: int | None = None
         """The column of the number that is set."""
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The inputs that are tensors."""
+        return [value for value in self._values.values() if isinstance(value, torch.Tensor)]
+
     def move(self) -> list[str]:
         """Make the inputs anew, elsewhere in memory. Returns the names of those that calls have changed.
 

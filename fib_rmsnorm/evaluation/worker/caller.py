@@ -11,6 +11,7 @@ import torch
 from torch.utils._device import DeviceContext
 
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
+from fib_rmsnorm.evaluation.tensors.memory_access import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError, normalize_outputs
 from fib_rmsnorm.schema import Definition, Solution
@@ -72,6 +73,8 @@ class SolutionCaller:
         if modes := _active_modes():
             # The mode would intercept our own operations on the outputs.
             raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
+        if self._device == "cpu":
+            require_access(found, writing=False)
         return found
 
     def run_checked(

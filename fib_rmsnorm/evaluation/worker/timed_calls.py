@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.tensors.memory_access import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, count_kept_calls, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
@@ -82,14 +83,19 @@ class TimedCalls:
         return self._ring[0]
 
     def prepare(self, _: int = 0) -> Call:
-        """Return a call on inputs that no call has seen, with poisoned output buffers."""
+        """Return a call on inputs that no call has seen, with poisoned output buffers.
+
+        Raises WrongOutputError if an earlier call changed the access to their memory.
+        """
         if not self._caller.destination_passing:
             # Drops an old output now: not while a call is timed, nor after the new inputs are there.
             self._returned.append(None)
+        self._ring.rotate()
+        if self._device == "cpu":
+            require_access([*self._inputs.tensors, *self.buffers.tensors], writing=True)
         self._number = self._inputs.number_after(self._number)
         self._numbers.append(self._number)
         inputs = self._inputs.set(self._number)
-        self._ring.rotate()
         self.buffers.poison()  # after the inputs are there, to erase an output that is written too early
         call = self._caller.bind(inputs, self.buffers)
         if self._caller.destination_passing:

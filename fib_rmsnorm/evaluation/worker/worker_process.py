@@ -170,7 +170,10 @@ class Worker:
         self._late_releases = 0
         library_calls = LibraryCalls()
         first_call_context = nullcontext() if target.is_python else library_calls
-        self._timing.warm_up(request.warmup_runs, request.budget_s, first_call_context)
+        try:
+            self._timing.warm_up(request.warmup_runs, request.budget_s, first_call_context)
+        except WrongOutputError as error:
+            raise RefusalError("RUNTIME_ERROR", str(error)) from None
         is_known = request.warmup_runs and not target.is_python
         return TimingPrepared(
             timer=target.timer.name,

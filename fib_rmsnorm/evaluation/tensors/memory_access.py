@@ -1,0 +1,35 @@
+"""Find tensors on a CPU whose memory raises a signal when it is accessed.
+
+A kernel can forbid access to the pages of a tensor and handle the signal of the next access. Its handler then works
+while the evaluator fills or copies the tensor: outside the timed call. The system can be asked to access pages as a
+program would, which runs no handler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from mmap import PAGESIZE
+
+import torch
+
+from fib_rmsnorm.evaluation.tensors.output_buffers import address_of
+from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
+from fib_rmsnorm.sandbox.confinement.libc import libc
+
+# Since Linux 5.14; the sandbox needs 5.19.
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
+
+
+def require_access(tensors: Iterable[torch.Tensor], *, writing: bool) -> None:
+    """Raise WrongOutputError if a CPU tensor's pages cannot be read, or with `writing`, written. Nothing changes."""
+    advice = _MADV_POPULATE_WRITE if writing else _MADV_POPULATE_READ
+    for tensor in tensors:
+        if not tensor.numel() or tensor.layout is not torch.strided:
+            continue
+        begin = address_of(tensor)
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        end = begin + (last + 1) * tensor.element_size()
+        begin -= begin % PAGESIZE
+        if libc().madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice) != 0:
+            raise WrongOutputError("the solution changed the access to the memory of an input or output")
