@@ -11,8 +11,8 @@ from fib_rmsnorm.building.solution_cache import cache_variables
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import CEILING
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling
-from fib_rmsnorm.evaluation.ceiling.copy_sources import TRITON_COPY, copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, Traffic
+from fib_rmsnorm.evaluation.ceiling.copier import TRITON_COPY, copy_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
@@ -43,13 +43,14 @@ class CeilingClient:
             self._ask(BuildCopy(device=self._device.name, cache=cache_folder()), CopyBuilt)
 
     def measure(self, definition: Definition, workload: Workload) -> Ceiling:
-        """Measure an empty kernel and a copy of the Workload's bytes. Raises NoCeilingError if that fails."""
+        """Measure an empty kernel and a copy with the Workload's traffic. Raises NoCeilingError if that fails."""
         sizes = tensor_bytes(definition, workload)
         request = MeasureCeiling(
             device=self._device.name,
             cache=cache_folder(),
-            bytes_read=sum(sizes.get(name, 0) for name in definition.inputs),
-            bytes_written=sum(sizes.get(name, 0) for name in definition.outputs),
+            traffic=Traffic.of(
+                [sizes.get(name, 0) for name in definition.inputs], [sizes.get(name, 0) for name in definition.outputs]
+            ),
             cold=self._config.settings.l2 != "hot",
         )
         ceiling = self._ask(request, Ceiling)

@@ -2,13 +2,66 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from fib_rmsnorm.sandbox.asking import Request
+
+_MAX_READS, _MAX_WRITES = 4, 3
+"""The most streams for which the copies are compiled: two inputs and an output of 16 bits, and an output of 8 bits."""
+_SMALL_SHARES = (4, 2, 1)
+_ALIGNMENT = 128
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The bytes that a call reads and writes, in streams that move at the same time.
+
+    Each stream has `stream_bytes`, but the last of its direction, which has the rest: the small tensors go there.
+    """
+
+    bytes_read: int
+    bytes_written: int
+    reads: int = 1
+    writes: int = 1
+    stream_bytes: int = 0
+
+    @classmethod
+    def of(cls, read: Sequence[int], written: Sequence[int]) -> Traffic:
+        """The traffic of tensors of given sizes. A tensor twice as large as another is two streams."""
+        flat = cls(sum(read), sum(written))
+        sizes = [size for size in (*read, *written) if size]
+        for share in _SMALL_SHARES:
+            smallest = min((size for size in sizes if size * share >= max(sizes)), default=0)
+            stream = smallest // _ALIGNMENT * _ALIGNMENT
+            reads, writes = (max(1, sum(size // stream for size in some)) if stream else 1 for some in (read, written))
+            if reads * writes > 1 and reads <= _MAX_READS and writes <= _MAX_WRITES:
+                return replace(flat, reads=reads, writes=writes, stream_bytes=stream)
+        return flat
+
+    @property
+    def flat(self) -> Traffic:
+        """As many bytes in one stream of each direction."""
+        return Traffic(self.bytes_read, self.bytes_written)
+
+    @property
+    def suffix(self) -> str:
+        """What is added to the name of a copy: `, 2 to 1 streams`; nothing for one stream of each direction."""
+        return f", {self.reads} to {self.writes} streams" if self.stream_bytes else ""
+
+    @property
+    def last_read(self) -> int:
+        """Bytes of the last stream that is read."""
+        return self.bytes_read - (self.reads - 1) * self.stream_bytes
+
+    @property
+    def last_written(self) -> int:
+        """Bytes of the last stream that is written."""
+        return self.bytes_written - (self.writes - 1) * self.stream_bytes
 
 
 class BuildCopy(Request):
@@ -26,7 +79,7 @@ class CopyBuilt:
 
 
 class MeasureCeiling(Request):
-    """Measure an empty call, and a copy that reads and writes given numbers of bytes."""
+    """Measure an empty call, and a copy with a given traffic."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -34,6 +87,5 @@ class MeasureCeiling(Request):
     do: Literal["measure"] = "measure"
     device: str
     cache: Path
-    bytes_read: int
-    bytes_written: int
+    traffic: Traffic
     cold: bool

@@ -1,4 +1,4 @@
-"""The ceiling process: it measures an empty kernel and a copy of the same bytes, which no kernel can beat."""
+"""The ceiling process: it measures an empty kernel and a copy with the same traffic, which no kernel can beat."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling import CopyVariant, choose_copier
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling
+from fib_rmsnorm.building import BuildError
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, Traffic
+from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, TorchCopy
+from fib_rmsnorm.evaluation.ceiling.cpp_copy import CppCopy
+from fib_rmsnorm.evaluation.ceiling.cuda_copy import CudaCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
@@ -39,15 +42,15 @@ class DeviceCeiling:
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
 
-    def measure(self, bytes_read: int, bytes_written: int, *, cold: bool) -> Ceiling:
+    def measure(self, traffic: Traffic, *, cold: bool) -> Ceiling:
         """Measure an empty call and the fastest copy: medians in milliseconds."""
         cold = cold and self._device != "cpu"
-        buffers = Buffers(self._device, bytes_read, bytes_written)
+        buffers = Buffers(self._device, traffic)
         host_us = [self._time_host()]
         watch = LoadWatch()
         with watch, _pinned(self.copier.cores[:1]):
             empty = self._time(self.copier.empty, _CALLS, cold=cold)
-            tried = tune(self.copier.variants(bytes_read, bytes_written), self.timer, buffers, cold=cold)
+            tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
             hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else []
@@ -103,12 +106,12 @@ class CeilingProcess:
         return CopyBuilt()
 
     def measure(self, message: Message) -> Ceiling:
-        """Measure an empty call, and a copy that reads and writes given numbers of bytes."""
+        """Measure an empty call, and a copy with a given traffic."""
         request = MeasureCeiling.model_validate(message)
         device = self._find_device(request.device, request.cache)
         known = self._measured.get(request)
         if known is None or known.copy_suspect:
-            measure = partial(device.measure, request.bytes_read, request.bytes_written, cold=request.cold)
+            measure = partial(device.measure, request.traffic, cold=request.cold)
             self._measured[request] = _measure_repeatedly(measure)
         return self._measured[request]
 
@@ -116,6 +119,23 @@ class CeilingProcess:
         if device not in self._devices:
             self._devices[device] = DeviceCeiling(device, cache)
         return self._devices[device]
+
+
+def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
+    """The best copier that can be built here, and why no better one can be; None if it is the best."""
+    reasons: list[str] = []
+    for make in (CppCopy,) if device == "cpu" else (CudaCopy, _import_triton_copy):
+        try:
+            return make(device, cache), "; ".join(reasons) or None
+        except (BuildError, ImportError) as error:  # noqa: PERF203 - once or twice
+            reasons.append(str(error).strip().partition("\n")[0])
+    return TorchCopy(device), "; ".join(reasons)
+
+
+def _import_triton_copy(_: str, __: Path) -> Copier:
+    from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
+
+    return TritonCopy()
 
 
 def _measure_repeatedly(measure: Callable[[], Ceiling], attempts: int = MAX_ATTEMPTS) -> Ceiling:

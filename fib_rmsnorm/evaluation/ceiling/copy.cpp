@@ -1,6 +1,6 @@
-// The copy that kernels are measured against on a CPU: each thread copies an equal part. The threads are pinned to one
-// core each, or are those of torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them.
-// Surplus writes are of a constant.
+// The copy that kernels are measured against on a CPU: it reads and writes as many streams at a time as a Definition
+// has large tensors. Each thread copies an equal part of each. The threads are pinned to one core each, or are those of
+// torch's OpenMP. Surplus reads are folded together, so that the compiler keeps them. Surplus writes are of a constant.
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/error.h>
@@ -35,10 +35,7 @@ __attribute__((weak)) int omp_get_num_threads();
 namespace {
 
 constexpr int64_t LINE = 64;
-
-// 16 bytes, wherever they lie.
-using Vec = uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
-constexpr int FOLDS = 8;  // independent of each other, so that reads overlap
+constexpr int FOLDS = 4;  // sums of lines, independent of each other, so that reads overlap
 
 struct Range {
   int64_t begin, end;
@@ -52,105 +49,120 @@ Range part_of(Range whole, int64_t part, int64_t parts) {
   return {cut(part), cut(part + 1)};
 }
 
+using Line = uint64_t __attribute__((vector_size(LINE), aligned(1), may_alias));
+
+// Writes a line past the caches, so that it is not read before it is written. `to` must be a multiple of LINE.
 #if defined(__SSE2__)
-// Writes past the caches, so that no line is read before it is written. `next` makes the words of a line.
-template <typename Next>
-void stream(char* to, int64_t size, const Next& next) {
-  for (int64_t i = 0; i + LINE <= size; i += LINE) {
-#pragma GCC unroll 4
-    for (int64_t j = i; j < i + LINE; j += 16) _mm_stream_si128(reinterpret_cast<__m128i*>(to + j), next(j));
-  }
-  _mm_sfence();
-}
-
-// Copies two pages at a time, which the memory serves in parallel, with the widest vectors: up to 1.3 times as fast.
-constexpr int64_t PAGE = 4096;
-
-void stream_two_pages(char* to, const char* from, int64_t size) {
-  for (int64_t page = 0; page + 2 * PAGE <= size; page += 2 * PAGE) {
-    for (int64_t i = page; i < page + PAGE; i += LINE) {
-#pragma GCC unroll 8
-      for (int64_t j = 0; j < 2 * LINE; j += 16) {
-        const int64_t at = i + j / LINE * PAGE + j % LINE;
-        _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
-      }
-    }
-  }
-  _mm_sfence();
-}
-
-__attribute__((target("avx512f"))) void stream_two_pages_avx512(char* to, const char* from, int64_t size) {
-  for (int64_t page = 0; page + 2 * PAGE <= size; page += 2 * PAGE) {
-    for (int64_t i = page; i < page + PAGE; i += LINE) {
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to + PAGE + i), _mm512_loadu_si512(from + PAGE + i));
-    }
-  }
-  _mm_sfence();
-}
 constexpr bool CAN_STREAM = true;
+inline void stream_line(char* to, const Line& line) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(&line));
+#else
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < LINE; i += 16)
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(reinterpret_cast<const char*>(&line) + i)));
+#endif
+}
+inline void end_streaming() { _mm_sfence(); }
 #else
 constexpr bool CAN_STREAM = false;
+inline void stream_line(char* to, const Line& line) { *reinterpret_cast<Line*>(to) = line; }
+inline void end_streaming() {}
 #endif
 
+constexpr int64_t PAGE = 4096;
+constexpr int MAX_READS = 4, MAX_WRITES = 3;
+
+// The streams of a direction lie `stride` apart. All have `size` bytes, but the last has its own number: the bytes of
+// small tensors follow it. What is written is the XOR of all that is read at the same place.
 struct Copy {
   const char* source;
   char* destination;
-  int64_t read, written, threads;
-  int64_t streams;  // pages written past the caches at a time: 1 or 2; 0 writes through them
+  int64_t stride, size, last_read, last_written;
+  int64_t reads, writes, threads;
+  int64_t pages;  // written past the caches at a time: 1 or 2, which the memory serves in parallel; 0: through them
 
   void run(int64_t part) const {
-    const int64_t both = std::min(read, written);
-    copy(part_of({0, both}, part, threads));
-    if (written > both) fill(part_of({both, written}, part, threads));
-    if (read > both) fold(part_of({both, read}, part, threads));
+    const int64_t rest = reads * writes > 1 ? size : INT64_MAX;
+    const int64_t all = std::min({last_read, last_written, rest});  // that every stream has
+    move<1, 1>(part_of({0, all}, part, threads));
+    for (int64_t i = 0; i < writes; ++i)
+      fill(destination + i * stride, part_of({all, i + 1 < writes ? size : last_written}, part, threads));
+    for (int64_t i = 0; i < reads; ++i)
+      fold(source + i * stride, part_of({all, i + 1 < reads ? size : last_read}, part, threads));
   }
 
-  void copy(Range range) const {
-    const char* from = source + range.begin;
-    char* to = destination + range.begin;
-#if defined(__SSE2__)
-    if (streams == 2 && reinterpret_cast<uintptr_t>(to) % LINE == 0) {
-      const auto copy_pages = __builtin_cpu_supports("avx512f") ? stream_two_pages_avx512 : stream_two_pages;
-      copy_pages(to, from, range.size());
-      const int64_t done = range.size() / (2 * PAGE) * (2 * PAGE);
-      from += done, to += done, range.begin += done;
+  template <int READS, int WRITES>
+  void move(Range range) const {
+    if constexpr (READS < MAX_READS) {
+      if (reads > READS) return move<READS + 1, WRITES>(range);
     }
-    if (streams && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
-      stream(to, range.size(), [&](int64_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)); });
-      const int64_t done = range.size() / LINE * LINE;
-      from += done, to += done, range.begin += done;
+    if constexpr (WRITES < MAX_WRITES) {
+      if (writes > WRITES) return move<READS, WRITES + 1>(range);
     }
-#endif
-    std::memcpy(to, from, static_cast<size_t>(range.size()));
+    const auto read_line = [&](int64_t at, Line& line) {
+      line = *reinterpret_cast<const Line*>(source + at);
+#pragma GCC unroll 4
+      for (int r = 1; r < READS; ++r) line ^= *reinterpret_cast<const Line*>(source + r * stride + at);
+    };
+    if (can_stream(destination + range.begin) && stride % LINE == 0) {
+      const auto copy_line = [&](int64_t at) {
+        Line line;
+        read_line(at, line);
+#pragma GCC unroll 3
+        for (int w = 0; w < WRITES; ++w) stream_line(destination + w * stride + at, line);
+      };
+      if (pages == 2) {
+        for (; range.size() >= 2 * PAGE; range.begin += 2 * PAGE) {
+          for (int64_t at = range.begin; at < range.begin + PAGE; at += LINE) copy_line(at), copy_line(at + PAGE);
+        }
+      }
+      for (; range.size() >= LINE; range.begin += LINE) copy_line(range.begin);
+      end_streaming();
+    }
+    if (READS * WRITES == 1) {
+      std::memcpy(destination + range.begin, source + range.begin, static_cast<size_t>(range.size()));
+      return;
+    }
+    for (; range.size() >= LINE; range.begin += LINE) {
+      Line line;
+      read_line(range.begin, line);
+#pragma GCC unroll 3
+      for (int w = 0; w < WRITES; ++w) *reinterpret_cast<Line*>(destination + w * stride + range.begin) = line;
+    }
+    for (int64_t at = range.begin; at < range.end; ++at) {
+      char sum = source[at];
+      for (int r = 1; r < READS; ++r) sum ^= source[r * stride + at];
+      for (int w = 0; w < WRITES; ++w) destination[w * stride + at] = sum;
+    }
   }
 
-  void fill(Range range) const {
-    char* to = destination + range.begin;
-#if defined(__SSE2__)
-    if (streams && reinterpret_cast<uintptr_t>(to) % 16 == 0) {
-      stream(to, range.size(), [](int64_t) { return _mm_set1_epi8(1); });
-      const int64_t done = range.size() / LINE * LINE;
-      to += done, range.begin += done;
+  bool can_stream(const char* to) const { return pages > 0 && reinterpret_cast<uintptr_t>(to) % LINE == 0; }
+
+  void fill(char* to, Range range) const {
+    if (can_stream(to + range.begin)) {
+      const Line line = {1, 1, 1, 1, 1, 1, 1, 1};
+      for (; range.size() >= LINE; range.begin += LINE) stream_line(to + range.begin, line);
+      end_streaming();
     }
-#endif
-    std::memset(to, 1, static_cast<size_t>(range.size()));
+    if (range.size() > 0) std::memset(to + range.begin, 1, static_cast<size_t>(range.size()));
   }
 
-  void fold(Range range) const {
-    const char* from = source + range.begin;
-    const char* const end = source + range.end;
-    Vec sums[FOLDS] = {};
-    for (; end - from >= static_cast<int64_t>(sizeof(sums)); from += sizeof(sums)) {
-#pragma GCC unroll 8
-      for (int i = 0; i < FOLDS; ++i) sums[i] ^= reinterpret_cast<const Vec*>(from)[i];
+  static void fold(const char* from, Range range) {
+    const char* const end = from + range.end;
+    Line sums[FOLDS] = {};
+    for (from += range.begin; end - from >= static_cast<int64_t>(sizeof(sums)); from += sizeof(sums)) {
+#pragma GCC unroll 4
+      for (int i = 0; i < FOLDS; ++i) sums[i] ^= reinterpret_cast<const Line*>(from)[i];
     }
-    Vec sum = {};
-#pragma GCC unroll 8
-    for (int i = 0; i < FOLDS; ++i) sum ^= sums[i];
+    Line sum = sums[0];
+#pragma GCC unroll 4
+    for (int i = 1; i < FOLDS; ++i) sum ^= sums[i];
     for (; from < end; ++from) sum[0] ^= *from;
-    asm volatile("" : : "r"(sum[0] ^ sum[1]));  // keeps the sum, and so the reads
+#pragma GCC unroll 8
+    for (int i = 1; i < 8; ++i) sum[0] ^= sum[i];
+    asm volatile("" : : "r"(sum[0]));  // keeps the sum, and so the reads
   }
 };
 
@@ -222,27 +234,34 @@ void start_helpers(const tvm::ffi::Array<int64_t>& cores) {
   for (const int64_t core : cores) helpers.push_back(std::make_unique<Helper>(static_cast<int>(core)));
 }
 
-Copy make_copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads, int64_t streams) {
-  return {reinterpret_cast<const char*>(source), reinterpret_cast<char*>(destination), read, written, threads, streams};
-}
-
-void copy(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t threads, int64_t streams) {
-  if (threads < 1 || threads > static_cast<int64_t>(helpers.size()) + 1)
-    TVM_FFI_THROW(ValueError) << "threads: expected 1 to " << helpers.size() + 1 << ", got " << threads;
-  const Copy job = make_copy(source, destination, read, written, threads, streams);
-  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->start(job, i);
-  job.run(0);
-  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->wait();
-}
-
-void copy_by_openmp(int64_t source, int64_t destination, int64_t read, int64_t written, int64_t streams) {
-  Copy job = make_copy(source, destination, read, written, 1, streams);
+void run_on_openmp(Copy& job) {
   const auto run_part = [](void* data) {
     Copy part = *static_cast<const Copy*>(data);
     part.threads = omp_get_num_threads();
     part.run(omp_get_thread_num());
   };
   GOMP_parallel(run_part, &job, 0, 0);
+}
+
+// With 0 threads, those of OpenMP.
+void copy(int64_t source, int64_t destination, int64_t stride, int64_t size, int64_t last_read, int64_t last_written,
+          int64_t reads, int64_t writes, int64_t threads, int64_t pages) {
+  if (threads < 0 || threads > static_cast<int64_t>(helpers.size()) + 1)
+    TVM_FFI_THROW(ValueError) << "threads: expected 0 to " << helpers.size() + 1 << ", got " << threads;
+  Copy job{reinterpret_cast<const char*>(source),
+           reinterpret_cast<char*>(destination),
+           stride,
+           size,
+           last_read,
+           last_written,
+           reads,
+           writes,
+           threads,
+           pages};
+  if (threads == 0) return run_on_openmp(job);
+  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->start(job, i);
+  job.run(0);
+  for (int64_t i = 1; i < threads; ++i) helpers[i - 1]->wait();
 }
 
 // Starts OpenMP's threads, which stay on the cores that the caller may use now. Returns their number; 0 without OpenMP.
@@ -260,7 +279,6 @@ void empty() {}
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_helpers, start_helpers);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy, copy);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(copy_by_openmp, copy_by_openmp);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(start_openmp, start_openmp);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(can_stream, can_stream);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(empty, empty);

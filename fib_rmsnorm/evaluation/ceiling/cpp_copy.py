@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
-from fib_rmsnorm.evaluation.ceiling.copy_sources import load_copy
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant, load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 # Fewer bytes are not worth the start of a thread, or a store that bypasses the caches.
@@ -17,47 +17,59 @@ _MIN_BYTES_PER_THREAD = 8 << 10
 _MIN_BYTES_STREAMED = 1 << 20
 
 
+_OPENMP = 0  # as a number of threads
+
 # The names of stores by how many pages they write past the caches at a time.
-_STREAMS = {0: "", 1: ", streaming", 2: ", streaming two pages at a time"}
+_PAGES = {0: "", 1: ", streaming", 2: ", streaming two pages at a time"}
 
 
 class CppCopy:
     """memcpy, or stores that bypass the caches, with one thread up to one on each core."""
 
-    def __init__(self, cache: Path) -> None:
-        find = load_copy(("copy.cpp",), cache)
+    def __init__(self, _: str, cache: Path) -> None:
+        find = load_copy("copy.cpp", cache)
         self.cores = _cores_to_use()
         self.empty: Call = find("empty")
         self._copy = find("copy")
-        self._copy_by_openmp = find("copy_by_openmp")
         self._openmp_threads: int = find("start_openmp")()
         self._can_stream: bool = find("can_stream")()
         find("start_helpers")(self.cores[1:])
 
-    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """Pinned threads (powers of two, and all) and torch's OpenMP threads, with plain and with streaming stores."""
-        moved = bytes_read + bytes_written
+    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+        """Pinned threads (powers of two, and all) and torch's OpenMP threads, with plain and with streaming stores.
+
+        Each for the traffic's streams, and for one stream of each direction.
+        """
+        moved = traffic.bytes_read + traffic.bytes_written
         most = max(1, min(len(self.cores), moved // _MIN_BYTES_PER_THREAD))
         counts = [*(2**i for i in range(most.bit_length()) if 2**i < most), most]
-        streams = _STREAMS if self._can_stream and bytes_written >= _MIN_BYTES_STREAMED else [0]
-        amounts = (bytes_read, bytes_written)
-        variants = [self._pinned_variant(amounts, threads, pages) for threads in reversed(counts) for pages in streams]
-        if 1 < self._openmp_threads <= most:
-            variants += [self._openmp_variant(amounts, pages) for pages in streams]
-        return variants
+        counts = [*reversed(counts), *([_OPENMP] if 1 < self._openmp_threads <= most else [])]
+        pages = _PAGES if self._can_stream and traffic.bytes_written >= _MIN_BYTES_STREAMED else [0]
+        return [
+            self._variant(streams, threads, each)
+            for streams in dict.fromkeys((traffic, traffic.flat))
+            for threads in counts
+            for each in pages
+        ]
 
-    def _pinned_variant(self, amounts: tuple[int, int], threads: int, streams: int) -> CopyVariant:
-        def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
-            return partial(self._copy, source.data_ptr(), destination.data_ptr(), *amounts, threads, streams)
+    def _variant(self, traffic: Traffic, threads: int, pages: int) -> CopyVariant:
+        def bind(source: torch.Tensor, destination: torch.Tensor, spread: int) -> Call:
+            return partial(
+                self._copy,
+                source.data_ptr(),
+                destination.data_ptr(),
+                traffic.stream_bytes + spread,
+                traffic.stream_bytes,
+                traffic.last_read,
+                traffic.last_written,
+                traffic.reads,
+                traffic.writes,
+                threads,
+                pages,
+            )
 
-        name = f"cpp {threads} thread{'s' * (threads > 1)}{_STREAMS[streams]}"
-        return CopyVariant(name, bind, tuple(self.cores[:threads]))
-
-    def _openmp_variant(self, amounts: tuple[int, int], streams: int) -> CopyVariant:
-        def bind(source: torch.Tensor, destination: torch.Tensor) -> Call:
-            return partial(self._copy_by_openmp, source.data_ptr(), destination.data_ptr(), *amounts, streams)
-
-        return CopyVariant(f"cpp {self._openmp_threads} OpenMP threads{_STREAMS[streams]}", bind)
+        who = f"{threads} thread{'s' * (threads > 1)}" if threads else f"{self._openmp_threads} OpenMP threads"
+        return CopyVariant(f"cpp {who}{_PAGES[pages]}{traffic.suffix}", bind, tuple(self.cores[:threads]))
 
 
 def _cores_to_use() -> list[int]:

@@ -8,43 +8,46 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
-from fib_rmsnorm.evaluation.ceiling.copy_sources import load_copy
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant, load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
-SOURCES = ("copy.cu", "copy_launch.h", "copy_binding.cpp")
+SOURCE = "copy.cu"
 _VECTOR_BYTES = 16
+_MAX_LOADS = 8  # in flight per thread, as in the source
 _RESIDENT_THREADS = 2048  # per multiprocessor; some have 1536, which makes little difference here
 _WARP = 32
+_INSTRUCTIONS = ("", " streaming", " grouped")  # in the order of the source's enumeration
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """A launch shape."""
+    """A launch shape, and the kind of instructions."""
 
     threads: int
-    """Threads that share a stretch of memory."""
+    """Threads per block."""
     vecs: int
-    """Vectors of 16 bytes that each thread has in flight."""
-    stretches: int = 1
-    """Stretches of memory per block."""
+    """Vectors of 16 bytes that each thread has in flight, of each stream."""
     blocks_per_multiprocessor: int = 0
     """Blocks per multiprocessor, which loop over the bytes in strides of the grid; 0 for a grid that covers them."""
+    instructions: int = 0
 
-    @property
-    def name(self) -> str:
-        block = f"{self.threads}x{self.vecs}" + (f"x{self.stretches}" if self.stretches > 1 else "")
+    def name(self, traffic: Traffic) -> str:
         loop = f" looping, {self.blocks_per_multiprocessor} per SM" if self.blocks_per_multiprocessor else ""
-        return f"cuda {block}{loop}"
+        return f"cuda {self.threads}x{self.vecs}{_INSTRUCTIONS[self.instructions]}{loop}{traffic.suffix}"
 
     def blocks(self, vectors: int, multiprocessors: int) -> int:
-        covering = -(-vectors // (self.threads * self.vecs * self.stretches))
+        covering = -(-vectors // (self.threads * self.vecs))
         most = self.blocks_per_multiprocessor * multiprocessors or covering
         return max(1, min(covering, most))
 
-    def is_worth_trying(self, vectors: int, multiprocessors: int) -> bool:
+    def is_worth_trying(self, vectors: int, reads: int, multiprocessors: int) -> bool:
         """Whether the shape suits the size: it loops at least twice, and leaves no multiprocessor needlessly idle."""
         threads = vectors / self.vecs
+        if self.vecs * reads > _MAX_LOADS:
+            return False
+        if self.instructions and vectors < _WARP**2 * multiprocessors:
+            return False  # they matter where the memory is busy throughout
         if self.blocks_per_multiprocessor:
             resident = self.blocks_per_multiprocessor * self.threads * multiprocessors
             return threads > 2 * resident
@@ -53,17 +56,16 @@ class _Shape:
         return threads <= 64 * _RESIDENT_THREADS * multiprocessors
 
 
+_LOOPS = [(256, 2, 8), (256, 4, 8), (512, 2, 4), (512, 4, 4), (512, 8, 2), (1024, 4, 1), (1024, 8, 1)]
 _SHAPES = [
-    *(_Shape(threads, vecs) for vecs in (1, 2, 4, 8) for threads in (64, 128, 256, 512, 1024)),
     _Shape(32, 1),
-    _Shape(64, 8, stretches=4),
-    _Shape(128, 4, stretches=2),
-    _Shape(256, 4, blocks_per_multiprocessor=8),
-    _Shape(512, 2, blocks_per_multiprocessor=4),
-    _Shape(512, 4, blocks_per_multiprocessor=4),
-    _Shape(512, 8, blocks_per_multiprocessor=2),
-    _Shape(1024, 4, blocks_per_multiprocessor=1),
-    _Shape(1024, 8, blocks_per_multiprocessor=1),
+    *(
+        _Shape(threads, vecs, instructions=instructions)
+        for instructions in range(len(_INSTRUCTIONS))
+        for vecs in (1, 2, 4, 8)
+        for threads in (64, 128, 256, 512, 1024)
+    ),
+    *(_Shape(*loop, instructions) for instructions in range(len(_INSTRUCTIONS)) for loop in _LOOPS),
 ]
 
 
@@ -73,29 +75,43 @@ class CudaCopy:
     cores = ()
 
     def __init__(self, device: str, cache: Path) -> None:
-        find = load_copy(SOURCES, cache)
+        find = load_copy(SOURCE, cache)
         self.empty: Call = find("empty")
         self._copy = find("copy")
-        self._copy_by_driver = find("copy_by_driver")
         self._multiprocessors: int = torch.cuda.get_device_properties(device).multi_processor_count
 
-    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
-        """The launch shapes that suit the numbers of bytes, and the driver's copy if both numbers are equal.
+    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+        """The launch shapes that suit the traffic, for its streams and for one stream of each direction.
 
         Bytes are rounded up to vectors. That adds no work, because memory moves in sectors of two vectors.
         """
-        read, written = (-(-amount // _VECTOR_BYTES) for amount in (bytes_read, bytes_written))
-        vectors = max(read, written)
-        shapes = [shape for shape in _SHAPES if shape.is_worth_trying(vectors, self._multiprocessors)]
-        variants = [CopyVariant(shape.name, partial(self._bind, shape, read, written)) for shape in shapes]
-        if bytes_read == bytes_written:
-            variants.append(CopyVariant("cudaMemcpyAsync", partial(self._bind_driver, bytes_read)))
-        return variants
+        return [
+            CopyVariant(shape.name(streams), partial(self._bind, shape, streams))
+            for streams in dict.fromkeys((traffic, traffic.flat))
+            for shape in _SHAPES
+            if shape.is_worth_trying(_count_vectors(streams), streams.reads, self._multiprocessors)
+        ]
 
-    def _bind(self, shape: _Shape, read: int, written: int, source: torch.Tensor, destination: torch.Tensor) -> Call:
-        blocks = shape.blocks(max(read, written), self._multiprocessors)
-        addresses = (source.data_ptr(), destination.data_ptr())
-        return partial(self._copy, *addresses, read, written, shape.threads, shape.stretches, shape.vecs, blocks)
+    def _bind(
+        self, shape: _Shape, traffic: Traffic, source: torch.Tensor, destination: torch.Tensor, spread: int
+    ) -> Call:
+        return partial(
+            self._copy,
+            source.data_ptr(),
+            destination.data_ptr(),
+            (traffic.stream_bytes + spread) // _VECTOR_BYTES,
+            traffic.stream_bytes // _VECTOR_BYTES,
+            -(-traffic.last_read // _VECTOR_BYTES),
+            -(-traffic.last_written // _VECTOR_BYTES),
+            traffic.reads,
+            traffic.writes,
+            shape.threads,
+            shape.vecs,
+            shape.blocks(_count_vectors(traffic), self._multiprocessors),
+            shape.instructions,
+        )
 
-    def _bind_driver(self, amount: int, source: torch.Tensor, destination: torch.Tensor) -> Call:
-        return partial(self._copy_by_driver, source.data_ptr(), destination.data_ptr(), amount)
+
+def _count_vectors(traffic: Traffic) -> int:
+    """Vectors of the longest stream."""
+    return -(-max(traffic.stream_bytes, traffic.last_read, traffic.last_written) // _VECTOR_BYTES)

@@ -8,40 +8,47 @@ from functools import partial
 
 import torch
 
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 # Sources move through a buffer from call to call, as a solution's inputs do from trial to trial. They move by whole
-# cache lines, and over so few places that all of them fit into a hot cache.
+# cache lines, and over so few places that all of them fit into a hot cache. The number is prime, so that variants that
+# take turns see all places. On a GPU, the streams move apart too, like tensors at random places.
 _SHIFT_BYTES = (64 << 10) + 128
-PLACES = 16
+PLACES = 17
 
 # Sweeps narrow down the variants: the first one times all of them a few times, later ones the best more often.
 _ROUNDS = (4, 12, 36)
 _KEPT_SHARE = 4
-_SWEEP_S = 0.04
+_SWEEP_S = 0.08
 
 
 class Buffers:
     """A source with random contents, since zeros draw less power; and as many destinations as a solution has."""
 
-    def __init__(self, device: str, bytes_read: int, bytes_written: int) -> None:
-        words = _allocate(device, bytes_read + PLACES * _SHIFT_BYTES).view(torch.int64)
+    def __init__(self, device: str, traffic: Traffic) -> None:
+        self._is_spread = device != "cpu"
+        most = (PLACES - 1) * _SHIFT_BYTES
+        spread = most if self._is_spread else 0
+        words = _allocate(device, traffic.bytes_read + most + (traffic.reads - 1) * spread).view(torch.int64)
         self._source = words.random_().view(torch.uint8)
         self._destinations = [
-            _allocate(device, bytes_written).fill_(POISON) for _ in range(count_kept_calls(bytes_written))
+            _allocate(device, traffic.bytes_written + (traffic.writes - 1) * spread).fill_(POISON)
+            for _ in range(count_kept_calls(traffic.bytes_written))
         ]
 
     def bind_fresh(self, variant: CopyVariant, index: int) -> Call:
         """Make call `index` of a variant. Its destination was just poisoned, so caches are as in a solution's call."""
         destination = self._destinations[index % len(self._destinations)].fill_(POISON)
-        return variant.bind(self._source[index % PLACES * _SHIFT_BYTES :], destination)
+        shift = index % PLACES * _SHIFT_BYTES
+        return variant.bind(self._source[shift:], destination, shift if self._is_spread else 0)
 
     def bind_same(self, variant: CopyVariant, index: int) -> Call:
         """Make a call on the same bytes as the one before."""
-        return variant.bind(self._source, self._destinations[0])
+        return variant.bind(self._source, self._destinations[0], 0)
 
 
 def _allocate(device: str, size: int) -> torch.Tensor:

@@ -1,5 +1,7 @@
 """The copy in Triton, for GPUs of machines without nvcc."""
 
+# ruff: noqa: ANN001, N803 - a kernel's parameters
+
 from __future__ import annotations
 
 from functools import partial
@@ -9,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.timing.timer import Call
 
@@ -17,13 +20,27 @@ _SHAPES = [(block, warps) for warps in (1, 2, 4, 8, 16) for block in (128 * warp
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _copy(source, destination, read, written, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, N803
-    start = tl.program_id(0).to(tl.int64) * BLOCK
-    index = start + tl.arange(0, BLOCK)
-    words = tl.load(source + index, mask=index < read, other=0)
-    tl.store(destination + index, words, mask=index < written)
-    if start + BLOCK > written:  # folds words that are only read, so that the compiler keeps the reads
-        fold = tl.xor_sum(tl.where(index >= written, words, 0), axis=0)
+def _copy(  # type: ignore[no-untyped-def] # noqa: ANN202, PLR0913, PLR0917
+    source,
+    destination,
+    stride,
+    words,
+    last_read,
+    last_written,
+    READS: tl.constexpr,
+    WRITES: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # The last stream of a direction has its own number of words: those of small tensors follow it.
+    read = tl.load(source + (READS - 1) * stride + index, mask=index < last_read, other=0)
+    for r in tl.static_range(READS - 1):
+        read ^= tl.load(source + r * stride + index, mask=index < words, other=0)
+    tl.store(destination + (WRITES - 1) * stride + index, read, mask=index < last_written)
+    for w in tl.static_range(WRITES - 1):
+        tl.store(destination + w * stride + index, read, mask=index < words)
+    if (tl.program_id(0) + 1) * BLOCK > last_written:  # folds words that are only read: the compiler keeps the reads
+        fold = tl.xor_sum(tl.where(index >= last_written, read, 0), axis=0)
         tl.store(destination, fold, mask=fold == -1)
 
 
@@ -33,7 +50,7 @@ def _nothing():  # type: ignore[no-untyped-def] # noqa: ANN202
 
 
 class TritonCopy:
-    """A copy in which each program moves one block of words."""
+    """A copy in which each program moves one block of words of each stream."""
 
     cores = ()
 
@@ -42,16 +59,20 @@ class TritonCopy:
         """Launch an empty kernel."""
         _nothing[(1,)](num_warps=1)
 
-    def variants(self, bytes_read: int, bytes_written: int) -> list[CopyVariant]:
+    def variants(self, traffic: Traffic) -> list[CopyVariant]:
         """Several block sizes."""
-        read, written = (-(-amount // _WORD_BYTES) for amount in (bytes_read, bytes_written))
         return [
-            CopyVariant(f"triton {block} words, {warps} warps", partial(_bind, read, written, block, warps))
+            CopyVariant(f"triton {block} words, {warps} warps{traffic.suffix}", partial(_bind, traffic, block, warps))
             for block, warps in _SHAPES
         ]
 
 
-def _bind(read: int, written: int, block: int, warps: int, source: torch.Tensor, destination: torch.Tensor) -> Call:
-    grid = (triton.cdiv(max(read, written), block),)
-    words: list[Any] = [tensor[: tensor.numel() // 4 * 4].view(torch.int32) for tensor in (source, destination)]
-    return partial(_copy[grid], *words, read, written, block, num_warps=warps)
+def _bind(
+    traffic: Traffic, block: int, warps: int, source: torch.Tensor, destination: torch.Tensor, spread: int
+) -> Call:
+    sizes = (traffic.stream_bytes + spread, traffic.stream_bytes, traffic.last_read, traffic.last_written)
+    stride, words, last_read, last_written = (-(-size // _WORD_BYTES) for size in sizes)
+    grid = (triton.cdiv(max(words, last_read, last_written), block),)
+    tensors: list[Any] = [each[: each.numel() // 4 * 4].view(torch.int32) for each in (source, destination)]
+    arguments = (*tensors, stride, words, last_read, last_written, traffic.reads, traffic.writes, block)
+    return partial(_copy[grid], *arguments, num_warps=warps)

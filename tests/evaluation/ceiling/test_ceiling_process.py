@@ -17,57 +17,113 @@ import torch
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
-from fib_rmsnorm.evaluation import ceiling as ceilings
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
 from fib_rmsnorm.evaluation.ceiling import cuda_copy
-from fib_rmsnorm.evaluation.ceiling.copy_sources import copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.copier import TorchCopy, copy_solution
 from fib_rmsnorm.evaluation.ceiling.cpp_copy import CppCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
-from fib_rmsnorm.evaluation.ceiling.torch_copy import TorchCopy
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.sandbox.channel import Channel
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 CANARY = 77
-AMOUNTS = [(0, 0), (1, 1), (4096, 4096), (100_003, 100_003), (8192, 100), (100, 8192), (5 << 20, 4 << 20), (7, 3 << 20)]
+SMALL, ROWS = 8 << 10, 1 << 20
+TRAFFICS = [
+    *(
+        Traffic.of([read], [written])
+        for read, written in [
+            (0, 0),
+            (1, 1),
+            (4096, 4096),
+            (100_003, 100_003),
+            (8192, 100),
+            (100, 8192),
+            (5 << 20, 4 << 20),
+            (7, 3 << 20),
+        ]
+    ),
+    Traffic.of([ROWS, ROWS, SMALL], [ROWS]),  # a gate
+    Traffic.of([ROWS, ROWS, SMALL], [ROWS, ROWS]),  # a residual
+    Traffic.of([ROWS, ROWS, SMALL], [ROWS // 2, ROWS, 512]),  # and float8
+    Traffic.of([ROWS, ROWS, ROWS, SMALL, 512], [ROWS, SMALL]),  # a backward pass
+    Traffic.of([SMALL + 100, SMALL], [SMALL + 100, SMALL, SMALL]),  # one row
+]
 
 
-def request(device="cpu", read=1 << 20, written=1 << 20, cold=True):
-    where = {"device": device, "cache": str(cache_folder())}
-    return {"do": "measure", "bytes_read": read, "bytes_written": written, "cold": cold, **where}
+def request(device="cpu", read=(1 << 20,), written=(1 << 20,), cold=True):
+    traffic = vars(Traffic.of(read, written))
+    return {"do": "measure", "device": device, "cache": str(cache_folder()), "traffic": traffic, "cold": cold}
 
 
-def check_variants(copier, device, read, written, multiple=1):
-    """Each variant copies the given bytes, and writes nothing past them except to round up to a multiple of bytes."""
-    source = torch.randint(0, 256, (read + 64,), dtype=torch.uint8, device=device)
-    for variant in copier.variants(read, written):
-        destination = torch.full((written + 64,), CANARY, dtype=torch.uint8, device=device)
-        variant.bind(source, destination)()
-        both = min(read, written)
-        end = -(-written // multiple) * multiple
-        assert torch.equal(destination[:both], source[:both]), variant.name
-        assert (destination[end:] == CANARY).all(), variant.name
-        assert written < read + 64 or (destination[both:written] != CANARY).any(), variant.name
+@pytest.mark.parametrize(
+    ("read", "written", "streams"),
+    [
+        ([ROWS, SMALL], [ROWS], (1, 1, 0)),
+        ([ROWS, ROWS, SMALL], [ROWS], (2, 1, ROWS)),
+        ([ROWS, SMALL], [ROWS // 2, 512], (2, 1, ROWS // 2)),  # a tensor twice as large is two streams
+        ([ROWS, ROWS, SMALL], [ROWS // 2, ROWS], (4, 3, ROWS // 2)),
+        ([4 * ROWS], [ROWS], (4, 1, ROWS)),
+        ([8 * ROWS], [ROWS], (1, 1, 0)),  # an output that is small beside the input
+        ([ROWS] * 9, [ROWS], (1, 1, 0)),  # too many: one after the other
+        ([ROWS, ROWS - 1000], [ROWS], (2, 1, ROWS - 1024)),
+        ([0], [], (1, 1, 0)),
+    ],
+)
+def test_each_large_tensor_is_a_stream(read, written, streams):
+    traffic = Traffic.of(read, written)
+    assert (traffic.reads, traffic.writes, traffic.stream_bytes) == streams
+    assert (traffic.bytes_read, traffic.bytes_written) == (sum(read), sum(written))
+
+
+def check_variants(copier, device, traffic, multiple=1, spread=0):
+    """Each variant moves the streams, and writes nothing outside them except to round up to a multiple of bytes.
+
+    What it writes is the XOR of what it reads at the same place, so it has read everything.
+    """
+    stride = traffic.stream_bytes + spread
+    sizes = [traffic.bytes_read + (traffic.reads - 1) * spread, traffic.bytes_written + (traffic.writes - 1) * spread]
+    source = torch.randint(0, 256, (sizes[0] + 64,), dtype=torch.uint8, device=device)
+    variants = copier.variants(traffic)
+    assert len({variant.name for variant in variants}) == len(variants)
+    for variant in variants:
+        destination = torch.full((sizes[1] + 64,), CANARY, dtype=torch.uint8, device=device)
+        variant.bind(source, destination, spread)()
+        one_stream = traffic.flat if "streams" not in variant.name else traffic
+        for stream in range(one_stream.writes):
+            is_last = stream == one_stream.writes - 1
+            written = destination[stride * stream :]
+            size = one_stream.last_written if is_last else one_stream.stream_bytes
+            both = min(size, one_stream.last_read, one_stream.stream_bytes if one_stream.reads > 1 else size)
+            expected = source[:both].clone()
+            for read in range(1, one_stream.reads):
+                expected ^= source[stride * read :][:both]
+            assert torch.equal(written[:both], expected), variant.name
+            assert size < both + 64 or (written[both:size] != CANARY).any(), variant.name
+            end = -(-size // multiple) * multiple
+            after = written[end:] if is_last else written[end:stride]
+            assert (after == CANARY).all(), variant.name
 
 
 @needs_compiler
-@pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_every_cpu_variant_copies_the_given_bytes(read, written):
-    check_variants(CppCopy(cache_folder()), "cpu", read, written)
+@pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
+def test_every_cpu_variant_moves_the_traffic(traffic):
+    check_variants(CppCopy("cpu", cache_folder()), "cpu", traffic)
 
 
-@pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_torch_copies_the_given_bytes(read, written):
-    check_variants(TorchCopy("cpu"), "cpu", read, written)
+@pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
+def test_torch_copies_the_given_bytes(traffic):
+    check_variants(TorchCopy("cpu"), "cpu", traffic)
 
 
 @needs_compiler
 def test_surplus_bytes_are_really_read():
-    copier = CppCopy(cache_folder())
-    timer, buffers = choose_timer("cpu"), Buffers("cpu", 32 << 20, 64)
-    (_, little), *_ = tune(copier.variants(1 << 10, 64), timer, buffers, cold=False)
-    (_, much), *_ = tune(copier.variants(32 << 20, 64), timer, buffers, cold=False)
-    assert much > 100 * little  # 32,768 times the bytes
+    copier = CppCopy("cpu", cache_folder())
+    little, much = Traffic.of([1 << 10], [64]), Traffic.of([32 << 20], [64])
+    timer, buffers = choose_timer("cpu"), Buffers("cpu", much)
+    (_, little_ms), *_ = tune(copier.variants(little), timer, buffers, cold=False)
+    (_, much_ms), *_ = tune(copier.variants(much), timer, buffers, cold=False)
+    assert much_ms > 100 * little_ms  # 32,768 times the bytes
 
 
 @needs_compiler
@@ -101,7 +157,7 @@ def test_a_ceiling_is_measured_once_unless_it_was_suspect(monkeypatch, doubts):
 @needs_compiler
 def test_measuring_leaves_the_process_as_it_was():
     before = os.sched_getaffinity(0)
-    process.CeilingProcess().measure(request(read=8 << 20, written=8 << 20))
+    process.CeilingProcess().measure(request(read=[8 << 20], written=[8 << 20]))
     assert os.sched_getaffinity(0) == before
     assert any(no_thread_runs_again() for _ in range(500))  # the copying threads sleep
 
@@ -126,7 +182,7 @@ def test_it_serves_a_channel():
     server = threading.Thread(target=process.main, args=(Channel(theirs.detach()), -1))
     server.start()
     channel = Channel(ours.detach())
-    channel.send(request(read=4096, written=4096))
+    channel.send(request(read=[4096], written=[4096]))
     answer = channel.receive()
     channel.close()
     server.join()
@@ -137,44 +193,46 @@ def test_without_a_compiler_torch_copies_and_the_note_says_why(monkeypatch):
     def fail(*_):
         raise BuildError("no working compiler 'c++'\nand more")
 
-    monkeypatch.setattr(ceilings, "_cpp", fail)
+    monkeypatch.setattr(process, "CppCopy", fail)
     found = process.CeilingProcess().measure(request())
     assert found.copy_method == "torch" and found.note == "no working compiler 'c++'"
     assert found.copy_ms > 0 and found.threads is None
 
 
-def cuda_variants(monkeypatch, read, written):
+def cuda_variants(monkeypatch, traffic):
     monkeypatch.setattr(cuda_copy, "load_copy", lambda *_: lambda _: print)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    return [variant.name for variant in cuda_copy.CudaCopy("cuda:0", cache_folder()).variants(read, written)]
+    return [variant.name for variant in cuda_copy.CudaCopy("cuda:0", cache_folder()).variants(traffic)]
 
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
 def test_several_launch_shapes_suit_every_size(monkeypatch, size):
-    variants = cuda_variants(monkeypatch, size, size)
+    variants = cuda_variants(monkeypatch, Traffic.of([size], [size]))
     assert len(set(variants)) == len(variants) >= 5
-    assert "cudaMemcpyAsync" in variants
     assert any("looping" in variant for variant in variants) == (size >= 32 << 20)
 
 
-def test_the_driver_copies_only_where_as_much_is_written_as_read(monkeypatch):
-    assert "cudaMemcpyAsync" not in cuda_variants(monkeypatch, 8192 + 16, 8192)
+def test_streams_are_tried_beside_one_stream(monkeypatch):
+    variants = cuda_variants(monkeypatch, Traffic.of([32 << 20, 32 << 20], [32 << 20]))
+    assert {"cuda 256x4", "cuda 256x4, 2 to 1 streams", "cuda 256x4 grouped, 2 to 1 streams"} <= set(variants)
+    assert "cuda 256x8, 2 to 1 streams" not in variants  # 16 loads in flight need too many registers
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.process
 @pytest.mark.parametrize("arch", ["8.0", "9.0"])
 def test_the_cuda_copy_compiles_without_spills(arch):
-    log = build_native(copy_solution(cuda_copy.SOURCES), cache_folder(), arch).log
-    assert log.count("0 bytes spill stores, 0 bytes spill loads") == 17  # 4 vector counts, 4 variants, and the empty
+    log = build_native(copy_solution(cuda_copy.SOURCE), cache_folder(), arch).log
+    assert log.count("0 bytes spill stores, 0 bytes spill loads") == 11 * 3 * 6 + 1  # loads, writes, kinds; the empty
     assert "warning" not in log
 
 
 TRITON_INTERPRETED = """
 import test_ceiling_process
 from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
-for read, written in [(1000, 1000), (3000, 512), (512, 3000)]:
-    test_ceiling_process.check_variants(TritonCopy(), "cpu", read, written, multiple=4)
+for read, written in [([1000], [1000]), ([3000], [512]), ([512], [3000]), ([2000, 2000, 80], [1000, 2000])]:
+    traffic = test_ceiling_process.Traffic.of(read, written)
+    test_ceiling_process.check_variants(TritonCopy(), "cpu", traffic, multiple=4, spread=128)
 """
 
 
@@ -187,15 +245,15 @@ def test_the_interpreted_triton_copy_copies_the_given_bytes():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("read", "written"), AMOUNTS)
-def test_every_gpu_variant_copies_the_given_bytes(read, written):
-    copier, _ = ceilings.choose_copier("cuda:0", cache_folder())
-    check_variants(copier, "cuda:0", read, written, multiple=16)
+@pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
+def test_every_gpu_variant_moves_the_traffic(traffic):
+    copier, _ = process.choose_copier("cuda:0", cache_folder())
+    check_variants(copier, "cuda:0", traffic, multiple=16, spread=1152)
 
 
 @pytest.mark.alone
 @pytest.mark.gpu
 def test_a_copy_that_fits_the_cache_is_faster_hot():
-    found = process.CeilingProcess().measure(request("cuda:0", 8 << 20, 8 << 20))
+    found = process.CeilingProcess().measure(request("cuda:0", [8 << 20], [8 << 20]))
     assert found.empty_ms < found.copy_hot_ms < 0.9 * found.copy_ms
     assert 0.5 < found.empty_host_us < 100
