@@ -9,6 +9,7 @@ import ray
 
 from fib_rmsnorm.cluster.device_actor import InputFiles
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.schema import Definition, SafetensorsInput, Solution, digest
 
 
@@ -37,6 +38,6 @@ class RecordStore:
         root = self._root.resolve()
         workloads = Registry(root).workloads(definition.name)
         given = [value for workload in workloads for value in workload.inputs.values()]
-        paths = {value.path: value.find(root) for value in given if isinstance(value, SafetensorsInput)}
+        paths = {value.path: find_tensor_file(value, root) for value in given if isinstance(value, SafetensorsInput)}
         inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
         return InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
