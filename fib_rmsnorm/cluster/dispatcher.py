@@ -20,6 +20,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
 from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import Definition, SafetensorsInput, Settings, Solution, Trace, digest
@@ -56,7 +57,7 @@ class RecordStore:
         root = self._root.resolve()
         workloads = Registry(root).workloads(definition.name)
         given = [value for workload in workloads for value in workload.inputs.values()]
-        paths = {value.path: value.find(root) for value in given if isinstance(value, SafetensorsInput)}
+        paths = {value.path: find_tensor_file(value, root) for value in given if isinstance(value, SafetensorsInput)}
         inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
         return InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
 

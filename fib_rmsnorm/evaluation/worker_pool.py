@@ -15,11 +15,11 @@ from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
 from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable, take_turn

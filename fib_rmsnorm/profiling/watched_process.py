@@ -18,9 +18,9 @@ from pathlib import Path
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.tensors.tensor_files import tensor_files
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.schema import Definition, Solution, Workload
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.staging import copy_new, staged_registry
 from fib_rmsnorm.registry.store import append_lines
@@ -79,7 +80,7 @@ def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path
         for given in record.workload.inputs.values():
             if not isinstance(given, SafetensorsInput):
                 continue
-            path = given.find(root)
+            path = find_tensor_file(given, root)
             if path is None:
                 raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
             if not path.is_file():

@@ -1,16 +1,7 @@
-"""The FlashInfer Trace schema, extended by what a trustworthy measurement needs.
+"""The FlashInfer Trace schema: flashinfer-bench's models, with what a trustworthy measurement needs beside them."""
 
-The models are flashinfer-bench's, written again because its package imports torch, which takes seconds. A test compares
-them with the originals: their fields, what they refuse and why, and what they write. `validate` reads every record by
-the originals too.
-"""
-
-from fib_rmsnorm.schema.build_spec import BuildSpec, SupportedBindings, SupportedLanguages
 from fib_rmsnorm.schema.check import Check
-from fib_rmsnorm.schema.checked import CheckedDefinition
-from fib_rmsnorm.schema.definition import AxisConst, AxisVar, Definition, TensorSpec
-from fib_rmsnorm.schema.digest import digest, trace_id
-from fib_rmsnorm.schema.in_place import check_in_place
+from fib_rmsnorm.schema.definition import CheckedDefinition, Definition
 from fib_rmsnorm.schema.judged_case import (
     AGAINST,
     CaseKind,
@@ -22,9 +13,24 @@ from fib_rmsnorm.schema.judged_case import (
     list_cases,
 )
 from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
-from fib_rmsnorm.schema.solution import Solution, SourceFile
-from fib_rmsnorm.schema.trace import REFERENCE, Correctness, Environment, Evaluation, EvaluationStatus, Seal, Trace
-from fib_rmsnorm.schema.workload import RandomInput, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.schema.solution import BuildSpec, Solution, check_in_place
+from fib_rmsnorm.schema.trace import REFERENCE, Evaluation, Seal, Trace, digest, trace_id
+from fib_rmsnorm.schema.upstream import (
+    AxisConst,
+    AxisVar,
+    Correctness,
+    DType,
+    Environment,
+    EvaluationStatus,
+    RandomInput,
+    SafetensorsInput,
+    ScalarInput,
+    SourceFile,
+    SupportedBindings,
+    SupportedLanguages,
+    TensorSpec,
+    Workload,
+)
 
 __all__ = [
     "AGAINST",
@@ -39,6 +45,7 @@ __all__ = [
     "CheckedDefinition",
     "Clocks",
     "Correctness",
+    "DType",
     "Definition",
     "Difference",
     "Environment",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from fib_rmsnorm.schema.judged_case import CaseKind, list_cases
-from fib_rmsnorm.schema.trace import Correctness, EvaluationStatus, Trace
-from fib_rmsnorm.schema.workload import Workload
+from fib_rmsnorm.schema.trace import Trace
+from fib_rmsnorm.schema.upstream import Correctness, EvaluationStatus, Workload
 
 
 class Check(BaseModel):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, TypeAdapter
 
-from fib_rmsnorm.schema.trace import Correctness
+from fib_rmsnorm.schema.upstream import Correctness
 
 CaseKind = Literal["workload", "hard", "awkward", "timed"]
 """The Workload's own inputs, hard inputs of its size, inputs of an awkward size, or those of a timed call."""

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fib_rmsnorm.schema import upstream
+
 # Outputs are compared in float32, and this is near its maximum.
 _Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
 
@@ -130,14 +132,11 @@ class KernelLaunch:
     dynamic_shared_bytes: _Size
 
 
-class Performance(BaseModel):
-    """Latency with its distribution, and the evidence for how far to trust it."""
+class Performance(upstream.Performance, use_attribute_docstrings=False):
+    """Latency with its distribution, and the evidence for how far to trust it.
 
-    latency_ms: float = Field(default=0.0, ge=0.0)
-    """The median."""
-    reference_latency_ms: float = Field(default=0.0, ge=0.0)
-    speedup_factor: float = Field(default=0.0, ge=0.0)
-    """`reference_latency_ms` divided by `latency_ms`."""
+    `latency_ms` is the median, and `speedup_factor` is `reference_latency_ms` divided by it.
+    """
 
     timer: str | None = None
     """`cupti`, `cuda_events` or `cpu_clock`; numbers of different timers cannot be compared."""

@@ -1,60 +1,111 @@
-"""Solution and its sources: a kernel that implements a Definition."""
+"""Solution and BuildSpec: a kernel that implements a Definition, how to build and how to call it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Mapping
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from fib_rmsnorm.schema.build_spec import BuildSpec
-from fib_rmsnorm.schema.field_types import NonEmptyString
+from fib_rmsnorm.schema import upstream
+from fib_rmsnorm.schema.definition import Definition
+
+# Flags come from strangers, and end in a command line. None of these names a file, a program or a plugin.
+_ALLOWED = re.compile(
+    r"-O[0-3sgz]?|-Ofast|-g[0-3]?|-pthread|-w"
+    r"|-std=[a-z]+\+\+[0-9a-z]+"
+    r"|-m[a-z0-9][A-Za-z0-9.+_-]*(=[A-Za-z0-9.+_-]+)?"
+    r"|-f[a-z][a-z0-9-]*(=[a-z0-9-]+)?"
+    r"|-W[a-z][a-z0-9+-]*(=[0-9]+)?"
+    r"|-[DU][A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.+-]*)?"
+)
+_REFUSED = re.compile(
+    r"-mllvm"
+    r"|-f(plugin|pass-plugin|module|profile|auto-profile|dump|opt-info|callgraph-info|use-ld|save-optimization|crash"
+    r"|file-prefix|debug-prefix|macro-prefix|diagnostics|test-coverage|coverage|branch-prob|deps|sanitize|lto|syntax-only"
+    r"|stack-usage|offload)"
+)
 
 
-class SourceFile(BaseModel):
-    """A file of a Solution."""
+class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
+    """How to build a Solution, and how to call it."""
 
-    path: NonEmptyString
-    """Relative, and without `..`."""
-    content: NonEmptyString
+    flags: list[str] = Field(default_factory=list)
+    """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
+    in_place: dict[str, str] = Field(default_factory=dict)
+    """For each output that a call writes to the memory of an input: that input. The call gets no other buffer for it.
+
+    Upstream passes a buffer for every output, so it cannot call such a Solution.
+    """
+
+    @field_validator("flags")
+    @classmethod
+    def _check_flags(cls, flags: list[str]) -> list[str]:
+        for flag in flags:
+            if not _ALLOWED.fullmatch(flag) or _REFUSED.match(flag):
+                raise ValueError(
+                    f"the flag {flag!r} is not allowed: only -O, -m, -f, -D, -U, -W, -g, -std= and -pthread are, and"
+                    " none that names a file, a program or a plugin"
+                )
+        return flags
 
     @model_validator(mode="after")
-    def _check_path(self) -> SourceFile:
-        path = Path(self.path)
-        if path.is_absolute():
-            raise ValueError(f"Invalid source path (absolute path not allowed): {self.path}")
-        if ".." in path.parts:
-            raise ValueError(f"Invalid source path (parent directory traversal not allowed): {self.path}")
+    def _check_language(self) -> BuildSpec:
+        if self.flags and self.language is not upstream.SupportedLanguages.CPP:
+            raise ValueError(f"flags are those of the C++ compiler; this is {self.language.value}")
         return self
 
+    @model_validator(mode="after")
+    def _check_in_place(self) -> BuildSpec:
+        if self.in_place and not self.destination_passing_style:
+            raise ValueError("in_place needs destination_passing_style = true")
+        if len(set(self.in_place.values())) < len(self.in_place):
+            raise ValueError("in_place: two outputs have the same input")
+        return self
 
-class Solution(BaseModel):
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Solution without the added fields has the JSON, and so the digest, that it has in upstream's model."""
+        record: dict[str, Any] = handler(self)
+        return {key: value for key, value in record.items() if value or key not in ("flags", "in_place")}
+
+
+class Solution(upstream.Solution, use_attribute_docstrings=False):
     """A kernel with its sources, and how to build and call it."""
 
-    model_config = ConfigDict(frozen=True)
-
-    name: NonEmptyString
-    definition: NonEmptyString
-    author: NonEmptyString
     spec: BuildSpec
-    sources: list[SourceFile] = Field(min_length=1)
-    description: str | None = None
 
-    @model_validator(mode="after")
-    def _check_sources(self) -> Solution:
-        paths = set()
-        for source in self.sources:
-            if source.path in paths:
-                raise ValueError(f"Duplicate source path '{source.path}'")
-            paths.add(source.path)
-        entry = self.spec.entry_point.split("::")[0]
-        if entry not in paths:
-            raise ValueError(f"Entry source file '{entry}' not found in sources")
-        return self
+    def model_post_init(self, context: Any) -> None:
+        """Do not compute upstream's digest for each Solution that is read; a copy with other fields would keep it."""
 
-    def get_entry_path(self) -> Path:
-        """The file of the entry point, among the sources."""
-        return Path(self.spec.entry_point.split("::")[0])
+    def hash(self) -> str:
+        """Upstream's digest: of what it builds by."""
+        return self._compute_hash()
 
-    def get_entry_symbol(self) -> str:
-        """The function of the entry point."""
-        return self.spec.entry_point.split("::")[-1]
+    def __hash__(self) -> int:
+        return hash(self.hash())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal: upstream's digest leaves some out, such as the target hardware."""
+        return isinstance(other, Solution) and dict(self) == dict(other)
+
+
+def check_in_place(in_place: Mapping[str, str], definition: Definition) -> None:
+    """Raise ValueError unless each output in `in_place` and its input have one shape and dtype in the Definition."""
+    for output, source in in_place.items():
+        for name, group, specs in (
+            (output, "output", definition.outputs),
+            (source, "input", definition.inputs),
+        ):
+            if name not in specs:
+                raise ValueError(f"in_place: {definition.name} has no {group} {name!r} (available: {', '.join(specs)})")
+        written, read = definition.outputs[output], definition.inputs[source]
+        if read.shape is None or (written.shape, written.dtype) != (read.shape, read.dtype):
+            raise ValueError(f"in_place: {output!r} and {source!r} differ in shape or dtype in {definition.name}")

@@ -31,8 +31,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, JudgedCase, Peer, Tolerance, Workload
-from fib_rmsnorm.schema.definition import DType
+from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, DType, JudgedCase, Peer, Tolerance, Workload
 
 _TRUNCATED_BFLOAT16 = 2.0**-8
 """Half a unit in the last place, relative to the least number that has this unit."""

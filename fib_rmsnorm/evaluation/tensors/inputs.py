@@ -12,6 +12,7 @@ import torch
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload, make_few_rows
 from fib_rmsnorm.operators import Recognition, derive_inputs
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 
@@ -82,7 +83,7 @@ def _load_tensor(given: SafetensorsInput, dataset: Path | None) -> torch.Tensor:
 
     if dataset is None:
         raise InputError(f"{given.path}: cannot load a safetensors input without the dataset's folder")
-    path = given.find(dataset)
+    path = find_tensor_file(given, dataset)
     if path is None:
         raise InputError(f"{given.path}: is outside the dataset {dataset}")
     if not path.is_file():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import follow_links
 from fib_rmsnorm.registry.sources.manifest import MANIFEST
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import SourceFile
@@ -47,7 +46,6 @@ def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str
     that is missing or a link, or whose name is taken.
     """
     found: dict[str, Path] = {}
-    real = follow_links(solutions)
     for path in include:
         file = solutions / path
         where = f"{folder / MANIFEST}: include: {path!r}"
@@ -58,7 +56,7 @@ def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str
             raise InputError(f"{where} would be packed as {file.name!r}, which already exists in the folder")
         if not file.is_file():
             raise InputError(f"{where}: no such file in {solutions}")
-        if follow_links(file) != real / path:
+        if any(each.is_symlink() for each in (file, *file.parents[: path.count("/")])):
             raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
         found[file.name] = file
     return found

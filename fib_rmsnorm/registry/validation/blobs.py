@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.schema import SafetensorsInput
 
 # The names that safetensors gives the dtypes of a Definition.
@@ -26,7 +27,7 @@ def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str
     """Describe the fault of a tensor on disk, from its file's header alone; None if it has none."""
     from safetensors import SafetensorError, safe_open
 
-    path = given.find(root)
+    path = find_tensor_file(given, root)
     if path is None:
         return f"{given.path!r} leads outside the dataset"
     if not path.is_file():

@@ -17,7 +17,6 @@ from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.store import is_json, read_text
 from fib_rmsnorm.registry.validation.faults import list_faults
 from fib_rmsnorm.registry.validation.finding import Finding, Level
-from fib_rmsnorm.registry.validation.upstream import find_refusals
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -106,14 +105,11 @@ class Dataset:
 
     def _parse(self, path: Path, text: str, line: int | None, model: type[Model]) -> Iterator[Record[Model]]:
         try:
-            record = Record(model.model_validate_json(text), path, self.layout.root, line)
+            yield Record(model.model_validate_json(text), path, self.layout.root, line)
         except ValidationError as error:
             self.damaged.append(path)
             for fault in list_faults(error):
                 self.findings.append(self.finding("error", path, str(fault), line or fault.line))
-            return
-        self.findings += [record.error(refusal) for refusal in find_refusals(text, model)]
-        yield record
 
     def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
         """A finding about a whole file, or one line of it."""

@@ -273,18 +273,3 @@ def test_constraints_are_read_and_never_run(fib, full_registry):
     assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
     # batch is a Workload's: the second, of 8 rows, breaks it.
     assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold (batch=8)"]
-
-
-def test_a_record_that_the_installed_flashinfer_bench_refuses_is_an_error(full_registry, fib, monkeypatch):
-    import flashinfer_bench.data
-
-    class Definition(flashinfer_bench.data.Definition):
-        """As of a newer version, with one more field."""
-
-        license: str
-
-    monkeypatch.setattr(flashinfer_bench.data, "Definition", Definition)
-    version = flashinfer_bench.__version__
-    assert errors_of(fib("validate")) == [
-        f"{DEFINITION_FILE}: error: flashinfer-bench {version} refuses it: license: Field required"
-    ]

@@ -1,0 +1,81 @@
+"""flashinfer-bench's models, imported without torch.
+
+The modules of its models need pydantic alone. The `__init__` of their two packages imports all of it, with
+torch and FlashInfer, which takes seconds. So each of the two runs when somebody asks its package for a name: the first
+`from flashinfer_bench.data import TraceSet` finds what it always finds, with these same classes.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any
+
+
+class _LatePackage(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        try:
+            self.__spec__.loader.exec_module(self)  # type: ignore[union-attr]
+        except BaseException:
+            self.__class__ = _LatePackage
+            raise
+        return getattr(self, name)
+
+
+def _import_late(name: str) -> None:
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is None:
+        return
+    package = module_from_spec(spec)
+    package.__class__ = _LatePackage
+    sys.modules[name] = package
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, package)
+
+
+_import_late("flashinfer_bench")
+_import_late("flashinfer_bench.data")
+
+from flashinfer_bench.data.definition import AxisConst, AxisVar, Definition, DType, TensorSpec  # noqa: E402
+from flashinfer_bench.data.solution import (  # noqa: E402
+    BuildSpec,
+    Solution,
+    SourceFile,
+    SupportedBindings,
+    SupportedLanguages,
+)
+from flashinfer_bench.data.trace import (  # noqa: E402
+    Correctness,
+    Environment,
+    Evaluation,
+    EvaluationStatus,
+    Performance,
+    Trace,
+)
+from flashinfer_bench.data.workload import RandomInput, SafetensorsInput, ScalarInput, Workload  # noqa: E402
+
+__all__ = [
+    "AxisConst",
+    "AxisVar",
+    "BuildSpec",
+    "Correctness",
+    "DType",
+    "Definition",
+    "Environment",
+    "Evaluation",
+    "EvaluationStatus",
+    "Performance",
+    "RandomInput",
+    "SafetensorsInput",
+    "ScalarInput",
+    "Solution",
+    "SourceFile",
+    "SupportedBindings",
+    "SupportedLanguages",
+    "TensorSpec",
+    "Trace",
+    "Workload",
+]
