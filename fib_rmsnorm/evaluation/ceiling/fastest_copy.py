@@ -71,6 +71,8 @@ def tune(
         for variant, found in _sweep(some, rounds, budget_s, timer, buffers, cold=cold):
             samples[variant.name] += found
 
+    for index, variant in enumerate(variants):
+        buffers.bind_fresh(variant, index)()  # the driver may wait for the device to load a kernel: not in a held call
     left = list(variants)
     beaten: list[CopyVariant] = []
     sweep(left, 1, math.inf)
