@@ -33,7 +33,7 @@ class CudaEvents:
         queued: bool = True,
     ) -> list[Sample]:
         """Time each call by itself."""
-        samples = []
+        samples: list[Sample] = []
         for index in repeat(calls, budget_s):
             call = prepare(index)
             start, end = _event(), _event()
