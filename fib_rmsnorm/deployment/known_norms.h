@@ -100,10 +100,10 @@ Tensor find_rstd(const Tensor& rows, double eps) {
 
 // The mean and the reciprocal of the standard deviation of each row, in float32.
 //
-// By torch's own LayerNorm, which reads each row once: `var_mean` takes ten times as long on a CPU, and on a GPU needs a
-// copy of the rows in float32. On a CPU the statistics have the weight's dtype. Their rows come in parts because the norm
-// is written too: to memory that the next part takes again, rather than to as much as x has, which took 25 ms instead of
-// 7.
+// By torch's own LayerNorm, which reads each row once: `var_mean` takes ten times as long on a CPU, and on a GPU needs
+// a copy of the rows in float32. On a CPU the statistics have the weight's dtype. Their rows come in parts because the
+// norm is written too: to memory that the next part takes again, rather than to as much as x has, which took 25 ms
+// instead of 7.
 std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   const auto hidden = rows.sizes().slice(1);
   if (rows.is_cuda()) {
@@ -128,8 +128,8 @@ std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   return {mean, rstd};
 }
 
-// The gradients of x, the weight and the bias; x is the new residual if a residual was added. The kernels of the forward
-// pass do not return a row's statistics, so they are computed here from x.
+// The gradients of x, the weight and the bias; x is the new residual if a residual was added. The kernels of the
+// forward pass do not return a row's statistics, so they are computed here from x.
 Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dnew_residual_given, const Tensor& x_given,
                              const Tensor* weight_given, bool has_bias, double eps) {
   if (x_given.dim() == 0 || weight_given == nullptr) return {};

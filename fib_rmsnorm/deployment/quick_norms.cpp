@@ -1,8 +1,8 @@
 // A norm whose kernel is known, without Python's time: the look-up, the outputs, the call and the node of autograd.
 //
-// A module of Python. `functional/custom_ops.py` connects it and remembers kernels in it; `run` is the norm, or None for
-// a call that it leaves to the operators: its kernel is not known or refuses, or more than autograd must see the call.
-// Python's own lock guards the table.
+// A module of Python. `functional/custom_ops.py` connects it and remembers kernels in it; `run` is the norm, or None
+// for a call that it leaves to the operators: its kernel is not known or refuses, or more than autograd must see the
+// call. Python's own lock guards the table.
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
@@ -108,8 +108,8 @@ PyObject* forget(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// (convention, dy, the new residual's gradient, x, weight, has bias, eps) -> the gradients of x, weight and bias; None if
-// the kernel is not known or refuses
+// (convention, dy, the new residual's gradient, x, weight, has bias, eps) -> the gradients of x, weight and bias; None
+// if the kernel is not known or refuses
 PyObject* differentiate(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dy, *above, *x, *weight;
@@ -117,8 +117,8 @@ PyObject* differentiate(PyObject*, PyObject* arguments) {
   double eps;
   if (!PyArg_ParseTuple(arguments, "OOOOOpd", &name, &dy, &above, &x, &weight, &has_bias, &eps)) return nullptr;
   const auto given = [](PyObject* tensor) { return tensor == Py_None ? nullptr : &THPVariable_Unpack(tensor); };
-  const Gradients made = run_known_gradient(find_convention(name), *given(dy), given(above), *given(x), given(weight),
-                                            has_bias != 0, eps);
+  const Gradients made =
+      run_known_gradient(find_convention(name), *given(dy), given(above), *given(x), given(weight), has_bias != 0, eps);
   if (!made.x.defined()) return leave_to_others();
   const Owned dx(THPVariable_Wrap(made.x)), dweight(THPVariable_Wrap(made.weight)), dbias(THPVariable_Wrap(made.bias));
   return PyTuple_Pack(3, dx.object, dweight.object, dbias.object);
