@@ -120,7 +120,7 @@ def judge_by_ours(root: Path, device: str) -> dict[str, Verdict]:
             found[str(event.trace.solution)] = {
                 "status": evaluation.status.value,
                 **({"speedup": round(performance.speedup_factor, 2)} if performance else {}),
-                **({"suspect": performance.suspect} if performance and performance.suspect else {}),
+                **({"noisy": performance.noisy} if performance and performance.noisy else {}),
             }
     return found
 

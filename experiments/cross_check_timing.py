@@ -82,7 +82,7 @@ def run_ours(registry: Path, solutions: list[str], figures: Figures) -> float:
             if performance["ceiling"]:
                 empty.append(performance["ceiling"]["empty_ms"] * 1e3)
             else:
-                print(row, performance["suspect"])
+                print(row, performance["noisy"])
     return median(empty)
 
 

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
 # Beyond this many degrees of freedom the normal distribution differs by less than 0.5%.
 _MANY = 400
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value and its confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def t_central_probability(t: float, freedom: int) -> float:

@@ -260,8 +260,6 @@ def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRe
     for found in _parts(trace.evaluation):
         values.update(found)
     values["latency_ms"] = _find_latency(trace.evaluation.performance)
-    if values["copy_suspect"]:
-        values["percent_of_copy"] = None  # no fact
     for part in ("ceiling", "chain", "clocks"):
         values.pop(part, None)
     record = TraceRecord.__new__(TraceRecord)

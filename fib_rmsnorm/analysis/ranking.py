@@ -1,6 +1,6 @@
 """Who is the fastest: a winner for each Workload under the same conditions, and a leaderboard over them.
 
-A winner must have a trusted number, and nobody whose number is SUSPECT may be faster.
+A tie is between those whose intervals do not tell them from the fastest.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fib_rmsnorm.analysis.comparing.difference import Drift, find_difference
+from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.student_t import Estimate
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Place:
     @property
     def is_tied(self) -> bool:
         """Whether it may be as fast as the fastest."""
-        return self.behind.low <= 1
+        return self.behind.verdict == "tie"
 
 
 @dataclass(frozen=True)
@@ -36,46 +35,30 @@ class LeftOut:
 
     result: Result
     why: str
-    may_be_fastest: bool
-    """Whether its number, which is SUSPECT, does not exclude that it is faster than all trusted ones."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """The trusted results on a Workload, the fastest first, and those left out."""
+    """The timed results on a Workload, the fastest first, and those left out."""
 
     workload: WorkloadResults
     places: tuple[Place, ...]
     left_out: tuple[LeftOut, ...]
 
     @property
-    def fastest(self) -> Result | None:
-        """The fastest trusted result."""
-        return self.places[0].result if self.places else None
-
-    @property
     def winner(self) -> Result | None:
-        """The fastest trusted result, unless one that was left out may be faster."""
-        return None if self.no_winner else self.fastest
-
-    @property
-    def no_winner(self) -> str | None:
-        """Why nobody wins."""
-        if self.fastest is None:
-            return "no Solution has a trusted latency"
-        rivals = [each.result for each in self.left_out if each.may_be_fastest]
-        if not rivals:
-            return None
-        rival = min(rivals, key=lambda result: result.record.latency_ms or math.inf)
-        others = f" (and {len(rivals) - 1} more)" if len(rivals) > 1 else ""
-        if (rival.record.latency_ms or math.inf) < (self.fastest.record.latency_ms or 0.0):
-            return f"{rival.label}{others} is faster by its SUSPECT number"
-        return f"{rival.label}{others} may be faster: its number is SUSPECT"
+        """The fastest result; None if none was timed."""
+        return self.places[0].result if self.places else None
 
     @property
     def ties(self) -> list[Result]:
         """Those that may be as fast as the winner."""
         return [place.result for place in self.places[1:] if place.is_tied]
+
+    @property
+    def apart(self) -> float | None:
+        """How far the winner and those that tie could be apart; None without a tie."""
+        return max((place.behind.apart for place in self.places[1:] if place.is_tied), default=None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +90,7 @@ class Ranking:
 
 
 def rank(section: SectionResults) -> Ranking:
-    """Rank the trusted results of a section: one that is wrong, interpreted or SUSPECT cannot win."""
+    """Rank the results of a section: one that is wrong or interpreted cannot win."""
     contests = [hold_contest(each) for each in section.workloads]
     places: dict[str, list[Place]] = {}
     for contest in contests:
@@ -119,20 +102,19 @@ def rank(section: SectionResults) -> Ranking:
 
 
 def hold_contest(workload: WorkloadResults) -> Contest:
-    """Order the trusted results on a Workload, and say why the others are left out."""
+    """Order the timed results on a Workload, and say why the others are left out."""
     doubts = {id(result): _why_left_out(result, workload) for result in workload.results}
-    trusted = [result for result in workload.results if not doubts[id(result)]]
-    ranked = sorted(trusted, key=lambda result: result.record.latency_ms or 0.0)
-    best = ranked[0].record if ranked else None
+    timed = [(latency, each) for each in workload.results if not doubts[id(each)] and (latency := _latency(each))]
+    timed.sort(key=lambda one: one[0].ms)
     return Contest(
         workload,
-        tuple(Place(result, find_difference([ranked[0].record], [result.record], Drift())) for result in ranked),
-        tuple(
-            LeftOut(result, why, bool(best and why.startswith("SUSPECT") and _may_be_faster(result.record, best)))
-            for result in workload.results
-            if (why := doubts[id(result)])
-        ),
+        tuple(Place(result, find_difference([timed[0][0]], [latency])) for latency, result in timed),
+        tuple(LeftOut(result, why) for result in workload.results if (why := doubts[id(result)])),
     )
+
+
+def _latency(result: Result) -> RunLatency | None:
+    return RunLatency.of(result.record)
 
 
 def _why_left_out(result: Result, workload: WorkloadResults) -> str:
@@ -143,19 +125,11 @@ def _why_left_out(result: Result, workload: WorkloadResults) -> str:
     current = [each for each in versions if each.label == record.solution] or versions
     if result not in current or record.timestamp < max(each.record.timestamp for each in current):
         return "superseded by a newer version"
-    if record.is_trusted:
+    if record.is_native:
         return ""
     if record.interpreted and record.passed:
         return "interpreted, so not timed"
-    return f"SUSPECT: {'; '.join(record.suspect)}" if result.mark == "SUSPECT" else result.mark or "no latency"
-
-
-def _may_be_faster(suspect: TraceRecord, best: TraceRecord) -> bool:
-    """Whether it may be as fast: by its interval, or by its fast calls, which other processes disturb least."""
-    if find_difference([best], [suspect], Drift()).low <= 1:
-        return True
-    fast_ms, best_fast_ms = suspect.latency_p5_ms, best.latency_p5_ms
-    return fast_ms is not None and best_fast_ms is not None and fast_ms <= best_fast_ms
+    return result.mark or "no latency"
 
 
 def _standing(label: str, places: Sequence[Place]) -> Standing:

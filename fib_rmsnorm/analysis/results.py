@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
 from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
@@ -19,15 +21,6 @@ BASELINE_AUTHOR = "baseline"
 
 
 @dataclass(frozen=True)
-class Speedup:
-    """How many times as fast, with a range."""
-
-    factor: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
 class Result:
     """A Solution on a Workload. A value that is unknown or would mislead is None."""
 
@@ -36,35 +29,19 @@ class Result:
     """The Solution's name, with the start of its digest unless it is today's; if that is unknown, the newest."""
     bandwidth_gb_per_s: float | None
     percent_of_peak: float | None
-    over_reference: Speedup | None
-    over_baseline: Speedup | None
+    speedup: Estimate | None
+    """The reference's latency over the Solution's, both of its own run."""
+    over_baseline: Estimate | None
+    """The baseline's latency over the Solution's."""
 
     @property
     def mark(self) -> str:
-        """`SUSPECT`, `correct` for what was judged and not timed, or the status of what failed."""
+        """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
         if not self.record.passed:
             return self.record.status
         if self.record.interpreted:
             return "correct"
-        return "SUSPECT" if self.record.suspect else ""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What every result of a Workload is compared with: the reference, or the copy. It is a result too."""
-
-    latency_ms: float
-    interval_ms: tuple[float, float] | None
-    suspect: tuple[str, ...]
-
-    @staticmethod
-    def of(
-        latency_ms: float | None, low_ms: float | None, high_ms: float | None, suspect: Sequence[str]
-    ) -> Bound | None:
-        """None if there is no latency."""
-        if not latency_ms:
-            return None
-        return Bound(latency_ms, (low_ms, high_ms) if low_ms is not None and high_ms else None, tuple(suspect))
+        return "noisy" if self.record.noisy else ""
 
 
 @dataclass(frozen=True)
@@ -74,9 +51,9 @@ class WorkloadResults:
     title: str
     """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
-    reference: Bound | None
+    reference: RunLatency | None
     empty_ms: float | None
-    copy: Bound | None
+    copy: RunLatency | None
     results: tuple[Result, ...]
 
     @property
@@ -183,29 +160,19 @@ def _workload_results(
     labels: dict[tuple[str, str | None], str],
     baseline: str | None,
 ) -> WorkloadResults:
-    rivals = [record for record in records if record.solution == baseline and record.is_trusted]
+    rivals = [record for record in records if record.solution == baseline and record.is_native]
     rival = max(rivals, key=lambda record: record.timestamp, default=None)
-    # Those that failed have no latency and come last; those not to be compared, before them.
+    # Those that failed have no latency and come last.
     ordered = sorted(records, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
     timed = next((record for record in ordered if record.empty_ms), None)
-    references = (
-        Bound.of(r.reference_latency_ms, r.reference_low_ms, r.reference_high_ms, r.reference_suspect) for r in ordered
-    )
-    copies = (Bound.of(r.copy_ms, r.copy_low_ms, r.copy_high_ms, r.copy_suspect) for r in ordered)
     return WorkloadResults(
         title,
         workload,
-        _choose_bound(references),
+        next(filter(None, map(RunLatency.of_reference, ordered)), None),
         timed.empty_ms if timed else None,
-        _choose_bound(copies),
+        next(filter(None, map(_copy_of, ordered)), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
     )
-
-
-def _choose_bound(bounds: Iterable[Bound | None]) -> Bound | None:
-    """The first that is trusted, or else the first."""
-    known = [bound for bound in bounds if bound]
-    return next((bound for bound in known if not bound.suspect), known[0] if known else None)
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
@@ -218,23 +185,18 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
         label,
         bandwidth,
         100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
-        _over_reference(record) if record.is_trusted else None,
-        _over_baseline(record, rival) if record.is_trusted and rival is not None else None,
+        find_speedup(record),
+        _over_baseline(record, rival) if rival is not None and record is not rival else None,
     )
 
 
-def _over_reference(record: TraceRecord) -> Speedup | None:
-    if not record.speedup_factor or record.reference_suspect:
+def _copy_of(record: TraceRecord) -> RunLatency | None:
+    if not record.copy_ms:
         return None
-    return Speedup(record.speedup_factor, record.speedup_low, record.speedup_high)
+    interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
+    return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
 
 
-def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Speedup | None:
-    """The ratio of the medians; its range is that of the two intervals, so it holds if both do."""
-    if not record.latency_ms or not rival.latency_ms or record is rival:
-        return None
-    low = high = None
-    own, other = record.interval_ms, rival.interval_ms
-    if own and other and own[0]:
-        low, high = other[0] / own[1], other[1] / own[0]
-    return Speedup(rival.latency_ms / record.latency_ms, low, high)
+def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Estimate | None:
+    own, other = RunLatency.of(record), RunLatency.of(rival)
+    return find_difference([own], [other]) if own and other else None

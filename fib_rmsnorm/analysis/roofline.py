@@ -36,7 +36,7 @@ class WorkloadRoof:
 
     @property
     def best(self) -> Result | None:
-        """The fastest trusted Solution, unless one that was left out may be faster."""
+        """The fastest Solution."""
         return self.contest.winner
 
     @property

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fib_rmsnorm.analysis.estimate import Estimate
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.student_t import Estimate, t_quantile
+from fib_rmsnorm.student_t import t_quantile
 
 _FEWEST_POINTS = 4
 _CONFIDENCE = 0.95
@@ -38,7 +39,7 @@ class Fit:
 
 
 def fit(records: Sequence[TraceRecord]) -> Fit | None:
-    """Fit the trusted records of one Solution; None for fewer than four sizes, or where no such line fits.
+    """Fit the records of one Solution; None for fewer than four sizes, or where no such line fits.
 
     Weighted least squares with weights 1/t^2: both the noise of a latency and the fault of the model are
     proportional to it, and unweighted the largest Workload alone would decide. The intervals come from the
@@ -48,7 +49,7 @@ def fit(records: Sequence[TraceRecord]) -> Fit | None:
     points = [
         (float(record.bytes_moved), record.latency_ms, record)
         for record in records
-        if record.is_trusted and record.bytes_moved and record.latency_ms
+        if record.is_native and record.bytes_moved and record.latency_ms
     ]
     if len({moved for moved, _, _ in points}) < _FEWEST_POINTS:
         return None

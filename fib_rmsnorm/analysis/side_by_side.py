@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fib_rmsnorm.analysis.comparing.difference import Drift, find_difference
+from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
 from fib_rmsnorm.analysis.results import Result, SectionResults
-from fib_rmsnorm.student_t import Estimate
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ def _pair(results: Sequence[Result | None], sections: Sequence[SectionResults]) 
         elif why := _why_no_ratio(first, result, sections[0], section):
             yield Pairing(result, None, why)
         else:
-            longer = find_difference([first.record], [result.record], Drift())
-            yield Pairing(result, Estimate(1 / longer.value, 1 / longer.high, 1 / longer.low), "")
+            here, there = RunLatency.of(first.record), RunLatency.of(result.record)
+            yield Pairing(result, find_difference([there], [here]) if here and there else None, "")
 
 
 def _why_no_ratio(one: Result, other: Result, here: SectionResults, there: SectionResults) -> str:
-    """Why two results have no ratio; empty if they have one. What failed or is SUSPECT says so itself."""
-    if not one.record.is_trusted or not other.record.is_trusted:
-        return "one failed, was not timed or is SUSPECT"
+    """Why two results have no ratio; empty if they have one. What failed says so itself."""
+    if not one.record.is_native or not other.record.is_native:
+        return "one failed or was not timed"
     names = f"{here.conditions.hardware} and {there.conditions.hardware}"
     timers = here.conditions.timer, there.conditions.timer
     if None in timers or len(set(timers)) > 1:

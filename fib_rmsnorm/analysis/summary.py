@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from fib_rmsnorm.analysis.comparing.difference import Drift, find_difference
+from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, Verdict
 from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
-from fib_rmsnorm.student_t import Estimate
-
-Verdict = Literal["faster", "slower", "no different"]
 
 
 @dataclass(frozen=True)
@@ -29,32 +26,14 @@ class Match:
 
     @property
     def times_as_fast(self) -> Estimate | None:
-        """The fastest peer's latency over the fastest other's; None unless both have a trusted one."""
-        own, peer = self.own.fastest, self.peers.fastest
-        return find_difference([own.record], [peer.record], Drift()) if own and peer else None
+        """The fastest peer's latency over the fastest other's; None unless both have one."""
+        own, peer = (RunLatency.of(each.winner.record) if each.winner else None for each in (self.own, self.peers))
+        return find_difference([own], [peer]) if own and peer else None
 
     @property
     def verdict(self) -> Verdict | None:
-        """Whether the fastest Solution is faster than all peers; None if that is unknown."""
-        ratio = self.times_as_fast
-        if ratio is None or self.doubts:
-            return None
-        if ratio.low <= 1 <= ratio.high:
-            return "no different"
-        return "faster" if ratio.value > 1 else "slower"
-
-    @property
-    def doubts(self) -> list[str]:
-        """Why the fastest of a side is not known: who may be faster, or why nobody's latency is trusted."""
-        return [why for contest in (self.own, self.peers) if (why := _doubt(contest))]
-
-
-def _doubt(contest: Contest) -> str | None:
-    if contest.fastest or not contest.left_out:
-        return contest.no_winner if contest.fastest else None
-    first = contest.left_out[0]
-    others = f" (and {len(contest.left_out) - 1} more)" if len(contest.left_out) > 1 else ""
-    return f"{first.result.label}{others} is left out: {first.why}"
+        """Whether the fastest Solution is faster than all peers; None if a side has no latency."""
+        return self.times_as_fast.inverse.verdict if self.times_as_fast else None
 
 
 @dataclass(frozen=True)
@@ -73,7 +52,7 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
     """One for each device.
 
     The sections of a Definition come newest first. Of a Workload in several, the newest counts in which both sides
-    have a trusted latency, or else the newest.
+    have a latency, or else the newest.
     """
     devices: dict[str, dict[tuple[str, str], list[Match]]] = {}
     for section in sections:

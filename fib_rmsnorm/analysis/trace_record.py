@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.registry.workload_titles import NamedWorkload
 
 LEAST_LATENCY_MS = 1e-9
@@ -65,17 +66,14 @@ class Errors:
 
 @dataclass
 class Timing:
-    """The latency, and how far to trust it."""
+    """The latency, and how sure it is."""
 
     latency_ms: Amount | None = None
     """None, too, where a Trace says 0: an interpreter ran the kernel, and nothing was timed."""
     reference_latency_ms: Amount | None = None
     reference_low_ms: Amount | None = None
     reference_high_ms: Amount | None = None
-    reference_suspect: list[str] = field(default_factory=list)
     speedup_factor: Amount | None = None
-    speedup_low: Amount | None = None
-    speedup_high: Amount | None = None
     timer: str | None = None
     cold_l2: bool | None = None
     interpreted: bool = False
@@ -96,7 +94,7 @@ class Timing:
     build_s: float | None = None
     peak_memory_bytes: int | None = None
     device_session: str | None = None
-    suspect: list[str] = field(default_factory=list)
+    noisy: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -108,7 +106,6 @@ class RecordedCeiling:
     copy_ms: Amount | None = None
     copy_low_ms: Amount | None = None
     copy_high_ms: Amount | None = None
-    copy_suspect: list[str] = field(default_factory=list)
     copy_hot_ms: float | None = None
     copy_method: str | None = None
     peak_bandwidth_gb_per_s: Amount | None = None
@@ -121,12 +118,11 @@ class RecordedChain:
     chained_latency_ms: float | None = None
     chained_low_ms: float | None = None
     chained_high_ms: float | None = None
-    chained_suspect: list[str] = field(default_factory=list)
     dependent_latency_ms: float | None = None
     dependent_low_ms: float | None = None
     dependent_high_ms: float | None = None
-    dependent_suspect: list[str] = field(default_factory=list)
     chain_refused: str | None = None
+    chain_noisy: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -170,16 +166,9 @@ class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeili
         return bool(self.latency_ms) and self.passed
 
     @property
-    def is_trusted(self) -> bool:
-        """Whether the latency is the kernel's and no reason for doubt was found."""
-        return self.is_native and not self.suspect
-
-    @property
-    def interval_ms(self) -> tuple[float, float] | None:
-        """The 95% interval of the median, by calls and by trials."""
-        if not (self.latency_ms and self.latency_low_ms is not None and self.latency_high_ms):
-            return None
-        return self.latency_low_ms, self.latency_high_ms
+    def interval_ms(self) -> Estimate | None:
+        """The median with its 95% interval, by calls and by trials; None without one, as of a single call."""
+        return recorded(self.latency_ms, self.latency_low_ms, self.latency_high_ms) if self.latency_high_ms else None
 
     @property
     def axes_text(self) -> str:

@@ -125,7 +125,7 @@ class BenchPrinter:
             timers = ", ".join(sorted({each.timer for each in found if each and each.timer}))
             title = f"{definition} on {hardware}"
             if timers:
-                title += f": median latency, times as fast as the reference; timer {timers}"
+                title += f": median latency ±, speedup; timer {timers}"
             stdout().print()
             stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
             for table in results_tables(mine, stdout().width if stdout().is_terminal else _PIPED_WIDTH):

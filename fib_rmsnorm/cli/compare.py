@@ -24,8 +24,7 @@ from fib_rmsnorm.cli.reading import Versions, choose_traces, complete
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.comparing.comparison import Comparisons
-    from fib_rmsnorm.analysis.comparing.gate import Unjudged
+    from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison
 
 Old = Annotated[
     str,
@@ -39,9 +38,8 @@ MaxSlowdown = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if anything cannot be judged:"
-        " SUSPECT, below the resolution, or missing in NEW. Even a SUSPECT number is judged if it is 6 times as"
-        " slow and 95% of its calls took longer than 95% of the old ones.",
+        help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if NEW lacks results or no interval"
+        " is narrow enough to judge any; ties that may hide such a slowdown are named.",
     ),
 ]
 Allow = Annotated[
@@ -50,7 +48,7 @@ Allow = Annotated[
         metavar="WHAT,...",
         callback=refuse_empty,
         help="What to accept. Conditions that differ: device, timer, clock, cache, definition. For a gate: missing"
-        " (NEW lacks results), suspect (SUSPECT numbers), unresolved (the limit is below what can be detected).",
+        " (NEW lacks results).",
     ),
 ]
 Measure = Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")]
@@ -91,7 +89,7 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Compare results: faster, slower or no different. Exit code 1 if anything became slower or fails now."""
+    """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
     from fib_rmsnorm.analysis.comparing.comparison import compare
     from fib_rmsnorm.analysis.comparing.gate import find_unjudged
 
@@ -115,23 +113,21 @@ def command(
                 sides.append(complete(chosen.read_newest_contents()))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
-    found = compare(before, after, allowed)
-    unjudged = [] if max_slowdown is None else find_unjudged(found, max_slowdown, allowed)
+    found = compare(before, after, allowed, in_turn=measure)
+    unjudged = [] if max_slowdown is None else find_unjudged(found, max_slowdown)
     _print(found, max_slowdown, unjudged, as_json=json)
     if found.regressions(max_slowdown or 0.0):
         return 1
-    if max_slowdown is None:
-        _require_any(found, allowed)
-    else:
-        _require_all(found, unjudged, faults, allowed)
+    if max_slowdown is not None:
+        _require_judged(found, unjudged, faults, allowed)
     return 0
 
 
 def _split_allowed(allow: str | None) -> tuple[str, ...]:
     from fib_rmsnorm.analysis.comparing.conditions import ASPECTS
-    from fib_rmsnorm.analysis.comparing.gate import TOLERATED
+    from fib_rmsnorm.analysis.comparing.gate import MISSING
 
-    allowed, known = split_names(allow), (*ASPECTS, *TOLERATED)
+    allowed, known = split_names(allow), (*ASPECTS, MISSING)
     if unknown := set(allowed) - set(known):
         raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     return allowed
@@ -145,7 +141,9 @@ def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
     return (names[0], names[-1]) if names else (None, None)
 
 
-def _print(found: Comparisons, max_slowdown: float | None, unjudged: list[Unjudged], *, as_json: bool) -> None:
+def _print(
+    found: Comparisons, max_slowdown: float | None, unjudged: list[SolutionComparison], *, as_json: bool
+) -> None:
     from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
     from fib_rmsnorm.reports.text.console import echo, stdout
     from fib_rmsnorm.reports.text.document import print_parts
@@ -177,23 +175,20 @@ def _bench_as(other: str, output: str) -> str:
     return bench_command({record.definition for record in records}, "--output", output)
 
 
-def _require_any(found: Comparisons, allowed: tuple[str, ...]) -> None:
-    from fib_rmsnorm.analysis.comparing.gate import SUSPECT
-
-    if SUSPECT not in allowed and all(each.verdict == "suspect" for each in found.comparisons):
-        raise InputError("nothing could be compared: every number is SUSPECT; to accept that, add --allow suspect")
-
-
-def _require_all(found: Comparisons, unjudged: list[Unjudged], faults: list[str], allowed: tuple[str, ...]) -> None:
-    """Raise InputError if the gate could not judge all that it was asked about, which must not look like a pass."""
+def _require_judged(
+    found: Comparisons, unjudged: list[SolutionComparison], faults: list[str], allowed: tuple[str, ...]
+) -> None:
+    """Raise InputError if results are missing, or if the gate could judge nothing: neither must look like a pass."""
     from fib_rmsnorm.analysis.comparing.gate import MISSING
 
     lacking: list[str] = []
     if MISSING not in allowed:
         lacking += [f"NEW lacks {found.missing} of OLD's results, or measured them differently"] * bool(found.missing)
         lacking += ["a file could not be read completely"] * bool(faults)
-    accept = [MISSING] * bool(lacking) + list(dict.fromkeys(each.kind for each in unjudged))
-    if unjudged:
-        lacking.append(f"{len(unjudged)} of {len(found.comparisons)} cannot be judged")  # why, the report has said
     if lacking:
-        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow {','.join(accept)}")
+        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow {MISSING}")
+    if len(unjudged) == len(found.comparisons):
+        raise InputError(
+            "the gate judged nothing: every interval is wider than the limit; bench each side more often, or raise"
+            " --max-slowdown"
+        )

@@ -96,7 +96,7 @@ def _why_none_decides(measured: set[str | None], chosen: Sequence[str]) -> str:
     if others and measured.isdisjoint(chosen):
         found = f"No Trace is of a Solution by {', '.join(chosen)}"
         return f"{found}; to choose among those of others, run it with --authors {','.join(others)}"
-    return "No Trace decides: they failed, are SUSPECT, or are of other sources than today's"
+    return "No Trace decides: they failed, or are of other sources than today's"
 
 
 def _no_published(registry: Registry, deployable: Deployable, authors: str, root: Path | None) -> InputError:

@@ -199,8 +199,8 @@ def _print_results(
     if figures:
         stdout().print(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}")
         stdout().print(figures_table(figures, results))
-    if not is_interpreted(tunable.solution, device) and (results.failures or results.doubts):
-        stderr().print(f"{results.failures} failed, {results.doubts} SUSPECT of {results.passes + results.failures}")
+    if not is_interpreted(tunable.solution, device) and (results.failures or results.noisy):
+        stderr().print(f"{results.failures} failed, {results.noisy} noisy of {results.passes + results.failures}")
 
 
 def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> None:

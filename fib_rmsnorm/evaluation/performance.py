@@ -8,11 +8,10 @@ from statistics import median
 
 from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, sum_up_chain
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, trial_ratios
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
 from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
 from fib_rmsnorm.evaluation.trials.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
-from fib_rmsnorm.machine.load import CpuLoad
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02
@@ -40,21 +39,14 @@ def describe_performance(
     tick = results.prepared.tick_ms
     scatter, of_reference = measure_scatter(results.spans_ms, tick), measure_scatter(reference.spans_ms, tick)
     latency_ms = scatter.latency_ms
-    shared = min(len(results.trials), len(reference.trials))
-    speedups = trial_ratios(reference.spans_ms[:shared], results.spans_ms[:shared], tick)
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
     timer, ceiling = results.prepared.timer, conditions.ceiling
-    load = CpuLoad(conditions.clocks.other_share, conditions.clocks.involuntary_switches)
-    doubts = of_reference.find_doubts(timer, load)
     return Performance(
         latency_ms=latency_ms,
         reference_latency_ms=of_reference.latency_ms,
         reference_low_ms=of_reference.interval.low,
         reference_high_ms=of_reference.interval.high,
-        reference_suspect=doubts,
         speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
-        speedup_low=min(speedups, default=None) if not doubts else None,
-        speedup_high=max(speedups, default=None) if not doubts else None,
         timer=timer,
         cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
         samples=len(results.samples_ms),
@@ -76,9 +68,7 @@ def describe_performance(
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
         ceiling=ceiling,
-        percent_of_copy=100 * ceiling.copy_ms / latency_ms
-        if ceiling and not ceiling.copy_suspect and latency_ms
-        else None,
+        percent_of_copy=100 * ceiling.copy_ms / latency_ms if ceiling and latency_ms else None,
         host_overhead_us=min(host_us, default=None),
         first_call_ms=admitted.first_call_ms,
         build_s=admitted.worker.build_s,
@@ -86,22 +76,20 @@ def describe_performance(
         library_calls=results.prepared.operators,
         clocks=conditions.clocks,
         device_session=conditions.device_session,
-        suspect=list(_find_suspicions(scatter, timer, load, conditions)),
+        noisy=list(_find_marks(scatter, timer, conditions)),
     )
 
 
-def _find_suspicions(scatter: Scatter, timer: str, load: CpuLoad, conditions: Conditions) -> Iterator[str]:
-    """The reasons not to trust a number."""
+def _find_marks(scatter: Scatter, timer: str, conditions: Conditions) -> Iterator[str]:
+    """What the interval of a number cannot tell."""
     latency_ms, interval = scatter.latency_ms, scatter.interval
-    yield from scatter.find_doubts(timer, load)
     if conditions.no_ceiling:
         yield f"no copy to compare with: {conditions.no_ceiling}"
     if ceiling := conditions.ceiling:
         if interval.high < _MIN_SHARE_OF_COPY * ceiling.copy_low_ms:
-            doubt = ", which is SUSPECT itself" if ceiling.copy_suspect else ""
-            yield f"{latency_ms / ceiling.copy_ms:.0%} of a copy of the same bytes{doubt}"
+            yield f"faster than the limit: {latency_ms / ceiling.copy_ms:.0%} of the time of a copy of the same bytes"
         if latency_ms < ceiling.empty_ms:
-            yield "faster than an empty kernel"
+            yield "faster than the limit: an empty kernel takes longer"
     if timer != "cpu_clock":
         yield from _find_disturbances(conditions.clocks)
 
@@ -118,11 +106,11 @@ def _find_disturbances(clocks: Clocks) -> Iterator[str]:
 
 def describe_chain(results: ChainResults, clocks: Clocks) -> Chain:
     """Sum up the trials of a solution in CUDA graphs."""
-    doubts = list(_find_disturbances(clocks))
     return Chain(
         links=LINKS,
-        **sum_up_chain("chained", results.chained, doubts),
-        **sum_up_chain("dependent", results.dependent, doubts),
+        **sum_up_chain("chained", results.chained),
+        **sum_up_chain("dependent", results.dependent),
         chain_refused=results.refused,
+        chain_noisy=list(_find_disturbances(clocks)),
         clocks=clocks,
     )

@@ -122,8 +122,6 @@ def choose_rivals(
         and trace.evaluation is not None
         and trace.evaluation.status is EvaluationStatus.PASSED
         and trace.evaluation.performance is not None
-        and not trace.evaluation.performance.suspect
-        and not trace.evaluation.performance.reference_suspect
         and trace.evaluation.environment.hardware == device.hardware
     )
     best = [others[ranked[-1][1]]] if ranked else list(others.values())[:1]

@@ -9,19 +9,26 @@ from dataclasses import asdict
 from statistics import geometric_mean
 from typing import Any
 
-from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict
+from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict, latencies
 from fib_rmsnorm.analysis.comparing.difference import session_deviation
-from fib_rmsnorm.analysis.comparing.gate import Unjudged, find_unjudged
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
+from fib_rmsnorm.reports.text.units import (
+    count,
+    estimate_record,
+    finite,
+    format_apart,
+    format_change,
+    format_changes,
+    format_latency,
+)
 
-_ORDER: tuple[Verdict, ...] = ("now fails", "slower", "suspect", "faster", "no different")
+_ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
 
 def describe_comparisons(
-    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]
+    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]
 ) -> Iterator[Part]:
     """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
     groups: dict[str, list[SolutionComparison]] = {}
@@ -37,16 +44,15 @@ def describe_comparisons(
     yield " ".join(_how_sure(found))
     for note in found.notes:
         yield Doubt(note)
-    told = [each.comparison for each in unjudged]  # at the end
     for each in found.comparisons:
-        if each.verdict == "suspect" and each not in told:
-            yield Doubt(f"SUSPECT {found.name(each)}: {each.why_suspect}")
-        if each.left_out:
-            yield Doubt(f"Left out as SUSPECT: {found.name(each)}: {_name_left_out(each)}")
+        for reason in dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.noisy):
+            yield Doubt(f"Noisy: {found.name(each)}: {reason}")
     yield from _regressions(found, max_slowdown, unjudged)
 
 
-def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]) -> Iterator[Part]:
+def _regressions(
+    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]
+) -> Iterator[Part]:
     """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
     regressions = found.regressions(max_slowdown or 0.0)
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
@@ -56,20 +62,17 @@ def _regressions(found: Comparisons, max_slowdown: float | None, unjudged: Seque
         yield Doubt(f"Regression: slower{limit}: {', '.join(slower)}")
     if failing:
         yield Doubt(f"Regression: now failing: {', '.join(failing)}")
-    if not regressions and max_slowdown is not None:
-        total = len(found.comparisons)
-        doubtful = len(find_unjudged(found, max_slowdown))
-        if doubtful < total:
-            which = f"Among the other {total - doubtful}, no" if doubtful else "No"
-            yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
-        if accepted := doubtful - len(unjudged):
-            yield f"Accepted by --allow: {accepted} of {total} that cannot be judged; they do not fail."
+    if not regressions and max_slowdown is not None and len(unjudged) < len(found.comparisons):
+        which = f"Among the other {len(found.comparisons) - len(unjudged)}, no" if unjudged else "No"
+        yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
+    if unjudged:
+        yield f"{len(unjudged)} of {len(found.comparisons)} not judged: ties that may hide a slowdown{limit}."
     for each in unjudged:
-        yield Doubt(f"Not judged: {found.name(each.comparison)}: {each.why}")
+        yield Doubt(f"Not judged: {found.name(each)} could still be up to {_apart(each)} apart")
 
 
-def _name_left_out(each: SolutionComparison) -> str:
-    return "; ".join(f"{run.side} run {run.number} of {run.runs}: {run.record.suspect[0]}" for run in each.left_out)
+def _apart(each: SolutionComparison) -> str:
+    return format_apart(each.ratio.apart) if each.ratio else ""
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -89,7 +92,7 @@ def _row(each: SolutionComparison, title: str) -> Sequence[str]:
         f"{len(each.old)}, {len(each.new)}",
         format_change(each.ratio.value) if each.ratio else "",
         format_changes(each.ratio.low, each.ratio.high) if each.ratio else "",
-        each.verdict,
+        f"tie, up to {_apart(each)} apart" if each.verdict == "tie" else each.verdict,
     )
 
 
@@ -105,20 +108,18 @@ def _summary(found: Comparisons) -> str:
 
 
 def _how_sure(found: Comparisons) -> Iterator[str]:
-    resolutions = sorted(
-        each.resolution for each in found.comparisons if each.resolution is not None and each.verdict != "suspect"
-    )
+    timed = [each for each in found.comparisons if each.ratio]
+    resolutions = sorted(each.resolution for each in timed if each.resolution is not None)
     if resolutions:
-        low, high = f"{resolutions[0]:.1%}", f"{resolutions[-1]:.1%}"
+        low, high = format_apart(resolutions[0]), format_apart(resolutions[-1])
         yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be detected."
-    number = len(resolutions)
-    if number > 1:
+    if len(timed) > 1:
         yield (
-            f"All {number} intervals together have a confidence of 95%"
+            f"All {len(timed)} intervals together have a confidence of 95%"
             f" (each has {found.confidence:.2%}, by Sidak's correction)."
         )
-    elif number:
-        yield f"The interval is a {found.confidence:.0%} interval."
+    elif timed:
+        yield "The interval is a 95% interval."
     apart = [each for each in found.comparisons if each.ratio and not each.is_of_one_session]
     yield _drift_text(found, apart)
     if apart:
@@ -131,7 +132,7 @@ def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
     """How large the drifts are, and where that comes from."""
     source = "assumed, since there are no repeated runs"
     if found.drift.repeats:
-        source = f"from {count(found.drift.repeats, 'repeated run')} and the usual drift"
+        source = f"from {count(found.drift.repeats, 'repeated run')} and what is usual"
     text = f"A median drifts from run to run by {_range(found.drift.deviation, found.comparisons)} ({source})"
     if not apart:
         return f"{text}; the intervals include this."
@@ -146,9 +147,9 @@ def _drift_text(found: Comparisons, apart: Sequence[SolutionComparison]) -> str:
     )
 
 
-def _range(deviation: Callable[[TraceRecord], float], comparisons: Sequence[SolutionComparison]) -> str:
+def _range(deviation: Callable[[RunLatency], float], comparisons: Sequence[SolutionComparison]) -> str:
     """The range of a standard deviation over all runs that have a latency."""
-    timed = [run for each in comparisons for run in (*each.old, *each.new) if run.latency_ms]
+    timed = [run for each in comparisons for run in latencies((*each.old, *each.new))]
     low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
     return low if low == high else f"{low} to {high}"
 
@@ -157,9 +158,8 @@ def _knows_sessions(each: SolutionComparison) -> bool:
     return all(run.device_session for run in (*each.old, *each.new))
 
 
-def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: Sequence[Unjudged]) -> str:
+def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]) -> str:
     """The same in numbers."""
-    reasons = {id(each.comparison): each.why for each in unjudged}
     regressions = found.regressions(max_slowdown or 0.0)
     record = {
         "drift": asdict(found.drift),
@@ -179,21 +179,14 @@ def comparisons_json(found: Comparisons, max_slowdown: float | None, unjudged: S
                 "timer": each.record.timer,
                 "old_ms": [run.latency_ms for run in each.old],
                 "new_ms": [run.latency_ms for run in each.new],
-                "left_out": [
-                    {
-                        "side": run.side,
-                        "run": run.number,
-                        "latency_ms": run.record.latency_ms,
-                        "suspect": run.record.suspect,
-                    }
-                    for run in each.left_out
-                ],
-                "ratio": asdict(each.ratio) if each.ratio else None,
-                "resolution": each.resolution,
+                "ratio": estimate_record(each.ratio),
+                "resolution": finite(each.resolution),
                 "is_of_one_session": each.is_of_one_session,
                 "verdict": each.verdict,
                 "is_regression": each in regressions,
-                "unjudged": reasons.get(id(each)),
+                "is_judged": each not in unjudged,
+                "apart": finite(each.ratio.apart) if each.ratio else None,
+                "noisy": [run.noisy for run in (*each.old, *each.new)],
             }
             for each in found.comparisons
         ],

@@ -11,12 +11,12 @@ from typing import Any
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison
 from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory, WorkloadHistory
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.reports.results import either_side
+from fib_rmsnorm.reports.results import latency_cell
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_change, format_changes, format_latency
+from fib_rmsnorm.reports.text.units import count, estimate_record, format_apart, format_change, format_changes
 
-_MARKS = "* marks new sources. In the bars, ? is not trusted, x failed, and - was measured under other conditions."
+_MARKS = "* marks new sources. In the bars, x failed, ? was not timed, and - was measured under other conditions."
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_RANGE = math.log(1.25)
 """The bars span at least this ratio, so that they do not make a mountain of noise."""
@@ -30,24 +30,21 @@ def describe_histories(found: Histories) -> Iterator[Part]:
         yield from _changes(each)
         for workload in each.workloads:
             yield Grid(
-                ("evaluated", "sources", ">latency", ">±", "timer", ">change", ">interval", "verdict"),
+                ("evaluated", "sources", ">latency", "timer", ">change", ">interval", "verdict"),
                 [_row(run) for run in workload.runs],
                 title=f"{workload.title}  {sparkline(workload)}",
             )
         for workload in each.workloads:
             for run in workload.runs:
-                if run.record.suspect:
-                    yield Doubt(f"SUSPECT {_name(workload, run)}: {'; '.join(run.record.suspect)}")
+                if run.record.noisy:
+                    yield Doubt(f"Noisy: {_name(workload, run)}: {'; '.join(run.record.noisy)}")
     yield from _legend(found)
 
 
 def _changes(each: SolutionHistory) -> Iterator[Part]:
     runs = sum(len(workload.runs) for workload in each.workloads)
     changes = each.changes
-    changed = [run.change for workload in each.workloads for run in workload.runs if run.change]
-    is_judged = any(change.verdict != "suspect" for change in changed)
-    none = "no change" if is_judged else "too few trusted to show a change"
-    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else none}."
+    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
     for workload, run in changes:
         sources = "new sources" if run.is_new_content else "the same sources"
         yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
@@ -83,8 +80,7 @@ def _row(run: Run) -> Sequence[str]:
     return (
         _when(record),
         f"{sources} *" if run.is_new_content else sources,
-        format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
-        either_side(record),
+        latency_cell(record),
         record.timer or "",
         format_change(change.ratio.value) if change and change.ratio else "",
         _interval(change) if change else "",
@@ -95,26 +91,28 @@ def _row(run: Run) -> Sequence[str]:
 def _verdict(run: Run) -> str:
     if not run.record.passed:
         return f"{run.verdict}: {run.record.status}"
-    return run.verdict.replace("suspect", "SUSPECT")
+    if run.verdict == "tie" and run.change and run.change.ratio:
+        return f"tie, up to {format_apart(run.change.ratio.apart)} apart"
+    return run.verdict
 
 
 def sparkline(workload: WorkloadHistory) -> str:
     """A bar for each run that can be compared with the newest, by the logarithm of its latency: `▁▁▇▁`.
 
-    `?` is not trusted, `x` failed, and `-` was measured under other conditions.
+    `x` failed, `?` was not timed, and `-` was measured under other conditions.
     """
-    trusted = [run for run in workload.runs if run.record.is_trusted]
-    logs = [math.log(run.record.latency_ms or 1.0) for run in trusted if run.conditions == trusted[-1].conditions]
+    timed = [run for run in workload.runs if run.record.is_native]
+    logs = [math.log(run.record.latency_ms or 1.0) for run in timed if run.conditions == timed[-1].conditions]
     low = min(logs, default=0.0)
     span = max(max(logs, default=0.0) - low, _LEAST_RANGE)
-    return "".join(_bar(run, trusted[-1].conditions if trusted else (), low, span) for run in workload.runs)
+    return "".join(_bar(run, timed[-1].conditions if timed else (), low, span) for run in workload.runs)
 
 
 def _bar(run: Run, conditions: tuple[str | None, ...], low: float, span: float) -> str:
     record = run.record
     if not record.passed:
         return "x"
-    if not record.is_trusted or not record.latency_ms:
+    if not record.is_native or not record.latency_ms:
         return "?"
     if run.conditions != conditions:
         return "-"
@@ -125,12 +123,12 @@ def _legend(found: Histories) -> Iterator[Part]:
     compared = any(run.change for each in found.histories for line in each.workloads for run in line.runs)
     if not compared:
         yield (
-            "No run can be compared with an earlier one: that must be trusted, and of the same device, timer, clock,"
+            "No run can be compared with an earlier one: that must be timed, and of the same device, timer, clock,"
             f" cache state and version of the Definition. {_MARKS}"
         )
         return
     yield (
-        "Change: against the newest earlier run that is trusted and has the same device, timer, clock, cache state and"
+        "Change: against the newest earlier run that has the same device, timer, clock, cache state and"
         " version of the Definition. A verdict is that of `compare`: all intervals together have a confidence of 95%"
         f" (each has {found.confidence:.2%}), and include what a median drifts from run to run and from session to"
         f" session. {_MARKS}"
@@ -177,9 +175,9 @@ def _run_record(run: Run) -> dict[str, Any]:
         "status": record.status,
         "conditions": run.conditions,
         "latency_ms": record.latency_ms,
-        "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
-        "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
-        "suspect": record.suspect,
+        "latency_low_ms": record.interval_ms.low if record.interval_ms else None,
+        "latency_high_ms": record.interval_ms.high if record.interval_ms else None,
+        "noisy": record.noisy,
         "verdict": run.verdict,
         "is_change": run.is_change,
         "change": _change_record(run.change),
@@ -193,5 +191,5 @@ def _change_record(change: SolutionComparison | None) -> dict[str, Any] | None:
     return {
         "since": change.old[-1].timestamp,
         "verdict": change.verdict,
-        "ratio": asdict(change.ratio) if change.ratio else None,
+        "ratio": estimate_record(change.ratio),
     }

@@ -8,8 +8,7 @@ LEGEND = {
     "case": "One set of inputs: the Workload's own, hard ones (such as a zero row), or those of an awkward size.",
     "latency": "Median time of a call. On a GPU from the start of its first kernel to the end of its last, with a cold"
     " L2.",
-    "±": "Half the 95% interval of the latency, by trials, relative to it. In the last line of `try`: the widest one of"
-    " the latencies that the line compares.",
+    "±": "Half the 95% interval of a number, relative to it, where that is over 2%.",
     "in a graph": "What one more call costs in a CUDA graph, between a kernel that has just written the input and one"
     " that reads the output (`fib-rmsnorm bench --context graph`).",
     "dependent": "The same, where these two kernels are launched by programmatic dependent launch.",
@@ -17,20 +16,19 @@ LEGEND = {
     "of copy": "Time of the fastest copy of the same bytes, divided by the latency. 100% is the limit where memory is"
     " the limit. On a CPU a small batch fits in the caches, and a few per cent are usual.",
     "of peak": "Bandwidth, relative to the memory's theoretical bandwidth. Above 100%, a cache kept some of the bytes.",
-    "reference": "The Definition's own code. As a number: its latency divided by this one; above 1x is faster.",
-    "baseline": "A registered Solution to beat, by default the one in Python. As a number: its latency divided by"
-    " this one.",
+    "speedup": "The latency of the reference, the Definition's own code, divided by this one; above 1x is faster.",
+    "vs torch": "The latency of the baseline, by default the one in Python by torch, divided by this one. `vs"
+    " baseline` where `--baseline` names another.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
     "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",
-    "SUSPECT": "The verdict holds, the time does not; the reason stands beside it. Usually another process used the"
-    " machine. `*` marks it where there is little room.",
-    "untrusted": "No ratio, because the reference or the copy is SUSPECT.",
+    "noisy": "What no interval tells: the clock moved, another process was on the GPU, or the number is faster than the"
+    " limit. `*` marks it where there is little room.",
     "correct": "Triton's interpreter ran the kernel on a CPU: right on every judged case, and never timed.",
-    "disturbed": "The share of the cores that other processes took during the trials.",
     "fastest peer": "The fastest Solution by the author `baseline`. Times as fast: its latency over that of the fastest"
     " other Solution.",
-    "winner": "The fastest Solution whose time is trusted; none where a SUSPECT one may be faster.",
-    "tied with": "The 95% interval of the ratio to the winner, with the drift between runs, holds 1.",
+    "winner": "The fastest Solution.",
+    "tied with": "The 95% interval of the ratio to the winner, with the drift between runs, holds 1: a tie.",
+    "apart": "How far those that tie could still differ.",
     "behind": "Latency over the winner's: the geometric mean over the Workloads that have a winner.",
     "won or tied": "The number of Workloads on which the Solution won or tied.",
 }

@@ -8,10 +8,18 @@ from typing import Any
 
 from fib_rmsnorm.analysis.ranking import Contest, Ranking
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.results import section_title
+from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_change, format_latency, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import (
+    count,
+    estimate_record,
+    finite,
+    format_apart,
+    format_change,
+    format_percent,
+    format_ratio,
+)
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
@@ -19,7 +27,6 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
     for ranking in rankings:
         yield Heading(section_title(ranking.section))
         yield winners_grid(ranking)
-        yield from describe_undecided(ranking.contests)
         yield from describe_left_out(ranking.contests)
         if not ranking.decided:
             continue
@@ -37,9 +44,9 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
             title="Leaderboard",
         )
         yield (
-            "Tied: the 95% interval of the ratio to the winner, with what medians drift from run to run, holds"
-            " 1. Behind: latency over the winner's, as the geometric mean over the Workloads that have a winner; only"
-            " who has a trusted number on all of them has a place."
+            "Tied: the 95% interval of the ratio to the winner, with what medians drift from run to run, holds 1;"
+            " apart: by how much they could still differ. Behind: latency over the winner's, as the geometric mean"
+            " over the Workloads that have a winner; only who was timed on all of them has a place."
         )
     yield POINTER
 
@@ -47,7 +54,18 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
 def winners_grid(ranking: Ranking) -> Grid:
     """The winner of each Workload, and who is as fast."""
     return Grid(
-        ("workload", "winner", ">latency", ">of copy", ">baseline", "tied with"),
+        (
+            *(
+                "workload",
+                "winner",
+                ">latency",
+                ">of copy",
+                ">speedup",
+                baseline_column(ranking.section),
+                ">apart",
+                "tied with",
+            ),
+        ),
         [_contest_row(contest) for contest in ranking.contests],
     )
 
@@ -79,13 +97,6 @@ def _winners_share(contests: Sequence[Contest]) -> str:
     return f"The winners reach {format_percent(low)} ({worst}) to {format_percent(high)} ({best}) of the copy's speed."
 
 
-def describe_undecided(contests: Sequence[Contest]) -> Iterator[Doubt]:
-    """A line for each Workload without a winner."""
-    for contest in contests:
-        if contest.no_winner:
-            yield Doubt(f"{contest.workload.title}: no winner: {contest.no_winner}")
-
-
 def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
     """A line for each Solution that was left out, and each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -99,14 +110,16 @@ def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
 def _contest_row(contest: Contest) -> Sequence[str]:
     winner = contest.winner
     if winner is None:
-        return (contest.workload.title, "none", "", "", "", "")
+        return (contest.workload.title, "none", "", "", "", "", "", "")
     record, over = winner.record, winner.over_baseline
     return (
         contest.workload.title,
         winner.label,
-        format_latency(record.latency_ms or 0.0),
+        latency_cell(record),
         format_percent(record.percent_of_copy) if record.percent_of_copy else "",
-        format_ratio(over.factor) if over else "",
+        format_ratio(winner.speedup.value) if winner.speedup else "",
+        format_ratio(over.value) if over else "",
+        f"up to {format_apart(contest.apart)}" if contest.apart is not None else "",
         ", ".join(result.label for result in contest.ties),
     )
 
@@ -139,22 +152,21 @@ def _record(ranking: Ranking) -> dict[str, Any]:
 
 
 def contest_record(contest: Contest) -> dict[str, Any]:
-    """Who won, or why nobody did, and who was left out."""
-    winner, fastest = contest.winner, contest.fastest
+    """Who won, with whom it tied, and who was left out."""
+    winner = contest.winner
     return {
         "winner": winner.record.solution if winner else None,
-        "no_winner": contest.no_winner,
-        "fastest_trusted": fastest.record.solution if fastest else None,
         "latency_ms": winner.record.latency_ms if winner else None,
         "percent_of_copy": winner.record.percent_of_copy if winner else None,
-        "tied_with": [result.record.solution for result in contest.ties] if winner else [],
+        "speedup": estimate_record(winner.speedup) if winner else None,
+        "tied_with": [result.record.solution for result in contest.ties],
+        "apart": finite(contest.apart),
         "left_out": [
             {
                 "solution": each.result.record.solution,
                 "label": each.result.label,
                 "why": each.why,
                 "latency_ms": each.result.record.latency_ms,
-                "may_be_fastest": each.may_be_fastest,
             }
             for each in contest.left_out
         ],

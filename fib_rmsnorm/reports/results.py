@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fib_rmsnorm.analysis.results import Bound, Result, SectionResults, Speedup, WorkloadResults
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
@@ -18,8 +19,9 @@ from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import (
     assignments,
     count,
+    estimate_record,
     format_bandwidth,
-    format_half_width,
+    format_either_side,
     format_latency,
     format_percent,
     format_ratio,
@@ -29,13 +31,12 @@ _COLUMNS = (
     "solution",
     "language",
     ">latency",
-    ">±",
     *CHAIN_COLUMNS,
     ">bandwidth",
     ">of copy",
     ">of peak",
-    ">reference",
-    ">baseline",
+    ">speedup",
+    "",  # the baseline's
     ">host",
     "",
 )
@@ -52,13 +53,9 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         for each in section.workloads:
             for result in each.results:
                 name = show_name(result.record.solution, each.title)
-                if result.record.is_native and result.record.suspect:
-                    yield Doubt(f"SUSPECT {name}: {'; '.join(result.record.suspect)}")
+                if result.record.is_native and result.record.noisy:
+                    yield Doubt(f"Noisy: {name}: {'; '.join(result.record.noisy)}")
                 yield from chain_doubts(result.record, name)
-        for each in section.workloads:
-            for name, bound in (("the reference", each.reference), ("the copy", each.copy)):
-                if bound and bound.suspect:
-                    yield Doubt(f"SUSPECT {name} at {each.title}: {'; '.join(bound.suspect)}")
     yield POINTER
     if superseded:
         left_out = count(superseded, "older Trace")
@@ -67,13 +64,15 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 
 def _legend(section: SectionResults) -> str:
     """What the columns mean."""
-    bounds = [bound for each in section.workloads for bound in (each.reference, each.copy) if bound]
-    untrusted = " Untrusted: measured against a reference or a copy that is SUSPECT." * any(b.suspect for b in bounds)
     has_intervals = any(result.record.latency_low_ms is not None for result in section.results)
-    latency = "the median, ± half its 95% interval by trials" if has_intervals else "as recorded, without an interval"
-    rivals = "Reference: times as fast as the reference."
+    latency = (
+        "the median, ± half its 95% interval where that is over 2%"
+        if has_intervals
+        else "as recorded, without an interval"
+    )
+    rivals = "Speedup: times as fast as the reference."
     if section.baseline:
-        rivals = f"Reference, baseline: times as fast as the reference, and as {section.baseline}."
+        rivals = f"{rivals} {baseline_column(section).removeprefix('>').capitalize()}: as {section.baseline}."
     over = any((result.percent_of_peak or 0) > 100 for result in section.results)
     peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
     chained = ""
@@ -82,7 +81,7 @@ def _legend(section: SectionResults) -> str:
     several = ""
     if any(each.is_of_several_runs for each in section.workloads):
         several = " Measured in several runs: each result is compared with the reference and the copy of its own."
-    return f"Latency: {latency}. {rivals}{several}{peak}{untrusted}{chained}"
+    return f"Latency: {latency}. {rivals}{several}{peak}{chained}"
 
 
 def section_title(section: SectionResults) -> str:
@@ -99,28 +98,39 @@ def workload_grids(section: SectionResults) -> Iterator[Grid]:
     """A table for each Workload."""
     for each in section.workloads:
         bounds = {
-            "Reference": each.reference,
-            "A copy of the same bytes": each.copy,
-            empty_name(section): Bound.of(each.empty_ms, None, None, ()),
+            "Reference": _bound_cell(each.reference),
+            "A copy of the same bytes": _bound_cell(each.copy),
+            empty_name(section): format_latency(each.empty_ms) if each.empty_ms else "",
         }
-        rows: list[Sequence[str]] = [_bound_row(name, bound) for name, bound in bounds.items() if bound]
+        rows: list[Sequence[str]] = [
+            (name, "", bound, *[""] * (len(_COLUMNS) - 3)) for name, bound in bounds.items() if bound
+        ]
         rows += [_row(result) for result in each.results]
-        yield Grid(_COLUMNS, rows, title=f"Benchmark Results ({each.title})")
+        columns = [name or baseline_column(section) for name in _COLUMNS[:-1]]
+        yield Grid((*columns, ""), rows, title=f"Benchmark Results ({each.title})")
 
 
-def _bound_row(name: str, bound: Bound) -> Sequence[str]:
-    half = format_half_width(*bound.interval_ms, bound.latency_ms) if bound.interval_ms else ""
-    mark = "SUSPECT" if bound.suspect else ""
-    return (name, "", format_latency(bound.latency_ms), half, *[""] * (len(_COLUMNS) - 5), mark)
+def baseline_column(section: SectionResults) -> str:
+    """The title of how many times as fast a result is as the baseline."""
+    return ">vs torch" if section.baseline and "torch" in section.baseline else ">vs baseline"
+
+
+def _bound_cell(bound: RunLatency | None) -> str:
+    return _cell(bound.ms, bound.interval_ms) if bound else ""
+
+
+def _cell(latency_ms: float, interval_ms: Estimate | None) -> str:
+    return f"{format_latency(latency_ms)} {format_either_side(interval_ms)}".rstrip()
+
+
+def latency_cell(record: TraceRecord) -> str:
+    """`137 us ±9%`; nothing for what failed or was not timed."""
+    return _cell(record.latency_ms, record.interval_ms) if record.latency_ms and record.passed else ""
 
 
 def share_of_copy(record: TraceRecord) -> str:
-    """`72%`; an untrusted copy has no share."""
-    if not record.is_native:
-        return ""
-    if record.copy_suspect:
-        return "untrusted"
-    return format_percent(record.percent_of_copy) if record.percent_of_copy else ""
+    """`72%`."""
+    return format_percent(record.percent_of_copy) if record.is_native and record.percent_of_copy else ""
 
 
 def _row(result: Result) -> Sequence[str]:
@@ -128,29 +138,20 @@ def _row(result: Result) -> Sequence[str]:
     return (
         result.label,
         title_of(record.language),
-        format_latency(record.latency_ms) if record.latency_ms and record.passed else "",
-        either_side(record),
+        latency_cell(record),
         *chain_cells(record),
         format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
         share_of_copy(record),
         format_percent(result.percent_of_peak) if result.percent_of_peak else "",
-        "untrusted" if record.is_native and record.reference_suspect else _ratio(result.over_reference),
+        _ratio(result.speedup),
         _ratio(result.over_baseline),
         format_latency(record.host_overhead_us / 1e3) if record.host_overhead_us is not None else "",
         result.mark,
     )
 
 
-def either_side(record: TraceRecord) -> str:
-    """The `±` of a result that has an interval: `0.8%`."""
-    interval, latency = record.interval_ms, record.latency_ms
-    if interval is None or not latency or not record.is_native:
-        return ""
-    return format_half_width(*interval, latency)
-
-
-def _ratio(speedup: Speedup | None) -> str:
-    return format_ratio(speedup.factor) if speedup else ""
+def _ratio(ratio: Estimate | None) -> str:
+    return format_ratio(ratio.value) if ratio else ""
 
 
 def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
@@ -195,24 +196,27 @@ def _flat(section: SectionResults, workload: WorkloadResults, result: Result) ->
         "status": record.status,
         "mark": result.mark,
         "latency_ms": record.latency_ms,
-        "latency_low_ms": record.interval_ms[0] if record.interval_ms else None,
-        "latency_high_ms": record.interval_ms[1] if record.interval_ms else None,
+        "latency_low_ms": record.interval_ms.low if record.interval_ms else None,
+        "latency_high_ms": record.interval_ms.high if record.interval_ms else None,
         "reference_latency_ms": record.reference_latency_ms,
-        "reference_suspect": "; ".join(record.reference_suspect),
-        "speedup_over_reference": result.over_reference.factor if result.over_reference else None,
+        **_ratio_fields("speedup", result.speedup),
         "baseline": section.baseline,
-        "speedup_over_baseline": result.over_baseline.factor if result.over_baseline else None,
+        **_ratio_fields("vs_baseline", result.over_baseline),
         "bytes_moved": record.bytes_moved,
         "bandwidth_gb_per_s": result.bandwidth_gb_per_s,
         "percent_of_copy": record.percent_of_copy if record.is_native else None,
         "percent_of_peak": result.percent_of_peak,
         "copy_ms": record.copy_ms,
-        "copy_suspect": "; ".join(record.copy_suspect),
         "empty_ms": record.empty_ms,
         "host_overhead_us": record.host_overhead_us,
         "empty_host_us": record.empty_host_us,
         **chain_row(record),
-        "suspect": "; ".join(record.suspect),
+        "noisy": "; ".join(record.noisy),
         "timestamp": record.timestamp,
         "trace": record.place,
     }
+
+
+def _ratio_fields(name: str, ratio: Estimate | None) -> dict[str, float | None]:
+    values = estimate_record(ratio) or {}
+    return {name: values.get("value"), f"{name}_low": values.get("low"), f"{name}_high": values.get("high")}

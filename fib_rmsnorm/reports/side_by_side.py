@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from fib_rmsnorm.analysis.side_by_side import Pairing, SideBySide, SideBySideRow
 from fib_rmsnorm.reports.results import section_title, share_of_copy
 from fib_rmsnorm.reports.text.document import Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import format_latency, format_ratio
+from fib_rmsnorm.reports.text.units import estimate_record, format_latency, format_ratio
 
 
 def describe_side_by_side(found: Sequence[SideBySide]) -> Iterator[Part]:
@@ -39,7 +38,7 @@ def side_by_side_notes(each: SideBySide) -> Iterator[str]:
     first = each.sections[0].conditions.hardware
     has_ratios = any(pairing.times_as_fast for row in each.rows for pairing in row.pairings)
     ratios = f" Ratios: times as fast as on {first}, with a 95% interval." if has_ratios else ""
-    yield f"Median latency (share of the copy on the same device); * is SUSPECT.{ratios}"
+    yield f"Median latency (share of the copy on the same device); * is noisy.{ratios}"
     yield f"Of each device the newest section: {'; '.join(section_title(section) for section in each.sections)}."
     everyone = len({row.solution for row in each.rows})
     for why, names in each.why_no_ratios.items():
@@ -64,7 +63,7 @@ def _latency(pairing: Pairing) -> str:
     if not record.is_native or record.latency_ms is None:
         return pairing.result.mark
     share = share_of_copy(record)
-    return f"{format_latency(record.latency_ms)}{f' ({share})' if share else ''}{' *' if record.suspect else ''}"
+    return f"{format_latency(record.latency_ms)}{f' ({share})' if share else ''}{' *' if record.noisy else ''}"
 
 
 def _ratio(pairing: Pairing) -> str:
@@ -99,6 +98,6 @@ def _pairing_record(pairing: Pairing) -> dict[str, Any] | None:
         "mark": pairing.result.mark,
         "latency_ms": record.latency_ms,
         "percent_of_copy": record.percent_of_copy if record.is_native else None,
-        "times_as_fast": asdict(pairing.times_as_fast) if pairing.times_as_fast else None,
+        "times_as_fast": estimate_record(pairing.times_as_fast),
         "why_no_ratio": pairing.why_no_ratio or None,
     }

@@ -9,11 +9,12 @@ from typing import Any
 from fib_rmsnorm.analysis.ranking import Contest
 from fib_rmsnorm.analysis.summary import Match, Summary
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.results import share_of_copy
+from fib_rmsnorm.reports.results import latency_cell, share_of_copy
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_latency, format_ratio
+from fib_rmsnorm.reports.text.units import count, finite, format_apart, format_ratio
 
 _COLUMNS = (
     "definition",
@@ -40,46 +41,41 @@ def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
         conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
         yield f"Measured with {'; '.join(conditions)}."
         for match in summary.matches:
-            yield from (Doubt(f"{match.definition} at {match.workload.title}: {why}") for why in match.doubts)
+            for side in (match.own, match.peers):
+                if side.winner and (reasons := side.winner.record.noisy):
+                    yield Doubt(f"Noisy: {show_name(side.winner.label, match.workload.title)}: {'; '.join(reasons)}")
     yield (
         "Peers: Solutions by the author baseline. Times as fast: the fastest peer's latency over the fastest other's;"
-        " no different: the 95% interval of the ratio, with what medians drift from run to run, holds 1."
+        " a tie: the 95% interval of the ratio, with what medians drift from run to run, holds 1."
     )
     yield POINTER
 
 
 def _row(match: Match) -> Sequence[str]:
-    own, peer, ratio = match.own.fastest, match.peers.fastest, match.times_as_fast
+    own, peer, ratio = match.own.winner, match.peers.winner, match.times_as_fast
     return (
         match.definition,
         match.workload.title,
-        own.label if own else _absent(match.own),
+        own.label if own else "none",
         title_of(own.record.language) if own else "",
         _latency(match.own),
         share_of_copy(own.record) if own else "",
-        peer.label if peer else _absent(match.peers),
+        peer.label if peer else "none",
         _latency(match.peers),
         format_ratio(ratio.value) if ratio else "",
-        match.verdict or ("SUSPECT" if ratio else ""),
+        f"tie, up to {format_apart(ratio.apart)} apart" if ratio and match.verdict == "tie" else match.verdict or "",
     )
 
 
-def _absent(contest: Contest) -> str:
-    """What stands for the fastest where nobody has a trusted latency."""
-    return "none trusted" if contest.left_out else "none"
-
-
 def _latency(contest: Contest) -> str:
-    return format_latency(contest.fastest.record.latency_ms or 0.0) if contest.fastest else ""
+    return latency_cell(contest.winner.record) if contest.winner else ""
 
 
 def _count_verdicts(summary: Summary) -> str:
     total = len(summary.matches)
-    faster, alike, slower = (summary.count(verdict) for verdict in ("faster", "no different", "slower"))
+    faster, alike, slower = (summary.count(verdict) for verdict in ("faster", "tie", "slower"))
     unknown = total - faster - alike - slower
-    told = [
-        f"Faster than all peers on {faster} of {count(total, 'Workload')}, no different on {alike}, slower on {slower}"
-    ]
+    told = [f"Faster than all peers on {faster} of {count(total, 'Workload')}, a tie on {alike}, slower on {slower}"]
     if unknown:
         told.append(f"not known on {unknown}")
     return f"{', '.join(told)}."
@@ -96,7 +92,7 @@ def summary_rows(summaries: Iterable[Summary]) -> list[dict[str, Any]]:
 
 
 def _record(summary: Summary, match: Match) -> dict[str, Any]:
-    own, peer, ratio = match.own.fastest, match.peers.fastest, match.times_as_fast
+    own, peer, ratio = match.own.winner, match.peers.winner, match.times_as_fast
     return {
         "definition": match.definition,
         "hardware": summary.hardware,
@@ -110,8 +106,8 @@ def _record(summary: Summary, match: Match) -> dict[str, Any]:
         "fastest_peer": peer.record.solution if peer else None,
         "peer_latency_ms": peer.record.latency_ms if peer else None,
         "times_as_fast": ratio.value if ratio else None,
-        "times_as_fast_low": ratio.low if ratio else None,
-        "times_as_fast_high": ratio.high if ratio else None,
+        "times_as_fast_low": finite(ratio.low) if ratio else None,
+        "times_as_fast_high": finite(ratio.high) if ratio else None,
         "verdict": match.verdict,
-        "doubts": match.doubts,
+        "apart": finite(ratio.apart) if ratio else None,
     }

@@ -57,8 +57,6 @@ class Ceiling(BaseModel):
     """Cores to which a CPU's copy was pinned; None if it used OpenMP's threads."""
     peak_bandwidth_gb_per_s: float | None = None
     """Theoretical bandwidth: the memory's clock times its bus width."""
-    copy_suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust `copy_ms`; then a Performance has no `percent_of_copy`."""
 
 
 class Clocks(BaseModel):
@@ -78,7 +76,7 @@ class Clocks(BaseModel):
     other_share: float | None = None
     """The share of a CPU's cores that other processes took during the trials."""
     involuntary_switches: int | None = None
-    """How often other processes took a CPU's core away from this evaluation during the trials."""
+    """How often a thread of this evaluation lost a CPU's core, to another process or to a thread of its own."""
 
 
 class Chain(BaseModel):
@@ -99,8 +97,6 @@ class Chain(BaseModel):
     chained_bare_link_ms: float | None = None
     """What a link without the call takes: producer and consumer."""
     chained_replays: int | None = None
-    chained_suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust `chained_latency_ms`."""
     dependent_latency_ms: float | None = None
     """None also where the GPU has no programmatic dependent launch."""
     dependent_low_ms: float | None = None
@@ -108,9 +104,10 @@ class Chain(BaseModel):
     dependent_a_a_difference: float | None = None
     dependent_bare_link_ms: float | None = None
     dependent_replays: int | None = None
-    dependent_suspect: list[str] = Field(default_factory=list)
     chain_refused: str | None = None
     """Why the Solution's calls cannot be captured in a graph."""
+    chain_noisy: list[str] = Field(default_factory=list)
+    """What the intervals cannot tell: a clock that moved, or another process on the device."""
     clocks: Clocks | None = None
     """The device before, during and after the replays."""
 
@@ -133,7 +130,7 @@ class KernelLaunch:
 
 
 class Performance(upstream.Performance, use_attribute_docstrings=False):
-    """Latency with its distribution, and the evidence for how far to trust it.
+    """Latency with its distribution, and the evidence for how sure it is.
 
     `latency_ms` is the median, and `speedup_factor` is `reference_latency_ms` divided by it.
     """
@@ -179,11 +176,6 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     reference_low_ms: float | None = None
     reference_high_ms: float | None = None
     """Upper bound of the 95% confidence interval of `reference_latency_ms`; `reference_low_ms` is the lower bound."""
-    reference_suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust `reference_latency_ms`; then `speedup_factor`, which upstream requires, means nothing."""
-    speedup_low: float | None = None
-    speedup_high: float | None = None
-    """Highest speedup of the interleaved trials; `speedup_low` is the lowest."""
     bytes_moved: int | None = None
     """Bytes of all inputs and outputs, each counted once."""
     bandwidth_gb_per_s: float | None = None
@@ -213,5 +205,5 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     clocks: Clocks | None = None
     device_session: str | None = None
     """A digest of the device's identity and its machine's boot: results of one session differ less."""
-    suspect: list[str] = Field(default_factory=list)
-    """Reasons not to trust this number; empty if none was found."""
+    noisy: list[str] = Field(default_factory=list)
+    """What the interval cannot tell: a clock that moved, another process on the GPU, faster than the limit."""

@@ -39,9 +39,9 @@ class Rival(BaseModel):
     latency_ms: float | None
     """The median latency; None if it failed."""
     ratio: float | None
-    """Its latency over the version's, above 1 if the version is faster; None if either cannot be trusted."""
-    suspect: list[str]
-    """Reasons not to trust its latency."""
+    """Its latency over the version's, above 1 if the version is faster; None if it failed."""
+    noisy: list[str]
+    """What no interval tells of its latency: see the schema's Performance."""
 
 
 class VersionTiming(BaseModel):
@@ -56,9 +56,9 @@ class VersionTiming(BaseModel):
     latency_low_ms: float | None
     latency_high_ms: float | None
     percent_of_copy: float | None
-    """The speed in percent of a copy's of the same bytes; None if no copy can be trusted."""
-    suspect: list[str]
-    """Reasons not to trust the latency."""
+    """The speed in percent of a copy's of the same bytes; None without a copy."""
+    noisy: list[str]
+    """What its interval cannot tell: see the schema's Performance."""
     before: Rival | None
     """The last version before it that was right."""
     baseline: Rival | None
@@ -147,8 +147,7 @@ def add_timing(
         verdicts = [verdict for verdict in version.verdicts if verdict.title != title]
         failure = describe_verdict(Check.of(own), title) if own else _lost(workload, title)
         return version.model_copy(update={"verdicts": [*verdicts, failure]})
-    mine = None if performance.suspect else performance.latency_ms
-    before, baseline = map(partial(_describe_rival, traces=traces, mine_ms=mine), rivals)
+    before, baseline = map(partial(_describe_rival, traces=traces, mine_ms=performance.latency_ms), rivals)
     timing = VersionTiming(
         axes=workload.axes,
         title=title,
@@ -156,7 +155,7 @@ def add_timing(
         latency_low_ms=performance.latency_low_ms,
         latency_high_ms=performance.latency_high_ms,
         percent_of_copy=performance.percent_of_copy,
-        suspect=performance.suspect,
+        noisy=performance.noisy,
         before=before,
         baseline=baseline,
     )
@@ -168,12 +167,12 @@ def _lost(workload: Workload, title: str) -> WorkloadVerdict:
     return WorkloadVerdict(axes=workload.axes, title=title, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
 
 
-def _describe_rival(name: str | None, traces: Mapping[str, Trace], mine_ms: float | None) -> Rival | None:
+def _describe_rival(name: str | None, traces: Mapping[str, Trace], mine_ms: float) -> Rival | None:
     if name is None:
         return None
     trace = traces.get(name)
     performance = trace.evaluation.performance if trace and trace.evaluation else None
     if performance is None:
-        return Rival(solution=name, latency_ms=None, ratio=None, suspect=[])
-    ratio = performance.latency_ms / mine_ms if mine_ms and not performance.suspect else None
-    return Rival(solution=name, latency_ms=performance.latency_ms, ratio=ratio, suspect=performance.suspect)
+        return Rival(solution=name, latency_ms=None, ratio=None, noisy=[])
+    ratio = performance.latency_ms / mine_ms if mine_ms else None
+    return Rival(solution=name, latency_ms=performance.latency_ms, ratio=ratio, noisy=performance.noisy)

@@ -57,18 +57,18 @@ def test_one_indented_object_is_one_trace(tmp_path):
 
 
 def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):
-    (record,) = load(write(tmp_path / "t.jsonl", lines(trace(suspect=["doubt"]))))
+    (record,) = load(write(tmp_path / "t.jsonl", lines(trace(noisy=["doubt"]))))
     row = record.as_row()
     assert (row["batch"], row["eps"], row["copy_ms"], row["during_mhz"]) == (8, 1e-6, 0.0014, 1980.0)
-    assert (row["latency_ms"], row["num_trials"], row["suspect"]) == (0.002, 4, ["doubt"])
+    assert (row["latency_ms"], row["num_trials"], row["noisy"]) == (0.002, 4, ["doubt"])
     assert not any(isinstance(value, dict) for name, value in row.items() if name != "libs")
-    assert record.is_native and not record.is_trusted
+    assert record.is_native
 
 
 def test_a_trace_of_upstream_has_fewer_fields(tmp_path):
     (record,) = load(write(tmp_path / "t.jsonl", lines(upstream_trace(), upstream_trace(solution=None))))
     assert (record.latency_ms, record.timer, record.latency_low_ms) == (0.023, None, None)
-    assert record.is_trusted
+    assert record.is_native
 
 
 def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_path):
@@ -187,7 +187,7 @@ json_values = st.recursive(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     where=st.sampled_from([["workload"], ["evaluation"], ["evaluation", "performance"], ["evaluation", "settings"]]),
-    field=st.sampled_from(["axes", "inputs", "status", "latency_ms", "suspect", "ceiling", "environment", "l2"]),
+    field=st.sampled_from(["axes", "inputs", "status", "latency_ms", "noisy", "ceiling", "environment", "l2"]),
     value=json_values,
 )
 def test_any_value_in_any_field_is_read_or_told(tmp_path, where, field, value):

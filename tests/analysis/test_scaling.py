@@ -46,8 +46,7 @@ def test_intervals_hold_the_truth_19_times_in_20():
     assert all(0.92 <= number / 400 <= 0.98 for number in held.values()), held
 
 
-def test_suspect_and_too_few_points_are_not_fitted():
-    assert fit(timed(lambda moved: 0.002 + moved / 4e9, suspect=["doubt"])) is None
+def test_too_few_points_are_not_fitted():
     assert fit(timed(lambda moved: 0.002 + moved / 4e9, batches=(1, 8, 32))) is None
 
 

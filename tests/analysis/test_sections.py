@@ -99,19 +99,14 @@ def test_a_failure_alone_has_a_section():
     assert titles(trace(latency_ms=None)) == ["NVIDIA H200, timer not recorded, clock not recorded"]
 
 
-def test_suspect_and_interpreted_are_never_a_speedup():
+def test_what_is_interpreted_is_never_a_speedup_and_what_is_noisy_is():
     found = find_results(
-        split(records(trace("base"), trace("odd", suspect=["doubt"]), trace("slow", interpreted=True))), {}, "base"
+        split(records(trace("base"), trace("odd", noisy=["doubt"]), trace("slow", interpreted=True))), {}, "base"
     )
     by_name = {result.record.solution: result for result in found[0].results}
-    assert by_name["odd"].mark == "SUSPECT" and by_name["slow"].mark == "correct"
-    assert by_name["odd"].over_baseline is by_name["odd"].over_reference is None
-    assert by_name["slow"].bandwidth_gb_per_s is by_name["slow"].over_reference is None
-
-
-def test_a_suspect_baseline_is_no_measure():
-    found = find_results(split(records(trace("base", suspect=["doubt"]), trace("fast"))), {}, "base")
-    assert all(result.over_baseline is None for result in found[0].results)
+    assert by_name["odd"].mark == "noisy" and by_name["slow"].mark == "correct"
+    assert by_name["odd"].over_baseline.value == 1 and by_name["odd"].speedup.value == pytest.approx(30)
+    assert by_name["slow"].bandwidth_gb_per_s is by_name["slow"].speedup is by_name["slow"].over_baseline is None
 
 
 def test_the_baseline_is_the_plainest_in_python():

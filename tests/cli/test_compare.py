@@ -61,62 +61,35 @@ def test_a_file_of_traces_that_is_missing_is_one_to_be_written(fib, file):
     )
 
 
-def test_many_suspect_runs_are_told_in_one_line(fib, file):
-    """Once at all, with a reason for each side: the runs of a busy machine have reasons without end."""
-    days = [f"2026-01-0{day}T00:00:00" for day in (1, 2, 3)]
-    doubted = [trace(timestamp=day, suspect=[f"earlier and later trials {day[9]}% apart"]) for day in days]
-    new = file("new.jsonl", trace(timestamp=days[0]), trace(timestamp=days[1], suspect=["the clock moved"]))
-    outcome = fib("compare", file("old.jsonl", *doubted), new)
-    told = "OLD: 3 of 3 runs, such as earlier and later trials 1% apart; NEW: 1 of 2 runs, such as the clock moved"
-    assert [line for line in outcome.lines if "SUSPECT" in line] == [f"SUSPECT fast_v1@batch=8: {told}"]
-    gated = fib("compare", file("old.jsonl", *doubted), new, "--max-slowdown", "0.05")
-    assert [line for line in gated.lines if "SUSPECT" in line] == [f"Not judged: fast_v1@batch=8: SUSPECT: {told}"]
-
-
 def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, file):
-    other = trace(suspect=["busy"])
+    other = trace(noisy=["busy"])
     other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
     path = file("old.jsonl", trace(), other, trace(batch=32))
     outcome = fib("compare", path, path)
     told = [line.split("  ")[1].strip() for line in outcome.lines if line.startswith("fast_v1")]
     assert told == ["batch=8, eps=1e-06", "batch=8, eps=0.1", "batch=32, eps=1e-06"]
-    assert "SUSPECT fast_v1@batch=8,eps=0.1: OLD: busy; NEW: busy" in outcome.lines
+    assert "Noisy: fast_v1@batch=8,eps=0.1: busy" in outcome.lines
     found = json.loads(fib("compare", path, path, "--json").out)["comparisons"]
     assert [each["scalars"]["eps"] for each in found] == [1e-6, 0.1, 1e-6]
 
 
-def runs(latencies_ms, suspect=(), **changes):
-    """A run each minute; those whose numbers `suspect` has are SUSPECT."""
+def runs(latencies_ms):
+    """A run each minute."""
     return [
-        trace(
-            latency_ms=each, timestamp=f"2026-01-01T00:{number:02}", suspect=["busy"] * (number in suspect), **changes
-        )
-        for number, each in enumerate(latencies_ms, 1)
+        trace(latency_ms=each, timestamp=f"2026-01-01T00:{number:02}") for number, each in enumerate(latencies_ms, 1)
     ]
 
 
-def test_a_suspect_run_among_others_is_left_out_and_named(fib, file):
-    """One disturbed round of three used to discard a clear difference."""
-    old = file("old.jsonl", *runs((0.002, 0.002, 0.002)))
-    new = file("new.jsonl", *runs((0.0022, 0.009, 0.0022), suspect=[2]))
-    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert outcome.code == 1 and "+10.0%" in outcome.row("fast_v1", "slower") and "2.20 us" in outcome.out
-    assert "Left out as SUSPECT: fast_v1@batch=8: NEW run 2 of 3: busy" in outcome.lines
+def test_every_run_counts(fib, file):
+    """A round that other processes slowed is no reason to keep the steady ones alone: those may be the slow ones."""
+    old, new = file("old.jsonl", *runs((0.002, 0.002, 0.002))), file("new.jsonl", *runs((0.0022, 0.009, 0.0022)))
+    outcome = fib("compare", old, new)
+    assert outcome.code == 0 and outcome.row("fast_v1", "tie,")
     found = json.loads(fib("compare", old, new, "--json").out)
-    (only,) = found["comparisons"]
-    assert only["new_ms"] == [0.0022, 0.0022] and len(only["old_ms"]) == 3
-    assert only["left_out"] == [{"side": "NEW", "run": 2, "latency_ms": 0.009, "suspect": ["busy"]}]
-    assert found["drift"]["repeats"] == 3, "the trusted runs of both sides show how runs drift"
+    assert found["comparisons"][0]["new_ms"] == [0.0022, 0.009, 0.0022] and found["drift"]["repeats"] == 4
 
 
-def test_a_gate_passes_by_the_runs_that_are_trusted(fib, file):
-    old, new = (file(name, *runs((0.002, 0.009, 0.002), suspect=[2])) for name in ("old.jsonl", "new.jsonl"))
-    outcome = fib("compare", old, new, "--max-slowdown", "0.05")
-    assert outcome.code == 0, outcome.err
-    assert "Left out as SUSPECT: fast_v1@batch=8: OLD run 2 of 3: busy; NEW run 2 of 3: busy" in outcome.lines
-
-
-def test_a_failing_run_is_not_left_out(fib, file):
+def test_a_failing_run_counts(fib, file):
     new = file("new.jsonl", *runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
     assert fib("compare", file("old.jsonl", *runs((0.002, 0.002))), new).code == 1
 
@@ -151,29 +124,26 @@ def test_repeated_runs_make_it_finer(fib, file):
     single = json.loads(fib("compare", file("a", old[0]), file("b", old[1]), "--json").out)
     several = json.loads(fib("compare", file("a", *old), file("b", *old), "--json").out)
     assert several["comparisons"][0]["resolution"] < single["comparisons"][0]["resolution"]
-    assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "no different"
+    assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "tie"
 
 
 def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
     days = [f"2026-01-0{day}" for day in (1, 2)]
     old = [trace(latency_ms=each, timestamp=day) for each, day in zip((0.002, 0.008), days, strict=True)]
     new = [trace(latency_ms=0.004, timestamp=day) for day in days]
-    row = fib("compare", file("a", *old), file("b", *new)).row("fast_v1", "different")
+    row = fib("compare", file("a", *old), file("b", *new)).row("fast_v1", "tie,")
     assert row.count("4.00 us") == 2 and "+0.0%" in row
 
 
-def test_a_suspect_number_does_not_blur_the_others(fib, file):
-    noise = trace(batch=32, latency_low_ms=0.001, latency_high_ms=0.003, suspect=["doubt"])
+def test_a_wide_interval_does_not_blur_the_others(fib, file):
+    noise = trace(batch=32, latency_low_ms=0.001, latency_high_ms=0.003)
     path = file("a", trace(), noise)
     outcome = fib("compare", path, path)
     resolutions = {
         each["axes"]["batch"]: each["resolution"]
         for each in json.loads(fib("compare", path, path, "--json").out)["comparisons"]
     }
-    assert (
-        f"A difference below {resolutions[8]:.1%} cannot be detected" in outcome.out
-        and resolutions[32] > resolutions[8]
-    )
+    assert f"A difference below {resolutions[8]:.1%} to " in outcome.out and resolutions[32] > resolutions[8]
 
 
 def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
@@ -197,7 +167,7 @@ def test_another_device_is_refused_unless_allowed(fib, file):
     [
         (
             ["--allow", "weather"],
-            "--allow: unknown weather; choose from device, timer, clock, cache, definition, missing, suspect",
+            "--allow: unknown weather; choose from device, timer, clock, cache, definition, missing",
         ),
         (["--batch-sizes", "3"], "no Trace has batch size 3 (available: 8)"),
         (["--measure", "--solutions", "x"], "--measure takes two Solutions as OLD and NEW"),
@@ -221,12 +191,12 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
     outcome = fib(
         *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
-        *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock,suspect", "--json", "--max-slowdown", "9"),
+        *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
     assert outcome.code == 0, outcome.err
     (found,) = json.loads(outcome.out)["comparisons"]
     assert found["definition"] == DEFINITION
-    assert len(found["old_ms"]) + len(found["new_ms"]) + len(found["left_out"]) == 4
+    assert len(found["old_ms"]) == len(found["new_ms"]) == 2
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
     assert found["is_of_one_session"]
     assert outcome.err.count("PASSED") == 4

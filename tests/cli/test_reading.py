@@ -12,7 +12,7 @@ from support.trace_json import trace
 
 numbers = st.sampled_from([None, 0, -1.0, 1e-300, 1e-9, 0.002, 1.0, 1e9, 1e300])
 TIMINGS = (
-    *("latency_ms", "reference_latency_ms", "speedup_factor", "speedup_low", "latency_low_ms", "latency_high_ms"),
+    *("latency_ms", "reference_latency_ms", "speedup_factor", "latency_low_ms", "latency_high_ms"),
     *("latency_p5_ms", "latency_p95_ms", "bandwidth_gb_per_s", "percent_of_copy", "host_overhead_us", "a_a_difference"),
 )
 CEILINGS = ("empty_ms", "empty_host_us", "copy_ms", "copy_low_ms", "peak_bandwidth_gb_per_s")
@@ -26,7 +26,7 @@ performances = st.fixed_dictionaries(
         "cold_l2": st.none() | st.booleans(),
         "interpreted": st.booleans(),
         "samples": st.sampled_from([None, 0, 200]),
-        "suspect": st.lists(st.just("doubt"), max_size=1),
+        "noisy": st.lists(st.just("doubt"), max_size=1),
         "ceiling": st.none() | st.fixed_dictionaries(dict.fromkeys(CEILINGS, numbers)),
         "clocks": st.none() | st.fixed_dictionaries({"during_mhz": numbers}),
     },

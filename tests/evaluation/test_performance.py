@@ -64,29 +64,25 @@ STEADY, WILD = (1.0,) * 8, (1.0, 9.0, 1.0, 9.0)
 
 def test_the_reference_is_a_result_too():
     found = describe(STEADY, WILD)
-    assert found.suspect == [] and found.reference_suspect[0].startswith("95% interval ±")
+    assert found.noisy == [], "its interval tells"
     assert found.reference_low_ms < found.reference_latency_ms < found.reference_high_ms
-    assert found.speedup_low is None
     assert found.speedup_factor == found.reference_latency_ms / found.latency_ms, "of the two numbers beside it"
-    assert describe(STEADY, STEADY).reference_suspect == [] and describe(STEADY, STEADY).speedup_low == 1.0
 
 
 @pytest.mark.parametrize(("own_ms", "reference_ms", "factor"), [(0.25, 1.0, 4.0), (2.0, 1.0, 0.5)])
 def test_the_speedup_is_how_much_longer_the_reference_takes(own_ms, reference_ms, factor):
     found = describe((own_ms,) * 8, (reference_ms,) * 8)
-    assert found.speedup_low == found.speedup_factor == found.speedup_high == pytest.approx(factor)
+    assert found.speedup_factor == pytest.approx(factor)
     assert found.latency_ms == pytest.approx(own_ms, rel=0.01)
     assert found.reference_latency_ms == pytest.approx(reference_ms, rel=0.01)
 
 
-def test_no_share_of_an_untrusted_copy():
+def test_only_what_no_interval_tells_is_marked():
     ceiling = Ceiling(empty_ms=0.001, copy_ms=0.99, copy_low_ms=0.98, copy_high_ms=1.0, copy_method="cpp")
     assert describe(STEADY, STEADY, ceiling=ceiling).percent_of_copy == pytest.approx(99, abs=1)
-    doubted = ceiling.model_copy(update={"copy_suspect": ["95% interval ±24%"]})
-    found = describe(STEADY, STEADY, ceiling=doubted)
-    assert found.percent_of_copy is None and found.suspect == []
-
-
-def test_a_doubt_names_the_other_processes():
-    found = describe(WILD, STEADY, clocks=Clocks(other_share=0.62))
-    assert found.suspect[0].endswith(": other processes took 62% of the cores")
+    assert describe(STEADY, STEADY, ceiling=ceiling).noisy == []
+    slow = ceiling.model_copy(update={"copy_ms": 2.0, "copy_low_ms": 1.9, "copy_high_ms": 2.1})
+    assert describe(STEADY, STEADY, ceiling=slow).noisy == [
+        "faster than the limit: 50% of the time of a copy of the same bytes"
+    ]
+    assert describe(WILD, STEADY, clocks=Clocks(other_share=0.62)).noisy == [], "said once, at the end"

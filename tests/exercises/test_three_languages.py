@@ -74,12 +74,12 @@ def test_answers_are_graded_by_the_traces(fib, folder):
     write_answers(PAGE, folder / "records.md")
     assert grade(fib, folder=folder)["Records"] == {"title": "Records", "points": 15, "earned": 15, "remarks": []}
     records = folder / "records.md"
-    records.write_text(records.read_text().replace(":** suspect", ":** trusted").replace(":** 4.38", ":** 1.96"))
+    records.write_text(records.read_text().replace(":** 67.8", ":** 3.1").replace(":** 4.38", ":** 1.96"))
     graded = grade(fib, folder=folder)["Records"]
     assert graded["earned"] == 9
     assert [remark.partition(" is not")[0] for remark in graded["remarks"]] == [
         "records.md, Torch's time over the fastest's, at batch 32: '1.96'",
-        "records.md, The reference's time at batch 32: 'trusted'",
+        "records.md, Triton's speedup over the reference, at batch 32: '3.1'",
     ]
 
 

@@ -49,7 +49,7 @@ def test_latency_stands_beside_the_copy_and_the_peak(published):
     assert peak.points[-1].y < copy.points[-1].y
 
 
-def test_the_share_of_the_copy_has_intervals_and_no_share_of_a_suspect_copy(published, tmp_path):
+def test_the_share_of_the_copy_has_intervals(published, tmp_path):
     kernel = series(published["copy"], "rmsnorm_cuda_vec16_v1")
     by_batch = {record.axes["batch"]: record for record in load(PUBLISHED) if record.solution == kernel.name}
     assert {point.x: point.y for point in kernel.points} == {
@@ -57,13 +57,12 @@ def test_the_share_of_the_copy_has_intervals_and_no_share_of_a_suspect_copy(publ
     }
     assert all(point.low <= point.y * 1.01 and point.high >= point.y * 0.99 for point in kernel.points)
     assert published["copy"].y_scale == "linear"
-    odd, slow = trace("a"), trace("b", batch=64, latency_ms=2.0, suspect=["doubt"])
-    odd["evaluation"]["performance"]["ceiling"]["copy_suspect"] = ["doubt"]
+    odd, slow = trace("a"), trace("b", batch=64, latency_ms=2.0, noisy=["doubt"])
     path = tmp_path / "t.jsonl"
     path.write_text(lines(odd, trace("a", batch=64), slow))
     chart = charts(path)["copy"]
-    points = {each.name: [(point.x, point.suspect) for point in each.points] for each in chart.series[:-1]}
-    assert points == {"a": [(64, False)], "b": [(64, True)]}
+    points = {each.name: [(point.x, point.noisy) for point in each.points] for each in chart.series[:-1]}
+    assert points == {"a": [(8, False), (64, False)], "b": [(64, True)]}
     assert chart.y_scale == "log", "0.07% and 70% are both readable"
 
 
@@ -86,11 +85,11 @@ def test_shares_of_ulp_add_up(published):
         assert sum(point.y for point in each.points) == pytest.approx(1)
 
 
-def test_a_suspect_point_says_so(published):
-    name = "rmsnorm_python_torch_compile_v1"
-    suspects = [r.axes_text for r in load(PUBLISHED) if r.solution == name and r.suspect]
-    points = series(published["latency"], name).points
-    assert [point.note for point in points if "SUSPECT" in point.note] == [f"{axes}, SUSPECT" for axes in suspects]
+def test_a_noisy_point_says_so(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines(trace("a"), trace("a", batch=64, noisy=["doubt"])))
+    points = series(charts(path)["latency"], "a").points
+    assert [point.note for point in points] == ["batch=8", "batch=64, noisy"]
 
 
 def test_a_trace_of_upstream_gives_what_it_can(tmp_path):

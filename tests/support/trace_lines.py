@@ -73,7 +73,7 @@ odd_lines = st.sampled_from(
         json.dumps(upstream_trace(solution="nul\0nul")).encode() + b"\n",
         json.dumps(upstream_trace(solution="\ud800")).encode() + b"\n",
         line(samples="many"),
-        line(suspect=[1]),
+        line(noisy=[1]),
         line(latency_ms=-1.0),
         line(ceiling={"copy_ms": {}}),
         line()[:-40] + line(),

@@ -10,7 +10,8 @@ from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 DEFINITION = "definition"
 """The version of it: a changed one asks for another computation."""
-ASPECTS = ("device", "timer", "clock", "cache", DEFINITION)
+CLOCK = "clock"
+ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
 """What must agree, unless it is allowed to differ."""
 
 
@@ -28,7 +29,7 @@ class RunConditions:
         read: dict[str, Callable[[TraceRecord], str | None]] = {
             "device": lambda record: record.hardware,
             "timer": lambda record: record.timer or "an unrecorded timer",
-            "clock": clusters.text,
+            CLOCK: clusters.text,
             "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
             DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
         }

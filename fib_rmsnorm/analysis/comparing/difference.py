@@ -4,7 +4,8 @@ A latency is a run's: one process, one bench. Calls and trials within it scatter
 as a whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
 next. No interval of one run shows either, so a comparison that ignores them calls every second A/A pair different.
 Here both are parts of every interval. What runs add is estimated where a side has several, and assumed otherwise;
-what sessions add is assumed, and no part of a difference between runs of one session.
+what sessions add is assumed, and no part of a difference between runs of one session. Rounds that were measured in turn
+are compared as pairs: what the machine does to both sides of a round cancels out.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.student_t import Estimate, t_quantile
+from fib_rmsnorm.analysis.estimate import Estimate, Measured, RunLatency
+from fib_rmsnorm.student_t import t_quantile
 
 CONFIDENCE = 0.95
 
@@ -27,90 +28,134 @@ class Assumed:
 
     relative: float
     fixed_ms: float
+    freedom: int
+    """How many degrees of freedom that is worth beside repeated runs."""
+    overruled_at: float
+    """Repeated runs whose variance is more than so many times the assumed one also count alone."""
 
-    def deviation(self, run: TraceRecord) -> float:
+    def deviation(self, run: RunLatency) -> float:
         """The standard deviation of the logarithm of a run's median."""
-        return math.hypot(self.relative, self.fixed_ms / run.latency_ms if run.latency_ms else 0.0)
+        return math.hypot(self.relative, self.fixed_ms / run.ms)
 
 
-BETWEEN_RUNS = Assumed(0.0022, 12e-6)
+BETWEEN_RUNS = Assumed(0.0022, 12e-6, 40, 3)
 """The deviation between runs of a GPU within a session. Three consecutive benches on each of four H200s
 (docs/data/h200-runs.json) scatter by 0.47 to 0.65% at the 12 kernels of 1.4 to 1.9 us (24 degrees of freedom each),
 0.28 to 0.64% at the 3 of 3.1 us (6), and 0.16 to 0.30% at the 9 of 15 to 251 us (18): 0.54%, 0.47% and 0.23% together.
-The calls explain 0.26%, 0.12% and 0.10% of that, which leaves 0.47%, 0.45% and 0.21%, rounded up."""
-BETWEEN_SESSIONS = Assumed(0.003, 18e-6)
+The calls explain 0.26%, 0.12% and 0.10% of that, which leaves 0.47%, 0.45% and 0.21%, rounded up. It is worth half as
+many degrees of freedom as it was estimated from."""
+BETWEEN_SESSIONS = Assumed(0.003, 18e-6, 40, 3)
 """What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
 medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
 another, against means of three benches, by 1.45% at 8, 0.39% at 2 and 0.58% at 6. Without what runs add that is 0.8%,
 0.5% and 0.2% a session. Rounded up: two pairs of sessions are few, and in the second all 8 moved the same way."""
-CPU_BETWEEN_RUNS = Assumed(0.02, 0.0)
-CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0)
-"""The same for a CPU, whose caches and clocks are shared with others: a guess, to be overruled by repeated runs."""
-ASSUMED_FREEDOM = 40
-"""How many degrees of freedom that is worth beside repeated runs: half as many as it was estimated from, so that
-a handful of them overrules it."""
+CPU_BETWEEN_RUNS = Assumed(0.02, 0.0, 8, 1)
+CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0, 8, 1)
+"""The same for a CPU, whose caches and clocks are shared with others: a guess, which few repeated runs overrule."""
 
 _Z_95 = 1.96
-_ENOUGH_REPEATS = 20
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How much a latency moves from run to run of a session."""
+    """How much latencies move from run to run of a session, as repeated runs show it."""
 
-    scale: float = 1.0
-    """A factor on the assumed deviations."""
-    freedom: int = ASSUMED_FREEDOM
+    squares: float = 0.0
+    """The squared deviations of repeated runs from their means, relative to the assumed variance of each, without what
+    the intervals of the runs explain."""
     repeats: int = 0
-    """Degrees of freedom from repeated runs; the others are assumed."""
+    """The degrees of freedom of these."""
+    may_rule: bool = True
+    """Whether repeated runs that show more than is assumed also count alone."""
 
-    def deviation(self, run: TraceRecord) -> float:
+    def variances(self, run: RunLatency) -> list[tuple[float, int]]:
+        """The variance of a run's logarithm, with its degrees of freedom: pooled with what is assumed.
+
+        Where repeated runs show far more than is assumed, also by these alone: the wider interval counts.
+        """
+        assumed = _between_runs(run)
+        square, freedom = assumed.deviation(run) ** 2, assumed.freedom + self.repeats
+        found = [(square * (assumed.freedom + max(0.0, self.squares)) / freedom, freedom)]
+        if self.may_rule and self.squares > assumed.overruled_at * self.repeats:
+            found.append((square * self.squares / self.repeats, self.repeats))
+        return found
+
+    def deviation(self, run: RunLatency) -> float:
         """The standard deviation of a run's logarithm."""
-        return self.scale * _between_runs(run)
+        return math.sqrt(max(variance for variance, _ in self.variances(run)))
 
 
-def session_deviation(run: TraceRecord) -> float:
+def session_deviation(run: RunLatency) -> float:
     """What another session adds to the standard deviation of a run's logarithm."""
-    return (CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS).deviation(run)
+    return _between_sessions(run).deviation(run)
 
 
-def _between_runs(run: TraceRecord) -> float:
-    return (CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS).deviation(run)
+def _between_sessions(run: RunLatency) -> Assumed:
+    return CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS
 
 
-def estimate_drift(groups: Iterable[Sequence[TraceRecord]]) -> Drift:
-    """Pool what repeated runs of equal evaluations show with what is assumed, each by its degrees of freedom.
+def _between_runs(run: RunLatency) -> Assumed:
+    return CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS
 
-    Where many show more than is assumed, they alone count.
-    """
+
+def estimate_drift(groups: Iterable[Sequence[RunLatency]]) -> Drift:
+    """By runs of equal evaluations: how far those of one session lie from each other."""
+    sessions: dict[tuple[int, str | None], list[RunLatency]] = {}
+    for number, runs in enumerate(groups):
+        for run in runs:
+            sessions.setdefault((number, run.device_session), []).append(run)
+    return _pool([(math.log(run.ms), [run]) for run in runs] for runs in sessions.values())
+
+
+def estimate_paired_drift(groups: Iterable[Sequence[tuple[RunLatency, RunLatency]]]) -> Drift:
+    """By rounds in which the two sides were measured in turn: how far the differences of rounds lie from each other."""
+    return _pool([(math.log(new.ms / old.ms), [old, new]) for old, new in pairs] for pairs in groups)
+
+
+def _pool(groups: Iterable[Sequence[tuple[float, list[RunLatency]]]]) -> Drift:
+    """Each group has values that would be equal without drift, each with the runs whose drift is in it."""
     squares, repeats = 0.0, 0
-    for runs in groups:
-        if len(runs) < 2:
+    for group in groups:
+        if len(group) < 2:
             continue
-        logs = [_log_latency(run) for run in runs]
-        middle = fmean(logs)
-        freedom = len(logs) - 1
-        # Scatter that the intervals of the runs explain is not drift.
-        found = sum((value - middle) ** 2 for value in logs) - freedom * fmean(map(_variance_within, runs))
-        squares += found / fmean(map(_between_runs, runs)) ** 2
+        middle, freedom = fmean(value for value, _ in group), len(group) - 1
+        within = fmean(sum(map(_variance_within, runs)) for _, runs in group)
+        if math.isinf(within):
+            continue
+        assumed = fmean(sum(_between_runs(run).deviation(run) ** 2 for run in runs) for _, runs in group)
+        squares += (sum((value - middle) ** 2 for value, _ in group) - freedom * within) / assumed
         repeats += freedom
-    if repeats >= _ENOUGH_REPEATS and squares > repeats:
-        return Drift(math.sqrt(squares / repeats), repeats, repeats)
-    freedom = ASSUMED_FREEDOM + repeats
-    return Drift(math.sqrt((ASSUMED_FREEDOM + max(0.0, squares)) / freedom), freedom, repeats)
+    return Drift(squares, repeats)
 
 
 def find_difference(
-    old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float = CONFIDENCE
+    old: Sequence[RunLatency], new: Sequence[RunLatency], drift: Drift | None = None, confidence: float = CONFIDENCE
 ) -> Estimate:
-    """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t)."""
-    change = fmean(map(_log_latency, new)) - fmean(map(_log_latency, old))
-    parts = [_Part(imbalance(old, new) * fmean(session_deviation(run) ** 2 for run in (*old, *new)), ASSUMED_FREEDOM)]
-    for runs in (old, new):
-        within = sum(_variance_within(run) + drift.deviation(run) ** 2 for run in runs)
-        parts.append(_Part(within / len(runs) ** 2, drift.freedom))
-    either_side = t_quantile(confidence, _freedom(parts)) * math.sqrt(sum(part.variance for part in parts))
-    return Estimate(math.exp(change), math.exp(change - either_side), math.exp(change + either_side))
+    """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t).
+
+    Its `verdict` decides everywhere: who wins, which kernel is slower, whether a gate fails.
+    """
+    drift = drift or Drift()
+    change = fmean(math.log(run.ms) for run in new) - fmean(math.log(run.ms) for run in old)
+    session = _Part(
+        imbalance(old, new) * fmean(session_deviation(run) ** 2 for run in (*old, *new)),
+        _between_sessions(new[0]).freedom,
+    )
+    either_side = max(
+        _either_side([session, *(_part(side, drift, index) for side in (old, new))], confidence)
+        for index in range(len(drift.variances(new[0])))
+    )
+    return Estimate(math.exp(change), _exp(change - either_side), _exp(change + either_side))
+
+
+def find_speedup(measured: Measured) -> Estimate | None:
+    """The reference's latency over the Solution's, of one run; None if either was not timed."""
+    own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
+    return find_difference([own], [reference]) if own and reference else None
+
+
+def _exp(power: float) -> float:
+    return math.exp(power) if power < 700 else math.inf
 
 
 @dataclass(frozen=True)
@@ -121,14 +166,23 @@ class _Part:
     freedom: int
 
 
-def _freedom(parts: Iterable[_Part]) -> int:
-    """The degrees of freedom of the sum (Satterthwaite 1946): few if trials, which are few, disagree."""
+def _part(runs: Sequence[RunLatency], drift: Drift, index: int) -> _Part:
+    found = [drift.variances(run)[index] for run in runs]
+    variance = sum(_variance_within(run) + drifting for run, (drifting, _) in zip(runs, found, strict=True))
+    return _Part(variance / len(runs) ** 2, min(freedom for _, freedom in found))
+
+
+def _either_side(parts: Sequence[_Part], confidence: float) -> float:
+    """Half the interval; its degrees of freedom are few if trials, which are few, disagree (Satterthwaite 1946)."""
     some = [part for part in parts if part.variance > 0]
     total = sum(part.variance for part in some)
-    return max(1, int(total**2 / sum(part.variance**2 / part.freedom for part in some))) if some else 1
+    if math.isinf(total) or not some:
+        return total
+    freedom = max(1, int(total**2 / sum(part.variance**2 / part.freedom for part in some)))
+    return t_quantile(confidence, freedom) * math.sqrt(total)
 
 
-def imbalance(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> float:
+def imbalance(old: Sequence[RunLatency], new: Sequence[RunLatency]) -> float:
     """How much of the variance between sessions is in a difference: 0 in one session, 2 between one and another.
 
     Each session counts by the square of how much more of it there is on one side. Runs that do not tell their
@@ -138,7 +192,7 @@ def imbalance(old: Sequence[TraceRecord], new: Sequence[TraceRecord]) -> float:
     return sum((before.get(key, 0.0) - after.get(key, 0.0)) ** 2 for key in {**before, **after})
 
 
-def _shares(runs: Sequence[TraceRecord], side: str) -> Mapping[str, float]:
+def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
     sessions = Counter(run.device_session or side for run in runs)
     return {session: number / len(runs) for session, number in sessions.items()}
 
@@ -148,17 +202,10 @@ def share_confidence(comparisons: int) -> float:
     return float(CONFIDENCE ** (1 / max(1, comparisons)))
 
 
-def _log_latency(run: TraceRecord) -> float:
-    if not run.latency_ms:
-        raise ValueError(f"{run.solution} at {run.axes_text} has no latency")
-    return math.log(run.latency_ms)
-
-
-def _variance_within(run: TraceRecord) -> float:
-    """The variance of a run's log median by its own interval: how its calls scatter, and its trials."""
-    if run.interval_ms is None:
+def _variance_within(run: RunLatency) -> float:
+    """The variance of a run's log median by the longer side of its own interval: how calls scatter, and trials."""
+    interval = run.interval_ms
+    if interval is None:
         return 0.0
-    low, high = run.interval_ms
-    # An interval down to 0 has no lower end on this scale, so its upper half counts for both.
-    half = math.log(high / low) / 2 if low else math.log(max(high / (run.latency_ms or high), 1.0))
-    return (half / _Z_95) ** 2
+    sides = interval.high / run.ms, run.ms / interval.low if interval.low else math.inf
+    return (math.log(max(*sides, 1.0)) / _Z_95) ** 2

@@ -1,15 +1,15 @@
 """A Solution's runs in the order of time, and which of them changed its latency.
 
-Each run is compared with the newest earlier one that is trusted and was measured under the same conditions: the change
-is one that `compare` would call faster or slower. Numbers that are SUSPECT decide nothing, as there.
+Each run is compared with the newest earlier one that was measured under the same conditions: the change is one that
+`compare` would call faster or slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, are_trusted, judge
+from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, judge, latencies
 from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -31,9 +31,9 @@ class Run:
     change: SolutionComparison | None
     """The comparison with an earlier run; None without one to compare with."""
     verdict: str
-    """`faster`, `slower`, `no different`, `now fails`, `fails`, `passes again`, `suspect`, `correct` (not timed),
-    `first`, or the conditions that changed: `other timer`. Where the run before was of another version of the
-    Definition, it ends with `definition`."""
+    """`faster`, `slower`, `tie`, `now fails`, `fails`, `passes again`, `correct` (not timed), `first`, or the
+    conditions that changed: `other timer`. Where the run before was of another version of the Definition, it ends with
+    `definition`."""
 
     @property
     def is_change(self) -> bool:
@@ -48,7 +48,7 @@ class WorkloadHistory:
     title: str
     runs: tuple[Run, ...]
     overall: SolutionComparison | None
-    """The last trusted run against the first under the same conditions, which shows small steps that add up."""
+    """The last run against the first under the same conditions, which shows small steps that add up."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class _Line:
 
     runs: _Runs
     befores: list[TraceRecord | None]
-    """The newest earlier run that is trusted and of the same conditions; for a failure, any of the same version of the
+    """The newest earlier run of the same conditions; for a failure, any of the same version of the
     Definition that passed."""
     ends: tuple[TraceRecord, TraceRecord] | None
 
@@ -108,8 +108,9 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     homes = {home: _draw_lines(workloads, conditions) for home, workloads in _sort(runs).items()}
     lines = [line for found in homes.values() for line in found.values()]
     pairs = [pair for line in lines for pair in line.pairs]
-    confidence = share_confidence(sum(are_trusted([old], [new]) for old, new in pairs))
-    drift = estimate_drift(repeats for line in lines for repeats in _find_repeats(line.runs, conditions))
+    confidence = share_confidence(len(pairs))
+    drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line.runs, conditions))
+    drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
     def compare(old: TraceRecord, new: TraceRecord) -> SolutionComparison:
         return judge([old], [new], drift, confidence)
@@ -150,7 +151,7 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | 
         alike = conditions.equal_to(run, newest.values()) if run.is_native else []
         failing = not run.passed and passed and not conditions.is_redefined(passed, run)
         found.append(alike[-1] if alike else passed if failing else None)
-        if run.is_trusted:
+        if run.is_native:
             newest.pop(conditions.key(run), None)  # in the order of time
             newest[conditions.key(run)] = run
         passed = run if run.is_native else passed
@@ -158,8 +159,8 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | 
 
 
 def _find_ends(runs: _Runs, conditions: RunConditions) -> tuple[TraceRecord, TraceRecord] | None:
-    trusted = [run for run in runs if run.is_trusted]
-    alike = conditions.equal_to(trusted[-1], trusted) if trusted else []
+    timed = [run for run in runs if run.is_native]
+    alike = conditions.equal_to(timed[-1], timed) if timed else []
     return (alike[0], alike[-1]) if len(alike) >= _ENOUGH_FOR_OVERALL else None
 
 
@@ -167,7 +168,7 @@ def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
     """The runs of equal sources under equal conditions."""
     groups: dict[tuple[str | None, ...], _Runs] = {}
     for run in runs:
-        if run.is_trusted:
+        if run.is_native:
             groups.setdefault((run.solution_sha256, *conditions.key(run)), []).append(run)
     return groups.values()
 
@@ -175,36 +176,35 @@ def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
 def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare) -> WorkloadHistory:
     told: list[Run] = []
     last: TraceRecord | None = None
-    trusted: TraceRecord | None = None
+    timed: TraceRecord | None = None
     for run, before in zip(line.runs, line.befores, strict=True):
         change = compare(before, run) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
         if last is not None and conditions.is_redefined(last, run):
-            said = _say(run, None, trusted, change, conditions)
+            said = _say(run, None, timed, change, conditions)
             verdict = said if DEFINITION in said else f"{said}, other {DEFINITION}"
         else:
-            verdict = _say(run, last, trusted, change, conditions)
+            verdict = _say(run, last, timed, change, conditions)
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
-        last, trusted = run, run if run.is_trusted else trusted
+        last, timed = run, run if run.is_native else timed
     return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
 
 
 def _say(
     run: TraceRecord,
     last: TraceRecord | None,
-    trusted: TraceRecord | None,
+    timed: TraceRecord | None,
     change: SolutionComparison | None,
     conditions: RunConditions,
 ) -> str:
-    """The verdict on a run after the last and the last trusted one."""
+    """The verdict on a run after the last and the last timed one."""
     if not run.passed:
         return "now fails" if last and last.passed else "fails"
     if run.interpreted:
         return "correct"
     again = "passes again" if last and not last.passed else ""
     if change is None:
-        differing = ", ".join(conditions.find_differing(trusted, run)) if trusted else ""
-        said = "suspect" if run.suspect else f"other {differing}" if differing else "first"
-        return again or said
+        differing = ", ".join(conditions.find_differing(timed, run)) if timed else ""
+        return again or (f"other {differing}" if differing else "first")
     told = change.verdict if not again or change.verdict in ("faster", "slower") else ""
     return ", ".join(filter(None, (again, told)))

@@ -21,7 +21,6 @@ from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
 from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
-from fib_rmsnorm.machine.load import LoadWatch
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.schema import Ceiling
@@ -47,8 +46,7 @@ class DeviceCeiling:
         cold = cold and self._device != "cpu"
         buffers = Buffers(self._device, traffic)
         host_us = [self._time_host()]
-        watch = LoadWatch()
-        with watch, _pinned(self.copier.cores[:1]):
+        with _pinned(self.copier.cores[:1]):
             empty = self._time(self.copier.empty, _CALLS, cold=cold)
             tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
@@ -71,7 +69,6 @@ class DeviceCeiling:
             copy_method=best.name,
             note=self._note,
             threads=list(best.cores) or None,
-            copy_suspect=scatter.find_doubts(self.timer.name, watch.summary()),
         )
 
     def _time_host(self) -> float | None:
@@ -92,8 +89,12 @@ class DeviceCeiling:
         return [sample.span_ms for sample in timed[warmup:]]
 
 
+_WIDE = 1.1
+"""A copy whose interval is wider than this is measured again when it is asked for again."""
+
+
 class CeilingProcess:
-    """Measures ceilings on request, and each of them once, unless it was SUSPECT."""
+    """Measures ceilings on request, and each of them once, unless its interval is wide."""
 
     def __init__(self) -> None:
         self._devices: dict[str, DeviceCeiling] = {}
@@ -110,7 +111,7 @@ class CeilingProcess:
         request = MeasureCeiling.model_validate(message)
         device = self._find_device(request.device, request.cache)
         known = self._measured.get(request)
-        if known is None or known.copy_suspect:
+        if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
             measure = partial(device.measure, request.traffic, cold=request.cold)
             self._measured[request] = _measure_repeatedly(measure)
         return self._measured[request]

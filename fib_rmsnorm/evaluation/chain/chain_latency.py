@@ -11,12 +11,10 @@ from pydantic import Field
 
 from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
 from fib_rmsnorm.evaluation.timing.trial_times import Latency
-from fib_rmsnorm.machine.load import CpuLoad
 
 LINKS = 40
 """The links of a graph. An event's clock ticks every 0.5 us, which is 1% of a call of 1 us this way."""
 _GOAL = 0.01
-_TIMER = "cuda_events"
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,11 @@ def has_precise_cost(trials: Sequence[ChainTimes]) -> bool:
     return scatter.latency_ms > 0 and scatter.interval.relative_to(scatter.latency_ms) <= _GOAL
 
 
-def sum_up_chain(kind: str, trials: Sequence[ChainTimes], doubts: Sequence[str]) -> dict[str, Any]:
-    """The fields of the schema's Chain that begin with `kind`: the cost of a call, and the reasons not to trust it."""
+def sum_up_chain(kind: str, trials: Sequence[ChainTimes]) -> dict[str, Any]:
+    """The fields of the schema's Chain that begin with `kind`: the cost of a call with its interval."""
     if not trials:
         return {}
     scatter = _measure(trials)
-    suspect = [*scatter.find_doubts(_TIMER, CpuLoad()), *doubts]
-    if scatter.interval.low <= 0:
-        suspect.append("the calls cost less than the measurement is uncertain")
     found = {
         "latency_ms": scatter.latency_ms,
         "low_ms": scatter.interval.low,
@@ -53,7 +48,6 @@ def sum_up_chain(kind: str, trials: Sequence[ChainTimes], doubts: Sequence[str])
         "a_a_difference": scatter.a_a_difference,
         "bare_link_ms": median(bare for trial in trials for bare in trial.without_ms) / LINKS,
         "replays": sum(len(trial.with_ms) for trial in trials),
-        "suspect": suspect,
     }
     return {f"{kind}_{name}": value for name, value in found.items()}
 

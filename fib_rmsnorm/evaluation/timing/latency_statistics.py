@@ -80,14 +80,6 @@ def latency_interval(trials: Sequence[Sequence[float]], tick: float) -> Interval
     return Interval(max(0.0, min(by_calls.low, latency - either_side)), max(by_calls.high, latency + either_side))
 
 
-def trial_ratios(
-    numerators: Sequence[Sequence[float]], denominators: Sequence[Sequence[float]], tick: float
-) -> list[float]:
-    """The ratio of medians for each pair of trials that were measured one after the other."""
-    pairs = [(grouped_median(n, tick), grouped_median(d, tick)) for n, d in zip(numerators, denominators, strict=True)]
-    return [numerator / denominator for numerator, denominator in pairs if denominator]
-
-
 def a_a_difference(trials: Sequence[Sequence[float]], tick: float) -> float | None:
     """The relative difference between the medians of the later and the earlier half of trials; None for one trial.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fib_rmsnorm.analysis.estimate import recorded
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.document import Doubt
-from fib_rmsnorm.reports.text.units import format_latency
+from fib_rmsnorm.reports.text.units import format_either_side, format_latency
 
 CHAIN_COLUMNS = (">in a graph", ">dependent")
 
@@ -18,29 +19,27 @@ def has_chains(records: Iterable[TraceRecord]) -> bool:
 
 
 def chain_cells(record: TraceRecord) -> Sequence[str]:
-    """A cell for each of `CHAIN_COLUMNS`; `*` marks what is SUSPECT."""
+    """A cell for each of `CHAIN_COLUMNS`, with its ± where that is over 2%."""
     if record.chain_refused:
         return ("not captured", "")
     return (
-        _cell(record.chained_latency_ms, record.chained_suspect),
-        _cell(record.dependent_latency_ms, record.dependent_suspect),
+        _cell(record.chained_latency_ms, record.chained_low_ms, record.chained_high_ms),
+        _cell(record.dependent_latency_ms, record.dependent_low_ms, record.dependent_high_ms),
     )
 
 
-def _cell(latency_ms: float | None, suspect: Sequence[str]) -> str:
-    return "" if latency_ms is None else f"{'*' * bool(suspect)}{format_latency(latency_ms)}"
+def _cell(latency_ms: float | None, low_ms: float | None, high_ms: float | None) -> str:
+    if latency_ms is None:
+        return ""
+    return f"{format_latency(latency_ms)} {format_either_side(recorded(latency_ms, low_ms, high_ms))}".rstrip()
 
 
 def chain_doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
-    """A line for each cost that nobody should trust, and for calls that cannot be captured."""
+    """A line for what the intervals of the costs cannot tell, and for calls that cannot be captured."""
     if record.chain_refused:
         yield Doubt(f"Not captured in a graph: {name}: {harmless(record.chain_refused)}")
-    for where, reasons in (
-        ("in a graph", record.chained_suspect),
-        ("in a graph with dependent launch", record.dependent_suspect),
-    ):
-        if reasons:
-            yield Doubt(f"SUSPECT {name} {where}: {'; '.join(reasons)}")
+    if record.chain_noisy:
+        yield Doubt(f"Noisy: {name} in a graph: {'; '.join(record.chain_noisy)}")
 
 
 def chain_row(record: TraceRecord) -> dict[str, object]:
@@ -49,10 +48,9 @@ def chain_row(record: TraceRecord) -> dict[str, object]:
         "chained_latency_ms": record.chained_latency_ms,
         "chained_low_ms": record.chained_low_ms,
         "chained_high_ms": record.chained_high_ms,
-        "chained_suspect": "; ".join(record.chained_suspect),
         "dependent_latency_ms": record.dependent_latency_ms,
         "dependent_low_ms": record.dependent_low_ms,
         "dependent_high_ms": record.dependent_high_ms,
-        "dependent_suspect": "; ".join(record.dependent_suspect),
         "chain_refused": record.chain_refused,
+        "chain_noisy": "; ".join(record.chain_noisy),
     }

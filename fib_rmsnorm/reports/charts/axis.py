@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.results import Result, WorkloadResults
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,16 @@ def along_axis(findings: SectionFindings, axis: Axis) -> Iterator[tuple[float, W
 
 
 def by_solution(findings: SectionFindings, axis: Axis) -> dict[str, list[tuple[float, str, Result]]]:
-    """The native results of each Solution along the axis: suspect ones too, which their notes say."""
+    """The native results of each Solution along the axis: noisy ones too, which their notes say."""
     groups: dict[str, list[tuple[float, str, Result]]] = {}
     for x, each in along_axis(findings, axis):
         for result in each.results:
             if result.record.is_native:
-                doubt = ", SUSPECT" if result.record.suspect else ""
+                doubt = ", noisy" if result.record.noisy else ""
                 groups.setdefault(result.label, []).append((x, f"{each.title}{doubt}", result))
     return dict(sorted(groups.items()))
+
+
+def ends_of(record: TraceRecord) -> tuple[float | None, float | None]:
+    """The ends of a latency's interval in milliseconds, where it has one."""
+    return (record.interval_ms.low, record.interval_ms.high) if record.interval_ms else (None, None)

@@ -20,7 +20,7 @@ class Point:
     high: float | None = None
     note: str = ""
     """What it is, in words: `batch=8`."""
-    suspect: bool = False
+    noisy: bool = False
     """Drawn hollow."""
 
 

@@ -14,7 +14,7 @@ def scaling_chart(findings: SectionFindings) -> Chart | None:
     series = []
     groups: dict[str, list[TraceRecord]] = {}
     for result in findings.results.results:
-        if result.record.is_trusted and result.record.bytes_moved:
+        if result.record.is_native and result.record.bytes_moved:
             groups.setdefault(result.record.solution, []).append(result.record)
     for fit in sorted(findings.fits, key=lambda each: each.solution):
         points = [(float(each.bytes_moved or 0), each) for each in groups.get(fit.solution, [])]
@@ -54,7 +54,7 @@ def roofline_chart(findings: SectionFindings) -> Chart | None:
     for each in findings.results.workloads:
         roof = roofs[each.title]
         for result in each.results:
-            if roof.flops and roof.intensity and result.record.is_trusted and result.record.latency_ms:
+            if roof.flops and roof.intensity and result.record.is_native and result.record.latency_ms:
                 rate = roof.flops / result.record.latency_ms / 1e6
                 groups.setdefault(result.label, []).append(Point(roof.intensity, rate, note=each.title))
     if not groups:

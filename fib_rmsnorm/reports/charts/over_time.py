@@ -9,7 +9,7 @@ from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 
 
 def over_time_chart(history: SolutionHistory) -> Chart | None:
-    """The latency of each run relative to the first trusted one under the same conditions; None without any."""
+    """The latency of each run relative to the first one under the same conditions; None without any."""
     series = [each for workload in history.workloads for each in _lines(workload)]
     if not series:
         return None
@@ -24,13 +24,13 @@ def over_time_chart(history: SolutionHistory) -> Chart | None:
         x_scale="linear",
         y_scale="linear",
         categories=tuple(str(number) for number in range(1, most + 1)),
-        note="A hollow mark is SUSPECT.",
+        note="A hollow mark is noisy.",
     )
 
 
 def _lines(workload: WorkloadHistory) -> Iterator[Series]:
     """A line for each of the conditions under which the Workload was measured."""
-    groups = dict.fromkeys(run.conditions for run in workload.runs if run.record.is_trusted)
+    groups = dict.fromkeys(run.conditions for run in workload.runs if run.record.is_native)
     for conditions in groups:
         points = _points(workload, conditions)
         _, *others = conditions  # the device is in the title
@@ -41,15 +41,15 @@ def _lines(workload: WorkloadHistory) -> Iterator[Series]:
 
 def _points(workload: WorkloadHistory, conditions: tuple[str | None, ...]) -> tuple[Point, ...]:
     alike = [(index, run.record) for index, run in enumerate(workload.runs) if run.conditions == conditions]
-    first_ms = next(record.latency_ms or 1.0 for _, record in alike if record.is_trusted)
+    first_ms = next(record.latency_ms or 1.0 for _, record in alike if record.is_native)
     return tuple(
         Point(
             float(index),
             record.latency_ms / first_ms,
-            record.interval_ms[0] / first_ms if record.interval_ms else None,
-            record.interval_ms[1] / first_ms if record.interval_ms else None,
+            record.interval_ms.low / first_ms if record.interval_ms else None,
+            record.interval_ms.high / first_ms if record.interval_ms else None,
             f"{record.timestamp[:16]}, sources {(record.solution_sha256 or 'unknown')[:6]}",
-            bool(record.suspect),
+            bool(record.noisy),
         )
         for index, record in alike
         if record.is_native and record.latency_ms

@@ -123,7 +123,7 @@ def _draw_line(axes: Axes, series: Series, number: int, style: dict[str, Any]) -
     xs, ys = _coordinates(series.points)
     marker, dashes = _MARKERS[number % len(_MARKERS)], _DASHES[number % len(_DASHES)]
     axes.plot(xs, ys, marker=marker, markersize=4, linewidth=1.3, linestyle=dashes, **style)
-    hollow = _coordinates([point for point in series.points if point.suspect])
+    hollow = _coordinates([point for point in series.points if point.noisy])
     axes.plot(*hollow, linestyle="", marker=marker, markersize=4, color=style["color"], markerfacecolor="white")
     ranges = [point for point in series.points if point.low and point.high]
     axes.vlines(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.results import WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, find_axis
+from fib_rmsnorm.reports.charts.axis import along_axis, by_solution, bytes_of, ends_of, find_axis
 from fib_rmsnorm.reports.charts.chart import Chart, Point, Series, limits
 
 _WIDE = 20
@@ -35,20 +35,20 @@ def copy_chart(findings: SectionFindings) -> Chart | None:
         "% of copy",
         tuple(series),
         y_scale="log" if max(shares) > _WIDE * min(shares) else "linear",
-        note="The time of the fastest copy of the same bytes, divided by the kernel's. A hollow mark is SUSPECT.",
+        note="The time of the fastest copy of the same bytes, divided by the kernel's. A hollow mark is noisy.",
     )
 
 
 def _copy_point(x: float, note: str, record: TraceRecord) -> Point:
     share, latency_ms = record.percent_of_copy or 0.0, record.latency_ms or 0.0
-    low_ms, high_ms = record.interval_ms or (None, None)
+    low_ms, high_ms = ends_of(record)
     return Point(
         x,
         share,
         share * latency_ms / high_ms if high_ms else None,
         share * latency_ms / low_ms if low_ms else None,
         note,
-        bool(record.suspect),
+        bool(record.noisy),
     )
 
 
@@ -67,7 +67,7 @@ def latency_chart(findings: SectionFindings) -> Chart | None:
     series += limits(
         (
             "a copy of the same bytes",
-            [(x, _us(each.copy.latency_ms)) for x, each in along if each.copy and not each.copy.suspect],
+            [(x, _us(each.copy.ms)) for x, each in along if each.copy],
         ),
         ("an empty kernel", [(x, _us(each.empty_ms)) for x, each in along if each.empty_ms]),
         ("the bytes at the peak", _at_the_peak(findings, along)),
@@ -93,7 +93,7 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
     series = []
     for label, members in by_solution(findings, axis).items():
         points = tuple(
-            Point(x, r.bandwidth_gb_per_s, note=note, suspect=bool(r.record.suspect))
+            Point(x, r.bandwidth_gb_per_s, note=note, noisy=bool(r.record.noisy))
             for x, note, r in members
             if r.bandwidth_gb_per_s
         )
@@ -106,11 +106,7 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
     series += limits(
         (
             "a copy of the same bytes",
-            [
-                (x, bytes_of(each) / each.copy.latency_ms / 1e6)
-                for x, each in along
-                if each.copy and not each.copy.suspect and bytes_of(each)
-            ],
+            [(x, bytes_of(each) / each.copy.ms / 1e6) for x, each in along if each.copy and bytes_of(each)],
         ),
         ("the device's peak", [(x, peak.gb_per_s) for x, _ in (along[0], along[-1])] if peak else []),
     )
@@ -118,8 +114,8 @@ def bandwidth_chart(findings: SectionFindings) -> Chart | None:
 
 
 def _latency_point(x: float, note: str, record: TraceRecord) -> Point:
-    low_ms, high_ms = record.interval_ms or (None, None)
-    return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note, bool(record.suspect))
+    low_ms, high_ms = ends_of(record)
+    return Point(x, _us(record.latency_ms), _us(low_ms), _us(high_ms), note, bool(record.noisy))
 
 
 def _us(latency_ms: float | None) -> float:

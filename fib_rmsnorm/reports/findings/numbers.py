@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import WorkloadRoof
 from fib_rmsnorm.analysis.scaling import Fit
 from fib_rmsnorm.reports.ranking import contest_record
-from fib_rmsnorm.student_t import Estimate
+from fib_rmsnorm.reports.text.units import estimate_record
 
 
 def findings_json(sections: Sequence[SectionFindings]) -> str:
@@ -59,16 +57,11 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
 def _fit_record(fit: Fit) -> dict[str, Any]:
     return {
         "solution": fit.solution,
-        "floor_ms": _interval(fit.floor_ms),
-        "bandwidth_gb_per_s": _interval(fit.bandwidth_gb_per_s),
-        "crossover_bytes": _interval(fit.crossover_bytes),
-        "crossover": _interval(fit.crossover) if fit.crossover else None,
+        "floor_ms": estimate_record(fit.floor_ms),
+        "bandwidth_gb_per_s": estimate_record(fit.bandwidth_gb_per_s),
+        "crossover_bytes": estimate_record(fit.crossover_bytes),
+        "crossover": estimate_record(fit.crossover),
         "axis": fit.axis,
         "worst_miss": fit.worst_miss,
         "worst_miss_at": fit.worst.axes,
     }
-
-
-def _interval(estimate: Estimate) -> dict[str, float | None]:
-    values = asdict(estimate)
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}

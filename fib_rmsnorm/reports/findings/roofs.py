@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
-from fib_rmsnorm.reports.ranking import describe_left_out, describe_undecided
+from fib_rmsnorm.reports.ranking import describe_left_out
 from fib_rmsnorm.reports.text.document import Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
@@ -115,10 +115,9 @@ def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
 def describe_peak(section: SectionFindings) -> Iterator[Part]:
     """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     roofline = section.roofline
-    columns = ("workload", "fastest trusted", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
+    columns = ("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
     yield Grid(columns, [_peak_row(each) for each in roofline.workloads])
     contests = [each.contest for each in roofline.workloads]
-    yield from describe_undecided(contests)
     yield from describe_left_out(contests)
     last = roofline.workloads[-1].best
     if last is not None and last.percent_of_peak:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from fib_rmsnorm.analysis.estimate import Estimate
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.scaling import Fit
 from fib_rmsnorm.reports.text.document import Doubt, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency
-from fib_rmsnorm.student_t import Estimate
 
 
 def describe_scaling(section: SectionFindings) -> Iterator[Part]:
     """Growth at both ends of the range, and the lines fitted over all of it."""
     if not section.fits:
-        yield "Unknown: a line needs trusted latencies of one Solution at four or more sizes."
+        yield "Unknown: a line needs latencies of one Solution at four or more sizes."
         return
     axis = next((fit.axis for fit in section.fits if fit.axis), None)
     if growth := " ".join(_describe_growth(section)):

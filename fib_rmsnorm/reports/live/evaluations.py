@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from statistics import geometric_mean
 from textwrap import shorten
 
 from rich.text import Text
 
+from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
+from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import (
     count,
+    format_apart,
     format_bandwidth,
+    format_either_side,
     format_latency,
     format_percent,
     format_ratio,
@@ -24,7 +28,6 @@ from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationSt
 _AXES_WIDTH = 11
 _LINE_WIDTH = 120
 _REASON_WIDTH = 160  # of a failure
-_SMALL_INTERVAL = 0.02
 _WHOLE = 9.95  # a factor of ten or more has no decimals
 _SHORTEST_REASON = 16  # less of a reason is a riddle
 
@@ -40,8 +43,8 @@ def result_line(trace: Trace, name_width: int, *, title: str = "", is_cut: bool 
         raise ValueError("a Workload has no evaluation")
     line = _begin_line(trace, evaluation.status, name_width, title)
     line.append(f"  {failure or _details(evaluation, _REASON_WIDTH if is_cut else None)}")
-    if reasons := suspicions(trace):
-        _append_doubt(line, reasons[0], _LINE_WIDTH if is_cut else None)
+    if reasons := marks(trace):
+        _append_mark(line, reasons[0], _LINE_WIDTH if is_cut else None)
     return line
 
 
@@ -81,26 +84,25 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
     if performance.interpreted:
         return "correct; interpreted, so not timed"
     bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
-    is_copy_doubted = performance.ceiling is not None and performance.ceiling.copy_suspect
     parts = [
-        f"{format_latency(performance.latency_ms):>8}",
+        f"{format_latency(performance.latency_ms):>8} {_either_side(performance)}".rstrip(),
         _chain_text(performance.chain) if performance.chain else "",
         f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
-        "copy untrusted" if is_copy_doubted else f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"{_factor_text(performance):>5} reference{' (SUSPECT)' * bool(performance.reference_suspect)}",
+        f"{format_percent(percent):>4} of copy" if percent is not None else "",
+        f"speedup {_factor_text(performance)}",
     ]
     return "  ".join(filter(None, parts))
 
 
 def _factor_text(performance: Performance) -> str:
     """How many times as fast as the reference, by the two latencies that stand beside it."""
-    factor = _find_factor(performance)
-    return format_ratio(factor) if factor else ""
+    speedup = find_speedup(performance)
+    return format_ratio(speedup.value) if speedup else ""
 
 
-def _find_factor(performance: Performance | None) -> float:
-    """0 if one of the latencies is missing, as where an interpreter ran the kernel."""
-    return performance.reference_latency_ms / performance.latency_ms if performance and performance.latency_ms else 0.0
+def _either_side(performance: Performance) -> str:
+    latency = RunLatency.of(performance)
+    return format_either_side(latency.interval_ms) if latency else ""
 
 
 def _chain_text(chain: Chain) -> str:
@@ -116,15 +118,31 @@ def first_line(log: str, most: int | None = None) -> str:
     return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
 
 
-def suspicions(trace: Trace) -> list[str]:
-    """Reasons not to trust a Trace's latency."""
+def performance_of(trace: Trace) -> Performance | None:
+    """What was timed; None for what failed, and where an interpreter ran the kernel."""
     performance = trace.evaluation.performance if trace.evaluation else None
-    return performance.suspect if performance else []
+    return None if performance is None or performance.interpreted else performance
 
 
-def _append_doubt(line: Text, reason: str, width: int | None) -> None:
+def marks(trace: Trace) -> list[str]:
+    """Why a Trace's latency is noisy."""
+    performance = performance_of(trace)
+    return performance.noisy if performance else []
+
+
+def describe_load(traces: Iterable[Trace]) -> str:
+    """The share of the cores that other processes took during the trials; empty where it was not measured."""
+    clocks = (each.clocks for each in map(performance_of, traces) if each)
+    shares = [each.other_share for each in clocks if each and each.other_share is not None]
+    if not shares:
+        return ""
+    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
+    return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
+
+
+def _append_mark(line: Text, reason: str, width: int | None) -> None:
     """Mark a line, with as much of the reason as fits `width`; `show` and the verdict of `try` have all of them."""
-    line.append("  SUSPECT", style="yellow")
+    line.append("  noisy", style="yellow")
     room = len(reason) if width is None else width - len(line) - 1
     if width is None or room >= _SHORTEST_REASON:
         line.append(f" {shorten(reason, room, placeholder=' …')}")
@@ -183,9 +201,9 @@ def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, s
     for trace in traces:
         performance = trace.evaluation.performance if trace.evaluation else None
         if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
-            latency_ms, mark = performance.reference_latency_ms, "*" * bool(performance.reference_suspect)
-            bounds = performance.reference_low_ms, performance.reference_high_ms
-            return f"{mark}{format_latency(latency_ms)}", _interval(latency_ms, *bounds), ""
+            reference = RunLatency.of_reference(performance)
+            interval = format_either_side(reference.interval_ms) if reference else ""
+            return format_latency(performance.reference_latency_ms), interval, ""
     return _NO_CELL
 
 
@@ -197,42 +215,46 @@ def _cell(trace: Trace) -> tuple[str, str, str]:
         return (evaluation.status.value if evaluation else "", "", "")
     if performance.interpreted:
         return ("correct", "", "")
-    latency_ms, mark = performance.latency_ms, "*" * bool(performance.suspect)
-    interval = _interval(latency_ms, performance.latency_low_ms, performance.latency_high_ms)
-    return f"{mark}{format_latency(latency_ms)}", interval, _factor_text(performance)
-
-
-def _interval(latency_ms: float, low_ms: float | None, high_ms: float | None) -> str:
-    """`±4%`; empty up to 2%, or where it is not known."""
-    if low_ms is None or high_ms is None or not latency_ms:
-        return ""
-    share = (max(high_ms, latency_ms) - min(low_ms, latency_ms)) / 2 / latency_ms
-    return "" if share <= _SMALL_INTERVAL else f"±{share:.0%}" if share < 1 else f"±{format_ratio(share)}"
+    mark = "*" * bool(performance.noisy)
+    return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
 
 
 def fastest_line(traces: Sequence[Trace]) -> str:
     """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time.
 
-    Of those that were timed on the most Workloads, it has the highest geometric mean of these factors.
+    Of those that were timed on the most Workloads, it has the least geometric mean of the latencies. Those whose
+    interval does not tell them from it tie.
     """
-    factors: dict[str, list[float]] = {}
+    timed: dict[str, dict[str, Performance]] = {}
     for trace in traces:
-        if factor := _find_factor(trace.evaluation.performance if trace.evaluation else None):
-            factors.setdefault(trace.solution or "", []).append(factor)
-    if not factors:
+        performance = performance_of(trace)
+        if performance and performance.latency_ms:
+            timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = performance
+    most = max(map(len, timed.values()), default=0)
+    runs = {name: _latencies(mine) for name, mine in timed.items() if len(mine) == most}
+    if not runs:
         return ""
-    name, mine = max(factors.items(), key=lambda item: (len(item[1]), geometric_mean(item[1])))
-    low, high = (f"{factor:.0f}x" if factor >= _WHOLE else f"{factor:.2g}x" for factor in (min(mine), max(mine)))
-    return f"fastest: {name}, {low if low == high else f'{low} to {high}'} as fast as the reference"
+    first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
+    same = [name for name in runs if timed[name].keys() == timed[first].keys()]
+    ratios = {name: find_difference(runs[first], runs[name]) for name in same if name != first}
+    ties = {name: ratio for name, ratio in ratios.items() if ratio.verdict == "tie"}
+    told = f"fastest: {' and '.join([first, *ties])}"
+    if ties:
+        told += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ties.values()))} apart)"
+    factors = [each.value for name in (first, *ties) for each in map(find_speedup, timed[name].values()) if each]
+    if not factors:
+        return told
+    low, high = (f"{factor:.0f}x" if factor >= _WHOLE else f"{factor:.2g}x" for factor in (min(factors), max(factors)))
+    return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
+
+
+def _latencies(timed: Mapping[str, Performance]) -> list[RunLatency]:
+    return [latency for uuid in sorted(timed) if (latency := RunLatency.of(timed[uuid]))]
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """What the table's `*` stands for, if there is one, where to read what failed, and what was judged weakly."""
-    doubted = [trace for trace in traces if suspicions(trace)] or [
-        trace
-        for trace in traces
-        if trace.evaluation and trace.evaluation.performance and trace.evaluation.performance.reference_suspect
-    ]
+    """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
+    noisy = [trace for trace in traces if marks(trace)]
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
     titles = _title_workloads(traces)
 
@@ -240,10 +262,12 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
         return f"fib-rmsnorm show {show_name(trace.solution or '', titles[trace.workload.uuid])}"
 
     found = []
-    if doubted:
-        found.append(f"* SUSPECT: do not trust this number. Reasons: {show(doubted[0])}")
+    if noisy:
+        found.append(f"* noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
     if failed:
         found.append(f"Full failure logs: {show(failed[0])}")
     if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
         found.append("Judged by the reference alone, on the Workload's inputs: no known operator computes the same")
+    if load := describe_load(traces):
+        found.append(f"During the trials, {load}.")
     return found

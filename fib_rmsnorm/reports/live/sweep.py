@@ -73,10 +73,10 @@ class SweepResults:
         return len(self._traces) - self.failures
 
     @property
-    def doubts(self) -> int:
-        """Evaluations that are SUSPECT."""
+    def noisy(self) -> int:
+        """Evaluations that are noisy."""
         performances = [trace.evaluation.performance for trace in self._traces.values() if trace.evaluation]
-        return sum(bool(performance and performance.suspect) for performance in performances)
+        return sum(bool(performance and performance.noisy) for performance in performances)
 
 
 def trial_line(trace: Trace) -> Text:
@@ -91,7 +91,7 @@ def trial_line(trace: Trace) -> Text:
         line.append("  interpreted")
     elif performance:
         line.append(f"  {format_latency(performance.latency_ms)}")
-        line.append("  SUSPECT" if performance.suspect else "", style="yellow")
+        line.append("  noisy" if performance.noisy else "", style="yellow")
     elif evaluation:
         line.append(f"  {evaluation.log.strip().partition(chr(10))[0]}")
     return line

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from fib_rmsnorm.reports.live.evaluations import first_line, suspicions
-from fib_rmsnorm.reports.text.units import count, format_percent, format_ratio, format_share
-from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Performance, Trace
-
-_LEAST_LOAD = 0.02
-"""A smaller share of the cores is not called a disturbance."""
+from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks, performance_of
+from fib_rmsnorm.reports.text.units import count, format_apart, format_percent, format_ratio
+from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Trace
 
 
 def describe_failures(checks: Sequence[Check], titles: Mapping[str, str]) -> str:
@@ -45,7 +44,7 @@ def _name_workloads(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
 
 
 def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> Text:
-    """The range of the draft's speed over all Workloads against each rival, and every doubt about a time.
+    """The range of the draft's speed over all Workloads against each rival, and why a time is noisy.
 
     `titles` are those of the Workloads, by uuid.
     """
@@ -56,41 +55,29 @@ def describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Map
             low, high = format_ratio(min(ratios)), format_ratio(max(ratios))
             line = f"{low if low == high else f'{low} to {high}'} the speed of {rival}"
             if len(ratios) < len(drafts):
-                line += f" on {len(ratios)} of {len(drafts)} workloads; the other numbers are SUSPECT or missing"
+                line += f" on {len(ratios)} of {len(drafts)} workloads; the others failed"
             lines.append(Text(line))
-        elif any(map(suspicions, (*drafts, *theirs))):
-            lines.append(Text(f"not compared with {rival}: the numbers are SUSPECT", style="yellow"))
     lines += [
-        Text(f"SUSPECT: {trace.solution} at {titles[trace.workload.uuid]}: {'; '.join(reasons)}", style="yellow")
+        Text(f"noisy: {trace.solution} at {titles[trace.workload.uuid]}: {'; '.join(reasons)}", style="yellow")
         for trace in (*drafts, *rivals)
-        if (reasons := suspicions(trace))
+        if (reasons := marks(trace))
     ]
     return Text("\n").join(lines)
 
 
 def _ratios(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Iterator[float]:
-    """The rival's latency over the draft's, for each Workload with two trusted ones; above 1 the draft is faster."""
-    latencies = {trace.workload.uuid: _latency_ms(trace) for trace in rivals}
+    """The rival's latency over the draft's, for each Workload with both; above 1 the draft is faster."""
+    theirs = {trace.workload.uuid: trace for trace in rivals}
     for trace in drafts:
-        mine, theirs = _latency_ms(trace), latencies.get(trace.workload.uuid)
-        if mine and theirs:
-            yield theirs / mine
-
-
-def _latency_ms(trace: Trace) -> float | None:
-    trusted = _trusted(trace)
-    return trusted.latency_ms if trusted else None
-
-
-def _trusted(trace: Trace) -> Performance | None:
-    performance = trace.evaluation.performance if trace.evaluation else None
-    return None if performance is None or performance.interpreted or performance.suspect else performance
+        rival = theirs.get(trace.workload.uuid)
+        if rival and (ratio := _find_speed(trace, rival)):
+            yield ratio.value
 
 
 def conclude(
     titles: Mapping[str, str], checks: Sequence[Check], drafts: Sequence[Trace], rivals: Sequence[Trace]
 ) -> Text:
-    """One line: right or wrong, by which Definition and on what, how fast, how sure that is, and what disturbed it.
+    """One line: right or wrong, by which Definition and on what, how fast, how sure that is, and the machine's load.
 
     `titles` are those of the planned Workloads, by uuid; `checks` are the verdicts on the draft; `drafts` and `rivals`
     are empty if none was timed.
@@ -136,38 +123,34 @@ def _with(counts: Mapping[str, int], number: int) -> list[str]:
 
 
 def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> str:
-    """The draft's speed on the largest Workload on which its time is trusted."""
+    """The draft's speed on the largest Workload."""
     performances = [trace.evaluation.performance for trace in drafts if trace.evaluation]
     if any(found and found.interpreted for found in performances):
         return "; interpreted, so not timed"
-    trusted = [(trace, found) for trace in drafts if (found := _trusted(trace))]
-    if not trusted:
-        largest = max(drafts, key=_size)
-        return f"; no time to trust at any size: {suspicions(largest)[0]}"
-    trace, mine = max(trusted, key=lambda each: _size(each[0]))
+    timed = [(trace, found) for trace in drafts if (found := performance_of(trace))]
+    trace, mine = max(timed, key=lambda each: _size(each[0]))
     beside = [rival for rival in rivals if rival.workload.uuid == trace.workload.uuid]
-    compared = {rival.solution: found for rival in beside if (found := _trusted(rival))}
-    parts = [
-        f"{format_ratio(found.latency_ms / mine.latency_ms)} the speed of {who}" for who, found in compared.items()
-    ]
+    compared = ((rival.solution, _find_speed(trace, rival)) for rival in beside)
+    parts = [f"{_describe_speed(ratio)} the speed of {who}" for who, ratio in compared if ratio]
     if mine.percent_of_copy is not None:
         parts.append(f"{format_percent(mine.percent_of_copy)} of the copy's speed")
-    if widths := list(filter(None, map(_half_width, (mine, *compared.values())))):
-        parts.append(f"±{format_share(max(widths))}")
-    return f"; at {titles[trace.workload.uuid]}: {', '.join(parts)}{_disturbance(mine)}"
+    load = describe_load([trace])
+    return f"; at {titles[trace.workload.uuid]}: {', '.join(parts)}{f'; {load}' if load else ''}"
+
+
+def _find_speed(draft: Trace, rival: Trace) -> Estimate | None:
+    """The rival's latency over the draft's, with its interval; None if either was not timed."""
+    timed = map(performance_of, (draft, rival))
+    own, other = (RunLatency.of(each) if each else None for each in timed)
+    return find_difference([own], [other]) if own and other else None
+
+
+def _describe_speed(ratio: Estimate) -> str:
+    """`2.1x`, or `1.02x (a tie: up to 6% apart)`."""
+    tie = f" (a tie: up to {format_apart(ratio.apart)} apart)" if ratio.verdict == "tie" else ""
+    return f"{format_ratio(ratio.value)}{tie}"
 
 
 def _size(trace: Trace) -> int:
     performance = trace.evaluation.performance if trace.evaluation else None
     return (performance.bytes_moved if performance else None) or 0
-
-
-def _half_width(performance: Performance) -> float | None:
-    """Half the 95% interval of a latency, over the latency; the median extends an interval that it lies outside."""
-    low, high, latency = performance.latency_low_ms, performance.latency_high_ms, performance.latency_ms
-    return None if low is None or high is None else (max(high, latency) - min(low, latency)) / 2 / latency
-
-
-def _disturbance(performance: Performance) -> str:
-    share = performance.clocks.other_share if performance.clocks else None
-    return f"; disturbed: other processes took {share:.0%} of the cores" if share and share >= _LEAST_LOAD else ""

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from fib_rmsnorm.analysis.estimate import recorded
 from fib_rmsnorm.reports.live.evaluations import first_line
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
-from fib_rmsnorm.reports.text.units import count, format_latency, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import count, format_either_side, format_latency, format_percent, format_ratio
 from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
 
 _LOG_LINES = 12
@@ -51,7 +52,7 @@ def versions_table(versions: Sequence[Version]) -> WordTable:
 
 
 def describe_version(version: Version) -> Text:
-    """What the table has no room for: why a version fails, or why its times are not trusted."""
+    """What the table has no room for: why a version fails, or what no interval tells of its times."""
     lines = [Text(_reason(version), style="red")] if _reason(version) else []
     lines += version_details(version)
     if version.note:
@@ -65,9 +66,9 @@ def version_details(version: Version) -> list[Text]:
     for verdict in version.failures[:1]:
         lines += [Text(line) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
     lines += [
-        Text(f"SUSPECT at {timing.title}: {'; '.join(timing.suspect)}", style="yellow")
+        Text(f"noisy at {timing.title}: {'; '.join(timing.noisy)}", style="yellow")
         for timing in version.timings
-        if timing.suspect
+        if timing.noisy
     ]
     return lines
 
@@ -90,14 +91,14 @@ def _comparisons(version: Version) -> dict[str, str]:
     cells["before"] = _ratios(before) if before else ""
     for name in dict.fromkeys(rival.solution for rival in rivals if rival not in before):
         cells[name] = _ratios([rival for rival in rivals if rival.solution == name])
-    shares = [timing.percent_of_copy for timing in version.timings if timing.percent_of_copy and not timing.suspect]
-    cells["of copy"] = _range(map(format_percent, (min(shares), max(shares)))) if shares else "untrusted"
+    shares = [timing.percent_of_copy for timing in version.timings if timing.percent_of_copy]
+    cells["of copy"] = _range(map(format_percent, (min(shares), max(shares)))) if shares else ""
     return cells
 
 
 def _ratios(rivals: Sequence[Rival]) -> str:
     ratios = [rival.ratio for rival in rivals if rival.ratio is not None]
-    return _range(map(format_ratio, (min(ratios), max(ratios)))) if ratios else "untrusted"
+    return _range(map(format_ratio, (min(ratios), max(ratios)))) if ratios else ""
 
 
 def _range(ends: Iterable[str]) -> str:
@@ -105,4 +106,5 @@ def _range(ends: Iterable[str]) -> str:
 
 
 def _latency(timing: VersionTiming) -> str:
-    return f"{'*' if timing.suspect else ''}{format_latency(timing.latency_ms)}"
+    interval = recorded(timing.latency_ms, timing.latency_low_ms, timing.latency_high_ms)
+    return f"{'*' if timing.noisy else ''}{format_latency(timing.latency_ms)} {format_either_side(interval)}".rstrip()

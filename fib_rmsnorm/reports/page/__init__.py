@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network: who wins, charts, tables, what to trust, and the sources."""
+"""A report as one HTML file that needs no network: who wins, charts, tables, how sure numbers are, and sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.page.page_results import ResultTable, make_table
 from fib_rmsnorm.reports.page.page_sources import highlighting_css, show_solution
-from fib_rmsnorm.reports.ranking import describe_left_out, describe_undecided, summarize_ranking, winners_grid
+from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import section_title
 from fib_rmsnorm.reports.side_by_side import side_by_side_grid, side_by_side_notes, side_by_side_title
 from fib_rmsnorm.reports.text.document import Doubt, Part
@@ -49,11 +49,6 @@ class PageSection:
     def winners(self) -> Grid:
         """The winner of each Workload."""
         return winners_grid(self.ranking)
-
-    @property
-    def undecided(self) -> list[Doubt]:
-        """Why nobody wins, for each Workload without a winner."""
-        return list(describe_undecided(self.ranking.contests))
 
     @property
     def left_out(self) -> list[Doubt]:

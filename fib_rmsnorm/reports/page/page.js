@@ -244,7 +244,7 @@ class Chart {
             "stroke-width": 1.8
           },
           this.svg);
-      if (!style.isLimit) marker(style, x, y, this.svg, point.suspect);
+      if (!style.isLimit) marker(style, x, y, this.svg, point.noisy);
       this.spots.push({ x, y, series, point });
     });
   }

@@ -1,4 +1,4 @@
-"""The table of results, which a browser sorts and filters, with the trust line of each number."""
+"""The table of results, which a browser sorts and filters, with how each number was measured."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.chain.chain_columns import CHAIN_COLUMNS, chain_cells, has_chains
-from fib_rmsnorm.reports.results import either_side, share_of_copy
+from fib_rmsnorm.reports.results import baseline_column, latency_cell, share_of_copy
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
+    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -21,7 +22,7 @@ from fib_rmsnorm.reports.text.units import (
 
 _COLUMNS = (
     *(">workload", "solution", "language", ">latency", *CHAIN_COLUMNS, ">bandwidth", ">of copy", ">of peak"),
-    *(">over reference", ">over baseline", ">host", "status"),
+    *(">speedup", "", ">host", "status"),
 )
 
 
@@ -35,12 +36,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A result's numbers, and why to trust them."""
+    """A result's numbers, and how they were measured."""
 
     kind: str
     """`doubtful`, `failed` or nothing."""
     cells: list[Cell]
-    trust: str
+    conditions: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def make_table(section: SectionResults) -> ResultTable:
     """A row for each result, in the order of the Workloads."""
     baseline = f"Baseline: {section.baseline}." if section.baseline else "No baseline was evaluated."
     chained = has_chains(result.record for result in section.results)
-    columns = [name for name in _COLUMNS if chained or name not in CHAIN_COLUMNS]
+    columns = [name or baseline_column(section) for name in _COLUMNS if chained or name not in CHAIN_COLUMNS]
     rows = [
         _row(result, workload, index, chained=chained)
         for index, workload in enumerate(section.workloads)
@@ -66,19 +67,17 @@ def make_table(section: SectionResults) -> ResultTable:
 
 
 def _row(result: Result, workload: WorkloadResults, index: int, *, chained: bool) -> ResultRow:
-    is_sure = result.record.is_trusted or result.mark == "correct"
-    kind = "" if is_sure else "doubtful" if result.record.passed else "failed"
-    return ResultRow(kind, list(_cells(result, workload, index, chained=chained)), trust_line(result.record))
+    kind = "doubtful" if result.mark == "noisy" else "" if result.record.passed else "failed"
+    return ResultRow(kind, list(_cells(result, workload, index, chained=chained)), describe_conditions(result.record))
 
 
 def _cells(result: Result, workload: WorkloadResults, index: int, *, chained: bool) -> Iterator[Cell]:
     record = result.record
     language = title_of(record.language)
-    reference, baseline = result.over_reference, result.over_baseline
     yield Cell(workload.title, index)
     yield Cell(result.label, result.label)
     yield Cell(language, language)
-    yield _maybe(format_latency, record.latency_ms if record.passed else None)
+    yield Cell(latency_cell(record), record.latency_ms if record.latency_ms and record.passed else "")
     if chained:
         plain, dependent = chain_cells(record)
         yield Cell(plain, record.chained_latency_ms or "")
@@ -86,10 +85,8 @@ def _cells(result: Result, workload: WorkloadResults, index: int, *, chained: bo
     yield _maybe(format_bandwidth, result.bandwidth_gb_per_s)
     yield Cell(share_of_copy(record), record.percent_of_copy or "")
     yield _maybe(format_percent, result.percent_of_peak)
-    yield (
-        Cell("untrusted") if record.reference_suspect else _maybe(format_ratio, reference.factor if reference else None)
-    )
-    yield _maybe(format_ratio, baseline.factor if baseline else None)
+    yield _maybe(format_ratio, result.speedup.value if result.speedup else None)
+    yield _maybe(format_ratio, result.over_baseline.value if result.over_baseline else None)
     yield _maybe(lambda us: format_latency(us / 1e3), record.host_overhead_us)
     yield Cell(result.mark or record.status, result.mark or record.status)
 
@@ -98,18 +95,18 @@ def _maybe(form: Callable[[float], str], value: float | None) -> Cell:
     return Cell(form(value), value) if value is not None else Cell("")
 
 
-def trust_line(record: TraceRecord) -> str:
-    """In one line, why to trust a number; for a failure, the first line of its log."""
+def describe_conditions(record: TraceRecord) -> str:
+    """In one line, how a number was measured; for a failure, the first line of its log."""
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
     if record.interpreted:
         return " · ".join(("interpreted, so not timed", record.timestamp[:16].replace("T", " "), record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval = either_side(record)
+    interval = format_half_width(record.interval_ms)
     cache = {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2]
     told = [
-        *(f"SUSPECT: {reason}" for reason in record.suspect),
+        *(f"noisy: {reason}" for reason in record.noisy),
         record.timer or "timer not recorded",
         f"{calls}{trials}",
         f"±{interval}" if interval else "no interval recorded",
@@ -118,8 +115,6 @@ def trust_line(record: TraceRecord) -> str:
         else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         cache,
-        *(f"reference untrusted: {reason}" for reason in record.reference_suspect),
-        *(f"copy untrusted: {reason}" for reason in record.copy_suspect),
         record.timestamp[:16].replace("T", " "),
         record.place,
     ]

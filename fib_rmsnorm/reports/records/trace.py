@@ -11,9 +11,9 @@ from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.reports.records.correctness import describe_correctness
 from fib_rmsnorm.reports.records.listing import each_trace_table
+from fib_rmsnorm.reports.records.performance_record import describe_performance
 from fib_rmsnorm.reports.records.record import fields, heading, inputs_text
 from fib_rmsnorm.reports.records.rows import each_trace_rows, timestamp_of
-from fib_rmsnorm.reports.records.trust import describe_performance
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, trace_id
@@ -55,8 +55,8 @@ def _title(trace: Trace, evaluation: Evaluation) -> Text:
     passed = evaluation.status is EvaluationStatus.PASSED
     title = Text(f"Trace: {trace_id(trace)}  ")
     title.append(evaluation.status.value, "bold green" if passed else "bold red")
-    if evaluation.performance and evaluation.performance.suspect:
-        title.append("  SUSPECT", "bold red")
+    if evaluation.performance and evaluation.performance.noisy:
+        title.append("  noisy", "bold yellow")
     return title
 
 

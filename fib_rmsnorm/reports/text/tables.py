@@ -15,8 +15,7 @@ from rich.text import Text
 from fib_rmsnorm.reports.text.control_characters import one_line
 
 _STYLES = {
-    "SUSPECT": "yellow",
-    "suspect": "yellow",
+    "noisy": "yellow",
     "correct": "green",
     "faster": "green",
     "slower": "bold red",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import asdict
 
+from fib_rmsnorm.analysis.estimate import Estimate
+
+_SMALL = 0.02
 _FACTOR = 4.0  # "+3577.2%" has to be read twice, "36.8x" does not
 
 
@@ -21,13 +26,29 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def format_half_width(low: float, high: float, middle: float) -> str:
-    """Half an interval's width relative to the value in it: `0.8%`; `232x` if it is larger than the value.
+def format_half_width(estimate: Estimate | None) -> str:
+    """Half an interval's width relative to the value in it: `0.8%`; `232x` if it is larger than the value."""
+    if estimate is None:
+        return ""
+    share = estimate.half_width
+    return format_share(share) if share >= 1 else f"{share:.1%}"
 
-    A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
-    """
-    share = (max(high, middle) - min(low, middle)) / 2 / middle
-    return format_ratio(share) if share >= 1 else f"{share:.1%}"
+
+def format_either_side(estimate: Estimate | None) -> str:
+    """What a cell says beside its number: `±9%`; nothing up to 2%, or where it is not known."""
+    if estimate is None or estimate.half_width <= _SMALL:
+        return ""
+    return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_share(estimate.half_width)}"
+
+
+def finite(value: float | None) -> float | None:
+    """The number for JSON, which has no infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def estimate_record(estimate: Estimate | None) -> dict[str, float | None] | None:
+    """A number and its interval for JSON."""
+    return {name: finite(value) for name, value in asdict(estimate).items()} if estimate else None
 
 
 def format_bytes(number: float) -> str:
@@ -72,6 +93,13 @@ def format_share(share: float) -> str:
     if share >= 1:
         return format_ratio(share)
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def format_apart(share: float) -> str:
+    """How far two numbers could be apart: `12%`, `3.13x`."""
+    if not math.isfinite(share):
+        return "any factor"
+    return format_share(share) if share < 1 else format_ratio(1 + share)
 
 
 def count(number: int, noun: str) -> str:

@@ -8,18 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.comparing.difference import estimate_drift, find_difference, imbalance, share_confidence
+from fib_rmsnorm.analysis.estimate import RunLatency
 from support.trace_json import record
+
+
+def run(**changes) -> RunLatency:
+    return RunLatency.of(record(**changes))
 
 
 def test_the_drift_is_what_repeats_show():
     source = random.Random(10)
     groups = [
-        [record(latency_ms=0.002 * math.exp(source.gauss(0, 0.03)), device_session="a") for _ in range(4)]
+        [run(latency_ms=0.002 * math.exp(source.gauss(0, 0.03)), device_session="a") for _ in range(4)]
         for _ in range(60)
     ]
     drift = estimate_drift(groups)
     assert drift.deviation(groups[0][0]) == pytest.approx(0.03, rel=0.15) and drift.repeats == 180
-    assert estimate_drift([]).deviation(record(latency_ms=0.002)) == pytest.approx(0.006, rel=0.15)
+    assert estimate_drift([]).deviation(run(latency_ms=0.002)) == pytest.approx(0.006, rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -27,15 +32,15 @@ def test_the_drift_is_what_repeats_show():
     [("a", "a", 0), ("a", "b", 2), ("ab", "cd", 1), ("ab", "ab", 0), ("aa", "ab", 0.5), ("**", "**", 2), ("*", "a", 2)],
 )
 def test_sessions_count_by_how_unevenly_they_lie(old, new, parts):
-    sides = [[record(device_session=None if letter == "*" else letter) for letter in letters] for letters in (old, new)]
+    sides = [[run(device_session=None if letter == "*" else letter) for letter in letters] for letters in (old, new)]
     assert imbalance(*sides) == pytest.approx(parts)
 
 
 @given(st.floats(1e-3, 10), st.floats(1e-3, 10))
 def test_the_interval_turns_round_with_the_sides(one, other):
     drift = estimate_drift([])
-    there = find_difference([record(latency_ms=one)], [record(latency_ms=other)], drift)
-    back = find_difference([record(latency_ms=other)], [record(latency_ms=one)], drift)
+    there = find_difference([run(latency_ms=one)], [run(latency_ms=other)], drift)
+    back = find_difference([run(latency_ms=other)], [run(latency_ms=one)], drift)
     assert there.low <= there.value <= there.high
     assert there.value == pytest.approx(1 / back.value)
     assert there.low == pytest.approx(1 / back.high)
@@ -43,14 +48,14 @@ def test_the_interval_turns_round_with_the_sides(one, other):
 
 def test_a_long_kernel_drifts_less_and_so_do_smaller_differences_show():
     drift = estimate_drift([])
-    short, long = (find_difference([record(latency_ms=ms)], [record(latency_ms=ms)], drift) for ms in (0.002, 0.2))
+    short, long = (find_difference([run(latency_ms=ms)], [run(latency_ms=ms)], drift) for ms in (0.002, 0.2))
     assert long.high - 1 < 0.02
     assert short.high - 1 > 0.025
 
 
 def test_more_runs_tell_smaller_differences():
     drift = estimate_drift([])
-    widths = [find_difference([record()] * n, [record()] * n, drift).high for n in (1, 2, 4, 8)]
+    widths = [find_difference([run()] * n, [run()] * n, drift).high for n in (1, 2, 4, 8)]
     assert widths == sorted(widths, reverse=True)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
+from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.evaluation.trials.interleaved_trials import INTERVAL_GOAL
@@ -107,12 +108,12 @@ ACROSS_SESSIONS = [("*", "*"), ("a", "b"), ("aa", "bb"), ("**", "**"), ("ab", "c
 def test_in_one_session_a_slowdown_of_5_percent_is_found_and_of_200_equal_pairs_few_differ(old, new):
     """The session's own drift is that of both, and cancels."""
     assert verdicts(1, old, new, slowdown=1.05, times=100, by_session=0).count("slower") >= 95
-    assert verdicts(2, old, new, slowdown=1.0, times=200, by_session=0).count("no different") >= 190
+    assert verdicts(2, old, new, slowdown=1.0, times=200, by_session=0).count("tie") >= 190
 
 
 @pytest.mark.parametrize(("old", "new"), ACROSS_SESSIONS)
 def test_across_sessions_of_200_equal_pairs_at_most_5_percent_are_called_different(old, new):
-    assert verdicts(3, old, new, slowdown=1.0, times=200).count("no different") >= 190
+    assert verdicts(3, old, new, slowdown=1.0, times=200).count("tie") >= 190
 
 
 def test_two_sessions_a_side_find_a_slowdown_of_5_percent():
@@ -135,7 +136,7 @@ def test_calls_of_a_clock_that_ticks_are_no_different_and_5_percent_is_found():
         old, new = run_of_calls(source, 0.002), run_of_calls(source, 0.002 * slowdown)
         return compare([old], [new]).comparisons[0].verdict
 
-    assert [judge(1.0) for _ in range(200)].count("no different") >= 190
+    assert [judge(1.0) for _ in range(200)].count("tie") >= 190
     assert [judge(1.05) for _ in range(100)].count("slower") >= 95
 
 
@@ -153,16 +154,18 @@ def test_benches_of_an_h200_in_a_row_are_no_different_and_5_percent_is_found():
         return compare([old], [new]).comparisons[0].verdict
 
     assert len(pairs) == 4 * 144
-    assert [judge(*pair) for pair in pairs].count("no different") >= 0.95 * len(pairs)
+    assert [judge(*pair) for pair in pairs].count("tie") >= 0.95 * len(pairs)
     assert [judge(old, 1.05 * new) for old, new in pairs].count("slower") >= 0.95 * len(pairs)
 
 
 def test_what_is_assumed_of_runs_is_what_benches_of_an_h200_show():
-    groups = [[record(latency_ms=us / 1e3, device_session="a") for us in each] for each in benches_of_an_h200()]
+    groups = [
+        [RunLatency.of(record(latency_ms=us / 1e3, device_session="a")) for us in each] for each in benches_of_an_h200()
+    ]
     assert estimate_drift(groups).repeats == 4 * 48
     for shortest, longest in ((0, 1e-2), (1e-2, 1)):
-        some = [group for group in groups if shortest < group[0].latency_ms < longest]
-        shown = fmean(variance([math.log(run.latency_ms) for run in group]) for group in some)
+        some = [group for group in groups if shortest < group[0].ms < longest]
+        shown = fmean(variance([math.log(run.ms) for run in group]) for group in some)
         assumed = fmean(Drift().deviation(run) ** 2 for group in some for run in group)
         assert 0.8 * shown < assumed < 3 * shown
 
@@ -170,7 +173,7 @@ def test_what_is_assumed_of_runs_is_what_benches_of_an_h200_show():
 def test_trials_of_an_h200_drawn_again_are_no_different_and_5_percent_is_found():
     """Real trials of kernels up to 10 us from the committed traces, drawn with replacement into two runs."""
     source = random.Random(7)
-    timed = [each for each in load(PUBLISHED) if each.is_trusted and each.trial_medians_ms and each.latency_ms < 0.01]
+    timed = [each for each in load(PUBLISHED) if each.is_native and each.trial_medians_ms and each.latency_ms < 0.01]
 
     def draw(original, slowdown=1.0):
         medians = source.choices(original.trial_medians_ms, k=len(original.trial_medians_ms))
@@ -190,7 +193,7 @@ def test_trials_of_an_h200_drawn_again_are_no_different_and_5_percent_is_found()
         ]
 
     assert len(timed) >= 15
-    assert judge(1.0).count("no different") >= 0.95 * len(timed) * 15
+    assert judge(1.0).count("tie") >= 0.95 * len(timed) * 15
     assert judge(1.05).count("slower") >= 0.95 * len(timed) * 15
 
 
@@ -201,7 +204,7 @@ def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
     alarms = 0
     for _ in range(200):
         found = compare(side(source, 0.002, "ab", batches), side(source, 0.002, "cd", batches))
-        alarms += any(each.verdict != "no different" for each in found.comparisons)
+        alarms += any(each.verdict != "tie" for each in found.comparisons)
     assert alarms <= 10
 
 
@@ -212,5 +215,5 @@ def test_repeated_runs_correct_an_assumption_that_is_too_low():
     alarms = 0
     for _ in range(40):
         sides = [side(source, 0.002, "aaaaa", batches, by_place=0.05, by_session=0) for _ in range(2)]
-        alarms += any(each.verdict != "no different" for each in compare(*sides).comparisons)
+        alarms += any(each.verdict != "tie" for each in compare(*sides).comparisons)
     assert alarms <= 4

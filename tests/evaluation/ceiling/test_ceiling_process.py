@@ -138,19 +138,21 @@ def test_an_answer_is_complete():
 
 
 @needs_compiler
-@pytest.mark.parametrize("doubts", [[], ["a busy machine"]])
-def test_a_ceiling_is_measured_once_unless_it_was_suspect(monkeypatch, doubts):
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_a_ceiling_is_measured_once_unless_its_interval_is_wide(monkeypatch, is_wide):
     measuring = process.CeilingProcess()
     measured = process.DeviceCeiling.measure
     found = []
 
     def measure(*args, **options):
-        found.append(measured(*args, **options).model_copy(update={"copy_suspect": doubts}))
+        copy = measured(*args, **options)
+        high_ms = copy.copy_low_ms * (1.2 if is_wide else 1.01)
+        found.append(copy.model_copy(update={"copy_high_ms": high_ms}))
         return found[-1]
 
     monkeypatch.setattr(process.DeviceCeiling, "measure", measure)
     answers = [measuring.measure(request()) for _ in range(2)]
-    assert len(found) == 1 + len(doubts)
+    assert len(found) == 1 + is_wide
     assert answers[-1] is found[-1]
 
 

@@ -112,7 +112,7 @@ def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
     )
     console.stdout().print(folded_result(failed, 0))
     doubted = make_trace(full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0])
-    doubted.evaluation.performance.suspect = [why]
+    doubted.evaluation.performance.noisy = [why]
     console.stdout().print(folded_result(doubted, 0))
     console.stdout.cache_clear()
     assert capsys.readouterr().out.count(why.strip()) == 3

@@ -62,7 +62,7 @@ def evil_registry(full_registry):
         edit(PYTHON_TRACES, "evaluation", "log", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "environment", "hardware", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "environment", "libs", {EVIL: EVIL}, line=line)
-        edit(PYTHON_TRACES, "evaluation", "performance", "suspect", [EVIL], line=line)
+        edit(PYTHON_TRACES, "evaluation", "performance", "noisy", [EVIL], line=line)
         edit(PYTHON_TRACES, "evaluation", "performance", "timer", EVIL, line=line)
         edit(PYTHON_TRACES, "evaluation", "correctness", "extra", {EVIL: EVIL}, line=line)
     edit(CUDA_TRACES, "solution", EVIL, line=1)

@@ -1,12 +1,15 @@
-"""A Performance for a skeptical reader: doubts, the number, what bounds it, and how it was measured."""
+"""A Performance for a skeptical reader: marks, the number, what bounds it, and how it was measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.analysis.comparing.difference import find_speedup
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
 from fib_rmsnorm.reports.chain.chain_record import chain_fields
 from fib_rmsnorm.reports.records.conditions import condition_fields
 from fib_rmsnorm.reports.records.record import fields, joined
@@ -31,13 +34,13 @@ _STOPPED = {
 
 
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
-    """Doubts first, then one fact per line; unknown facts are left out."""
+    """Marks first, then one fact per line; unknown facts are left out."""
     if performance.interpreted:
         yield "Correct, and not timed: Triton's interpreter ran the kernel."
         return
-    for reason in performance.suspect:
-        yield Text.assemble(("SUSPECT", "bold red"), (f": {harmless(reason)}", "red"))
-    if performance.suspect:
+    for reason in performance.noisy:
+        yield Text.assemble(("noisy", "bold yellow"), (f": {harmless(reason)}", "yellow"))
+    if performance.noisy:
         yield ""
     yield from fields(
         {
@@ -54,12 +57,10 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
 
 def _latency_fields(performance: Performance) -> dict[str, str]:
     latency_ms, samples, trials = performance.latency_ms, performance.samples, performance.trials
-    low_ms, high_ms = performance.latency_low_ms, performance.latency_high_ms
     p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
     told = [f"{format_latency(latency_ms)}{' (median)' if samples else ''}"]
-    if low_ms is not None and high_ms is not None:
-        either_side = f", ±{format_half_width(low_ms, high_ms, latency_ms)}" if latency_ms else ""
-        told.append(f"95% interval {_span(low_ms, high_ms)}{either_side}")
+    if (latency := RunLatency.of(performance)) and latency.interval_ms:
+        told.append(f"{_interval(latency.interval_ms)}, ±{format_half_width(latency.interval_ms)}")
     busy_ms, pieces, hot_ms = performance.busy_ms, performance.pieces or 0, performance.hot_latency_ms
     difference = performance.a_a_difference
     return {
@@ -101,7 +102,7 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
     bandwidth = performance.bandwidth_gb_per_s
     peak = performance.ceiling.peak_bandwidth_gb_per_s if performance.ceiling else None
     return {
-        "Reference": f"{_reference_text(performance)}; {_speedup_text(performance)}",
+        "Reference": "; ".join(filter(None, (_reference_text(performance), _speedup_text(performance)))),
         "Bandwidth": joined(
             format_bandwidth(bandwidth) if bandwidth is not None else "",
             _share_of_copy_text(performance),
@@ -114,22 +115,20 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
 
 
 def _reference_text(performance: Performance) -> str:
-    low_ms, high_ms = performance.reference_low_ms, performance.reference_high_ms
-    interval = f"95% interval {_span(low_ms, high_ms)}" if low_ms is not None and high_ms is not None else ""
-    doubts = [f"SUSPECT: {harmless(reason)}" for reason in performance.reference_suspect]
-    return joined(format_latency(performance.reference_latency_ms), interval, *doubts)
+    reference = RunLatency.of_reference(performance)
+    interval = _interval(reference.interval_ms) if reference and reference.interval_ms else ""
+    return joined(format_latency(performance.reference_latency_ms), interval)
 
 
 def _speedup_text(performance: Performance) -> str:
-    low, high = performance.speedup_low, performance.speedup_high
-    trials = f" ({format_ratio(low)} to {format_ratio(high)} over the trials)" if low and high else ""
-    factor = performance.reference_latency_ms / performance.latency_ms if performance.latency_ms else 0.0
-    return f"the Solution is {format_ratio(factor)} as fast{trials}"
+    speedup = find_speedup(performance)
+    if speedup is None:
+        return ""
+    ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if math.isfinite(speedup.high) else ""
+    return f"speedup {format_ratio(speedup.value)}{ends}"
 
 
 def _share_of_copy_text(performance: Performance) -> str:
-    if performance.ceiling and performance.ceiling.copy_suspect:
-        return "copy untrusted"
     percent = performance.percent_of_copy
     return f"{format_percent(percent)} of copy" if percent is not None else ""
 
@@ -145,7 +144,6 @@ def _ceiling_fields(performance: Performance) -> dict[str, str]:
         "Copy": joined(
             f"{format_latency(ceiling.copy_ms)} for as many bytes",
             interval,
-            *(f"SUSPECT: {harmless(reason)}" for reason in ceiling.copy_suspect),
             f"by {ceiling.copy_method}",
             cores,
             ceiling.note or "",
@@ -167,6 +165,12 @@ def _cost_fields(performance: Performance) -> dict[str, str]:
         "Build": f"{build_s:.2f} s" if build_s is not None else "",
         "Peak memory": f"{format_bytes(memory)} beyond its outputs" if memory is not None else "",
     }
+
+
+def _interval(interval_ms: Estimate) -> str:
+    if not math.isfinite(interval_ms.high):
+        return "a single call, which has no interval"
+    return f"95% interval {_span(interval_ms.low, interval_ms.high)}"
 
 
 def _span(low_ms: float, high_ms: float) -> str:
