@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.cluster import Progress, Told
 from fib_rmsnorm.cluster.connection import connect
 from fib_rmsnorm.errors import FibRmsnormError, InputError
-from fib_rmsnorm.evaluation.bench import BenchOptions, Made, Started, find_done, write_missing
+from fib_rmsnorm.evaluation.bench import BenchOptions, Made, Started, check_options, find_done, write_missing
 from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
 from fib_rmsnorm.evaluation.plan import Plan, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
@@ -46,10 +46,7 @@ def bench_on_cluster(registry: Registry, options: BenchOptions, cluster: Cluster
     Closing the iterator early ends every process of the run on every node. Raises InputError before anything is written
     or evaluated.
     """
-    if options.resume and options.selection.against:
-        raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
-    if options.settings.context == "graph" and options.device == "cpu":
-        raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
+    check_options(options, options.device)
     if options.device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {options.device} names a device of this machine; with --ray: auto, cpu or cuda")
     sealer = Sealer.of_this_machine(create=True)
@@ -89,8 +86,7 @@ def _open_pool(options: BenchOptions, cluster: ClusterOptions) -> DevicePool:
         PoolOptions(options.device, cluster.models, options.settings, options.timeout_s, cluster.require_sandbox)
     )
     try:
-        if options.settings.context == "graph" and pool.kind == "cpu":
-            raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
+        check_options(options, pool.kind)
         pool.open()
     except BaseException:
         pool.close()

@@ -68,16 +68,14 @@ def bench(
     to import torch; who started it closes it after the last event. Raises InputError before anything is written or
     evaluated.
     """
-    if options.resume and options.selection.against:
-        raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
+    check_options(options, options.device)
     sealer = Sealer.of_this_machine(create=True)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
         nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
     ):
         devices = choose_devices(options.device)
-        if options.settings.context == "graph" and devices[0].kind == "cpu":
-            raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
+        check_options(options, devices[0].kind)
         with locked(writing=[registry.root]):
             records = collect_records(registry)
             plan = make_plan(records, options.selection, devices[0])
@@ -97,6 +95,14 @@ def bench(
             done=done,
         )
         yield from scheduler.run(plan)
+
+
+def check_options(options: BenchOptions, kind: str) -> None:
+    """Raise InputError if options do not fit each other, or devices of this kind."""
+    if options.resume and options.selection.against:
+        raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
+    if options.settings.context == "graph" and kind == "cpu":
+        raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
 
 
 def write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
