@@ -150,12 +150,6 @@ def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_pat
     assert (0.5 in latencies) is edited
 
 
-def test_keeping_ours_adds_the_rest_in_place(fib, full_registry, disagreeing):
-    assert fib("merge", full_registry.root, disagreeing.root, "--keep", "ours").code == 0
-    assert len(full_registry.traces()) == 5
-    assert "# edited" not in full_registry.packed_solutions()[PYTHON].sources[0].content
-
-
 def test_a_registry_only_gains_records(fib, full_registry, disagreeing):
     before = files_of(full_registry.root)
     outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", "theirs")

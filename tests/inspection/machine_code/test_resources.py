@@ -41,10 +41,6 @@ def test_ptxas_report_gives_each_kernel_of_each_architecture() -> None:
     )  # fmt: skip
 
 
-def test_a_report_without_kernels_is_empty() -> None:
-    assert parse_ptxas_report("ptxas info    : 0 bytes gmem\n") == []
-
-
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cubin_and_ptxas_agree(arch: str, tmp_path) -> None:
     """On Hopper the cubin counts 1 KiB of reserved shared memory that the kernel did not ask for."""

@@ -130,16 +130,6 @@ def test_refuses_in_one_line(fib, faulty, fault):
     assert not list(faulty.layout.solutions.rglob("one_v1.json"))
 
 
-def test_refuses_two_files_of_one_name(fib, registry):
-    share(registry, {"rows.py": ROWS})
-    add_sources(registry, "two_v1", {"kernel.py": RIGHT, "rows.py": ROWS})
-    paths = ("tester/shared/rows.py", "tester/norm/rmsnorm_d128/two_v1/rows.py")
-    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including(*paths))
-    outcome = fib("solve", "--root", registry.root)
-    said = f"include: '{paths[1]}' and '{paths[0]}' would both be packed as 'rows.py'"
-    assert outcome.code == 2 and outcome.err == f"fib-rmsnorm: {folder / 'solution.toml'}: {said}\n"
-
-
 def test_refuses_a_shared_table(fib, registry):
     share(registry, {"choices.inc": "// Nothing was measured.\n"})
     tune = '\n[tune]\ntable = "choices.inc"\nparameters = { rows = [1, 2] }\n'
@@ -165,9 +155,3 @@ def test_validate_names_the_file_at_fault(fib, full_registry):
     said = "include: 'shared/../rows.py' is not the path of a file inside solutions/"
     assert error == f"{PYTHON_FOLDER}/solution.toml: error: {said}"
     assert PYTHON in Path(PYTHON_FILE).read_text()
-
-
-def test_init_brings_the_shared_files(fib, tmp_path):
-    assert fib("init", tmp_path / "fresh").code == 0
-    assert list((tmp_path / "fresh" / "solutions").glob("*/shared/*/*.h"))
-    assert errors_of(fib("validate", tmp_path / "fresh")) == []

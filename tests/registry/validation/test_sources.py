@@ -81,14 +81,6 @@ def test_faulty_manifests(fib, full_registry):
     assert "error: extra: Extra inputs are not permitted" in said
 
 
-def test_a_manifest_that_is_no_toml_or_has_no_sources(fib, full_registry):
-    Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
-    Path(PYTHON_FOLDER, "kernel.py").unlink()
-    cuda, python = errors_of(fib("validate"))
-    assert cuda.startswith(f"{CUDA_FOLDER}/solution.toml: error: Invalid value")
-    assert python == f"{PYTHON_FOLDER}/solution.toml: error: no sources beside solution.toml"
-
-
 def test_two_folders_that_pack_the_same_name(fib, full_registry):
     shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
     errors = errors_of(fib("validate"))
