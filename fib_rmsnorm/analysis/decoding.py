@@ -129,7 +129,6 @@ class TraceFacts(NamedTuple):
     solution_sha256: str | None
     hardware: str
     timer: str | None
-    during_mhz: float | None
     cold_l2: bool | None
     settings: str
     """The settings as JSON."""
@@ -177,8 +176,16 @@ def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     return record
 
 
-def decode_facts(data: bytes) -> tuple[TraceFacts, str] | None:
-    """What chooses among Traces, and the timestamp; None for a Workload's. Raises NotATraceError as `decode` does."""
+class FoundFacts(NamedTuple):
+    """What chooses among Traces, with what each has of its own."""
+
+    shared: TraceFacts
+    timestamp: str
+    during_mhz: float | None
+
+
+def decode_facts(data: bytes) -> FoundFacts | None:
+    """What chooses among Traces; None for a Workload's. Raises NotATraceError as `decode` does."""
     return _read(data, _find_facts)
 
 
@@ -209,7 +216,7 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
         raise NotATraceError(f"not JSON: {error}") from None
 
 
-def _find_facts(trace: Any) -> tuple[TraceFacts, str] | None:
+def _find_facts(trace: Any) -> FoundFacts | None:
     workload = _decode_workload(bytes(trace.workload))
     evaluation = trace.evaluation
     if evaluation is None:
@@ -224,12 +231,12 @@ def _find_facts(trace: Any) -> tuple[TraceFacts, str] | None:
         evaluation.solution_sha256,
         _decode_environment(bytes(evaluation.environment)).device,
         performance.timer if performance else None,
-        performance.clocks.during_mhz if performance and performance.clocks else None,
         performance.cold_l2 if performance else None,
         _encode_settings(bytes(evaluation.settings)),
         _find_latency(performance) is None,
     )
-    return facts, evaluation.timestamp
+    clocks = performance.clocks if performance else None
+    return FoundFacts(facts, evaluation.timestamp, clocks.during_mhz if clocks else None)
 
 
 def _find_latency(performance: schema.Performance | None) -> float | None:
