@@ -1,32 +1,25 @@
 """The JSON of a Trace -> a TraceRecord, by a decoder that skips what a TraceRecord does not keep.
 
-`decode_facts` finds by the same decoder what chooses among Traces, in two thirds of the time. The classes mirror
-those of the schema, which takes 4 times as long; a test compares their fields.
+The schema tells which part of a Trace has which field; a TraceRecord, which of them are read and within which bounds.
+The schema's own models take 4 times as long. `decode_facts` finds by the same decoder what chooses among Traces, in two
+thirds of the time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from functools import cache, cached_property, lru_cache, reduce
-from operator import or_
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
+from pydantic import BaseModel
 
-from fib_rmsnorm.analysis.trace_record import (
-    LEAST_LATENCY_MS,
-    Errors,
-    RecordedCeiling,
-    RecordedChain,
-    RecordedClocks,
-    RecordedSettings,
-    Timing,
-    TraceRecord,
-)
+from fib_rmsnorm import schema
+from fib_rmsnorm.analysis.trace_record import LEAST_LATENCY_MS, TraceRecord
 from fib_rmsnorm.languages import INTERPRETER
 
 
@@ -46,6 +39,11 @@ class _Workload:
     def name(self) -> str:
         """What tells it from others: early versions of flashinfer-bench gave no uuid."""
         return self.uuid or str(self.axes)
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """The variable axes."""
+        return tuple(self.axes.items())
 
     @cached_property
     def scalars(self) -> dict[str, float]:
@@ -68,39 +66,55 @@ _Error = float | Literal["Infinity", "-Infinity", "NaN"] | None
 """flashinfer-bench's models, and ours with them, write what JSON has no number for as a string."""
 
 
-@dataclass
-class _Correctness:
-    max_absolute_error: _Error = None
-    max_relative_error: _Error = None
+_HINTS = get_type_hints(TraceRecord, include_extras=True)
+_UNKNOWN: dict[str, Any] = {
+    each.name: each.default_factory() if each.default_factory is not MISSING else None for each in fields(TraceRecord)
+} | {each.name: each.default for each in fields(TraceRecord) if each.default is not MISSING}
+"""What a record has where its Trace does not tell."""
 
 
-@dataclass
-class _Performance(Timing):
-    ceiling: RecordedCeiling | None = None
-    chain: RecordedChain | None = None
-    clocks: RecordedClocks | None = None
+def _part(model: type[BaseModel], **more: tuple[Any, Any]) -> Any:
+    """A Struct of the fields of a part that a record keeps; msgspec takes a third longer for a dataclass.
+
+    `more`: the types and defaults of fields that a record keeps in another form, or not itself.
+    """
+    kept = [(name, _HINTS[name], _UNKNOWN[name]) for name in model.model_fields if name in _HINTS and name not in more]
+    others = [(name, *described) for name, described in more.items()]
+    return msgspec.defstruct(model.__name__, kept + others, gc=False, kw_only=True)  # of JSON, which has no cycles
 
 
-@dataclass
-class _Evaluation:
-    status: str
-    environment: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"{}"))
-    timestamp: str = ""
-    log: str = ""
-    correctness: _Correctness | None = None
-    performance: _Performance | None = None
-    settings: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
-    definition_sha256: str | None = None
-    solution_sha256: str | None = None
-    judged_by: str | None = None
-
-
-@dataclass
-class _Trace:
-    definition: str
-    workload: msgspec.Raw
-    solution: str | None = None
-    evaluation: _Evaluation | None = None
+_Correctness = _part(
+    schema.Correctness,
+    max_absolute_error=(_Error, None),
+    max_relative_error=(_Error, None),
+)
+_Ceiling = _part(schema.Ceiling)
+_Chain = _part(schema.Chain)
+_Clocks = _part(schema.Clocks)
+_Settings = _part(schema.Settings)
+_Performance = _part(
+    schema.Performance,
+    ceiling=(_Ceiling | None, None),
+    chain=(_Chain | None, None),
+    clocks=(_Clocks | None, None),
+)
+_Evaluation = _part(
+    schema.Evaluation,
+    status=(str, msgspec.NODEFAULT),
+    environment=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))),
+    timestamp=(str, ""),
+    log=(str, ""),
+    correctness=(_Correctness | None, None),
+    performance=(_Performance | None, None),
+    settings=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))),
+)
+_Trace = _part(
+    schema.Trace,
+    definition=(str, msgspec.NODEFAULT),
+    workload=(msgspec.Raw, msgspec.NODEFAULT),
+    solution=(str | None, None),
+    evaluation=(_Evaluation | None, None),
+)
 
 
 class TraceFacts(NamedTuple):
@@ -115,7 +129,6 @@ class TraceFacts(NamedTuple):
     solution_sha256: str | None
     hardware: str
     timer: str | None
-    during_mhz: float | None
     cold_l2: bool | None
     settings: str
     """The settings as JSON."""
@@ -132,28 +145,11 @@ class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
 
-@cache
-def _as_struct(kind: Any) -> Any:
-    """A type with a Struct, which takes msgspec three quarters of the time, in the place of each dataclass in it."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        described = ((each.name, _as_struct(hints[each.name]), _default(each)) for each in fields(kind))
-        return msgspec.defstruct(kind.__name__, described, gc=False)  # of JSON, which has no cycles
-    return reduce(or_, map(_as_struct, get_args(kind))) if get_origin(kind) in (Union, UnionType) else kind
-
-
-def _default(described: Field[Any]) -> Any:
-    if described.default_factory is not MISSING:
-        return msgspec.field(default_factory=described.default_factory)
-    return msgspec.NODEFAULT if described.default is MISSING else described.default
-
-
-_as_values: Callable[[Any], dict[str, Any]] = msgspec.structs.asdict
-_decode_trace: Callable[[bytes | msgspec.Raw], _Trace] = msgspec.json.Decoder(_as_struct(_Trace)).decode
+_decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which their records share: nobody may change them.
 _decode_workload = lru_cache(msgspec.json.Decoder(_Workload).decode)
 _decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
-_decode_settings = lru_cache(msgspec.json.Decoder(RecordedSettings | None).decode)
+_decode_settings = lru_cache(msgspec.json.Decoder(_Settings | None).decode)
 
 
 _Read = TypeVar("_Read")
@@ -161,15 +157,39 @@ _Read = TypeVar("_Read")
 
 def decode(data: bytes | msgspec.Raw, path: str, line: int, author: str | None) -> TraceRecord | None:
     """Decode a Trace that was read at `path` and `line`; None for a Workload's. Raises NotATraceError."""
-    return _read(data, lambda trace: _flatten(trace, path, line, author))
+    record = _read(data, _flatten_decoded)
+    if record is not None:
+        record.path, record.file, record.line, record.author = path, path, line, author
+    return record
 
 
-def decode_facts(data: bytes) -> tuple[TraceFacts, str] | None:
-    """What chooses among Traces, and the timestamp; None for a Workload's. Raises NotATraceError as `decode` does."""
+def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
+    """Flatten a Trace that was measured just now as the `number`th; None for a Workload's."""
+    evaluation = trace.evaluation
+    if evaluation is None:
+        return None
+    workload = msgspec.convert(trace.workload.model_dump(), _Workload)
+    environment = msgspec.convert(evaluation.environment.model_dump(), _Environment)
+    record = _flatten(trace, workload, environment, evaluation.settings)
+    record.status = evaluation.status.value
+    record.path, record.file, record.line, record.author = "measured now", "measured now", number, None
+    return record
+
+
+class FoundFacts(NamedTuple):
+    """What chooses among Traces, with what each has of its own."""
+
+    shared: TraceFacts
+    timestamp: str
+    during_mhz: float | None
+
+
+def decode_facts(data: bytes) -> FoundFacts | None:
+    """What chooses among Traces; None for a Workload's. Raises NotATraceError as `decode` does."""
     return _read(data, _find_facts)
 
 
-def _read(data: bytes | msgspec.Raw, finish: Callable[[_Trace], _Read]) -> _Read:
+def _read(data: bytes | msgspec.Raw, finish: Callable[[Any], _Read]) -> _Read:
     try:
         return finish(_decode_trace(data))
     except msgspec.ValidationError as error:
@@ -196,8 +216,8 @@ def _as_strict_json(data: bytes, error: Exception) -> bytes:
         raise NotATraceError(f"not JSON: {error}") from None
 
 
-def _find_facts(trace: _Trace) -> tuple[TraceFacts, str] | None:
-    workload = _describe_workload(bytes(trace.workload))
+def _find_facts(trace: Any) -> FoundFacts | None:
+    workload = _decode_workload(bytes(trace.workload))
     evaluation = trace.evaluation
     if evaluation is None:
         return None
@@ -211,15 +231,15 @@ def _find_facts(trace: _Trace) -> tuple[TraceFacts, str] | None:
         evaluation.solution_sha256,
         _decode_environment(bytes(evaluation.environment)).device,
         performance.timer if performance else None,
-        performance.clocks.during_mhz if performance and performance.clocks else None,
         performance.cold_l2 if performance else None,
         _encode_settings(bytes(evaluation.settings)),
         _find_latency(performance) is None,
     )
-    return facts, evaluation.timestamp
+    clocks = performance.clocks if performance else None
+    return FoundFacts(facts, evaluation.timestamp, clocks.during_mhz if clocks else None)
 
 
-def _find_latency(performance: _Performance | None) -> float | None:
+def _find_latency(performance: schema.Performance | None) -> float | None:
     """The latency; None for the 0 of what was not timed. Raises NotATraceError."""
     latency_ms = performance.latency_ms if performance else None
     if latency_ms and latency_ms <= LEAST_LATENCY_MS:
@@ -227,74 +247,51 @@ def _find_latency(performance: _Performance | None) -> float | None:
     return latency_ms or None
 
 
-class _DescribedWorkload(NamedTuple):
-    name: str
-    sizes: tuple[tuple[str, int], ...]
-
-
-@lru_cache
-def _describe_workload(workload: bytes) -> _DescribedWorkload:
-    decoded = _decode_workload(workload)
-    return _DescribedWorkload(decoded.name, tuple(decoded.axes.items()))
-
-
 @lru_cache
 def _encode_settings(settings: bytes) -> str:
-    return msgspec.json.encode(_decode_settings(settings) or RecordedSettings()).decode()
+    return msgspec.json.encode(_decode_settings(settings) or _Settings()).decode()
 
 
-# What a Trace leaves out has the class's default, and so is not in the object's own variables.
-_UNKNOWN: dict[str, Any] = {
-    name: value
-    for part in (Errors(), Timing(), RecordedCeiling(), RecordedChain(), RecordedClocks(), RecordedSettings())
-    for name, value in vars(part).items()
-}
+_FLAT = [
+    (names, attrgetter(*names))
+    for part in (_Evaluation, _Settings, _Correctness, _Performance, _Ceiling, _Chain, _Clocks)
+    if (names := [name for name in part.__struct_fields__ if name in _HINTS])
+]
+"""The names of a record's fields that are in a part, and what gets their values."""
 
 
-def _flatten(trace: _Trace, path: str, line: int, author: str | None) -> TraceRecord | None:
+def _flatten_decoded(trace: Any) -> TraceRecord | None:
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
-    if trace.evaluation is None:
+    evaluation = trace.evaluation
+    if evaluation is None:
         return None
-    read = {"path": path, "file": path, "line": line, "author": author}
-    values = {**_origin(trace, trace.evaluation, workload), **read, **_UNKNOWN}
-    for found in _parts(trace.evaluation):
-        values.update(found)
-    values["latency_ms"] = _find_latency(trace.evaluation.performance)
-    for part in ("ceiling", "chain", "clocks"):
-        values.pop(part, None)
-    record = TraceRecord.__new__(TraceRecord)
-    record.__dict__ = values  # to pass sixty arguments takes longer than to decode them
-    return record
+    environment, settings = bytes(evaluation.environment), bytes(evaluation.settings)
+    return _flatten(trace, workload, _decode_environment(environment), _decode_settings(settings))
 
 
-def _origin(trace: _Trace, evaluation: _Evaluation, workload: _Workload) -> dict[str, Any]:
-    environment = _decode_environment(bytes(evaluation.environment))
-    return {
+def _flatten(trace: Any, workload: _Workload, environment: _Environment, settings: Any) -> TraceRecord:
+    """Flatten a Trace: a decoded one, or the schema's, which has these fields too and others."""
+    evaluation = trace.evaluation
+    performance = evaluation.performance
+    measured = (performance.ceiling, performance.chain, performance.clocks) if performance else (None, None, None)
+    values = {
+        **_UNKNOWN,
         "definition": trace.definition,
         "workload": workload.name,
         "axes": workload.axes,
         "scalars": workload.scalars,
         "solution": trace.solution or "",
-        "language": None,
-        "status": evaluation.status,
         "hardware": environment.device,
-        "timestamp": evaluation.timestamp,
-        "log": evaluation.log,
         "libs": environment.libs,
-        "definition_sha256": evaluation.definition_sha256,
-        "solution_sha256": evaluation.solution_sha256,
-        "judged_by": evaluation.judged_by,
     }
-
-
-def _parts(evaluation: _Evaluation) -> Iterator[dict[str, Any]]:
-    """The values of the record by name, part by part."""
-    settings, correctness = _decode_settings(bytes(evaluation.settings)), evaluation.correctness
-    if settings:
-        yield vars(settings)
-    if correctness:
-        errors = _as_values(correctness)
-        yield {name: None if value is None else float(value) for name, value in errors.items()}
-    if performance := evaluation.performance:
-        measured = (performance, performance.ceiling, performance.chain, performance.clocks)
-        yield from (_as_values(each) for each in measured if each)
+    parts = (evaluation, settings, evaluation.correctness, performance, *measured)
+    for (names, get), part in zip(_FLAT, parts, strict=True):
+        if part:
+            values.update(zip(names, get(part), strict=True))
+    for error in _Correctness.__struct_fields__:
+        if values[error] is not None:
+            values[error] = float(values[error])
+    values["latency_ms"] = _find_latency(performance)
+    record = TraceRecord.__new__(TraceRecord)
+    record.__dict__ = values  # to pass sixty arguments takes longer than to decode them
+    return record

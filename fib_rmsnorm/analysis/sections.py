@@ -96,16 +96,15 @@ class ClockClusters:
 
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
-    def find(self, record: TraceRecord | TraceFacts) -> tuple[float, float] | None:
-        """The range that a record's clock lies in; None if the clock is unknown."""
-        clock = record.during_mhz
+    def find(self, of: TraceRecord | TraceFacts, clock: float | None) -> tuple[float, float] | None:
+        """The range that the clock in MHz of a Trace lies in; None if it is unknown."""
         if clock is None:
             return None
-        return next(each for each in self.ranges[record.hardware, record.timer] if each[0] <= clock <= each[1])
+        return next(each for each in self.ranges[of.hardware, of.timer] if each[0] <= clock <= each[1])
 
     def text(self, record: TraceRecord) -> str:
         """`1980 MHz`, `1530 to 1545 MHz`."""
-        return _clock_text(self.find(record))
+        return _clock_text(self.find(record, record.during_mhz))
 
 
 def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
@@ -113,7 +112,7 @@ def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     return gather_clocks(clocks_of(records))
 
 
-def clocks_of(records: Iterable[TraceRecord | TraceFacts]) -> Iterator[SeenClock]:
+def clocks_of(records: Iterable[TraceRecord]) -> Iterator[SeenClock]:
     """The clocks of records that tell one."""
     return ((each.hardware, each.timer, each.during_mhz) for each in records if each.during_mhz is not None)
 
@@ -228,7 +227,8 @@ def _settings(record: TraceRecord) -> SectionSettings:
 
 
 def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditions:
-    return SectionConditions(record.hardware, record.timer, clusters.find(record), record.cold_l2, _settings(record))
+    clock = clusters.find(record, record.during_mhz)
+    return SectionConditions(record.hardware, record.timer, clock, record.cold_l2, _settings(record))
 
 
 def _homes_of_failure(

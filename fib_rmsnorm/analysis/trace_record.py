@@ -1,7 +1,7 @@
 """What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
 
-The parts below are named as in the Trace's JSON, from which they are decoded; None means that the Trace does not say:
-flashinfer-bench writes fewer fields than this tool.
+A field has the schema's name, by which the decoder finds it in the parts of a Trace. None means that the Trace does not
+say: flashinfer-bench writes fewer fields than this tool.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
 
 
 @dataclass
-class Origin:
-    """What was evaluated, where and when, and where that is written."""
+class TraceRecord:
+    """One evaluation, flat: what was evaluated, where and when; where that is written; what was found."""
 
     definition: str
     workload: str
@@ -55,19 +55,11 @@ class Origin:
     offset: int | None = None
     """Where that line starts in its file, if it was found without reading those before it."""
 
-
-@dataclass
-class Errors:
-    """The largest errors."""
-
+    # The largest errors.
     max_absolute_error: float | None = None
     max_relative_error: float | None = None
 
-
-@dataclass
-class Timing:
-    """The latency, and how sure it is."""
-
+    # The latency, and how sure it is.
     latency_ms: Amount | None = None
     """None, too, where a Trace says 0: an interpreter ran the kernel, and nothing was timed."""
     reference_latency_ms: Amount | None = None
@@ -96,11 +88,7 @@ class Timing:
     device_session: str | None = None
     noisy: list[str] = field(default_factory=list)
 
-
-@dataclass
-class RecordedCeiling:
-    """What bounds every Solution of the Workload."""
-
+    # What bounds every Solution of the Workload.
     empty_ms: Amount | None = None
     empty_host_us: float | None = None
     copy_ms: Amount | None = None
@@ -110,11 +98,7 @@ class RecordedCeiling:
     copy_method: str | None = None
     peak_bandwidth_gb_per_s: Amount | None = None
 
-
-@dataclass
-class RecordedChain:
-    """What a call costs in a CUDA graph, without and with programmatic dependent launch around it."""
-
+    # What a call costs in a CUDA graph, without and with programmatic dependent launch around it.
     chained_latency_ms: float | None = None
     chained_low_ms: float | None = None
     chained_high_ms: float | None = None
@@ -124,19 +108,11 @@ class RecordedChain:
     chain_refused: str | None = None
     chain_noisy: list[str] = field(default_factory=list)
 
-
-@dataclass
-class RecordedClocks:
-    """The device during the trials."""
-
+    # The device during the trials.
     during_mhz: Amount | None = None
     memory_mhz: float | None = None
 
-
-@dataclass
-class RecordedSettings:
-    """How it was asked to judge and time."""
-
+    # How it was asked to judge and time.
     warmup_runs: int | None = None
     iterations: int | None = None
     num_trials: int | None = None
@@ -144,11 +120,6 @@ class RecordedSettings:
     context: str = "isolated"
     rtol: float | None = None
     atol: float | None = None
-
-
-@dataclass
-class TraceRecord(RecordedSettings, RecordedClocks, RecordedChain, RecordedCeiling, Timing, Errors, Origin):
-    """One evaluation, flat; the fields of `Origin` come first."""
 
     @property
     def passed(self) -> bool:

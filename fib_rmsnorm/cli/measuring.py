@@ -44,7 +44,7 @@ def measure_in_turn(
 def _run_trials(bar: ProgressBar, match: HeadToHead, root: Path, rounds: int) -> Sides:
     from contextlib import closing
 
-    from fib_rmsnorm.analysis.decoding import decode
+    from fib_rmsnorm.analysis.decoding import record_of
     from fib_rmsnorm.evaluation.head_to_head import run_head_to_head
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
@@ -60,7 +60,7 @@ def _run_trials(bar: ProgressBar, match: HeadToHead, root: Path, rounds: int) ->
         for number, trace in enumerate(traces, start=1):
             bar.print(stderr(), folded_result(trace, width, title=titles[trace.workload.uuid]))
             bar.advance("evaluating")
-            record = decode(trace.model_dump_json().encode(), "measured now", number, None)
+            record = record_of(trace, number)
             if record is not None:
                 # compare() pairs records by the Solution's name, so both sides get one name.
                 record.solution = f"{match.old.name} -> {match.new.name}"

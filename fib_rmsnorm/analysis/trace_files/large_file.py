@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fib_rmsnorm.analysis.decoding import NotATraceError, TraceFacts, decode, decode_facts
-from fib_rmsnorm.analysis.sections import ClockClusters, SeenClock, clocks_of
+from fib_rmsnorm.analysis.sections import ClockClusters, SeenClock
 from fib_rmsnorm.analysis.trace_files.kinds import Content, DefinitionVersion, Kind, SeenVersion
 from fib_rmsnorm.analysis.trace_files.trace_sources import author_by_path, path_in_registry
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -21,6 +21,7 @@ class _Place(NamedTuple):
     timestamp: str
     offset: int
     line: int
+    during_mhz: float | None
 
 
 class LargeFile:
@@ -45,8 +46,8 @@ class LargeFile:
                     self.faults.append(f"{self._path}:{number}: {error}")
                     found = None
                 if found:
-                    facts, timestamp = found
-                    self._chosen.setdefault(facts, []).append(_Place(timestamp, offset, number))
+                    place = _Place(found.timestamp, offset, number, found.during_mhz)
+                    self._chosen.setdefault(found.shared, []).append(place)
                 offset += len(line)
         except InputError as error:
             self.faults.append(str(error))
@@ -81,18 +82,23 @@ class LargeFile:
 
     def clocks(self) -> Iterator[SeenClock]:
         """The devices, timers and clocks of the chosen Traces."""
-        return clocks_of(self._chosen)
+        for facts, places in self._chosen.items():
+            for clock in {place.during_mhz for place in places if place.during_mhz is not None}:
+                yield facts.hardware, facts.timer, clock
 
     def newest(self, clocks: ClockClusters) -> Iterator[TraceRecord]:
         """The first and the newest Trace of each evaluation under the same conditions, in the order of the file.
 
         `sections.split` makes the same of them as of all: it keeps the newest, in the place that the first has.
         """
-        evaluations: dict[TraceFacts, list[_Place]] = {}
+        evaluations: dict[tuple[TraceFacts, tuple[float, float] | None], list[_Place]] = {}
         for facts, places in self._chosen.items():
-            clock = clocks.find(facts)
-            same = facts._replace(sizes=(), definition_sha256=None, during_mhz=clock[0] if clock else None)
-            evaluations.setdefault(same, []).extend((places[0], max(places)))
+            same = facts._replace(sizes=(), definition_sha256=None)
+            by_clock: dict[tuple[float, float] | None, list[_Place]] = {}
+            for place in places:
+                by_clock.setdefault(clocks.find(facts, place.during_mhz), []).append(place)
+            for clock, alike in by_clock.items():
+                evaluations.setdefault((same, clock), []).extend((alike[0], max(alike)))
         firsts = {min(places, key=_offset) for places in evaluations.values()}
         return self._decode(firsts | {max(places) for places in evaluations.values()})
 

@@ -5,9 +5,10 @@ Sources win over the JSON that was packed from them earlier: what runs or shows 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,7 +22,7 @@ from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
 from fib_rmsnorm.registry.sources.source_folder import read_sources
-from fib_rmsnorm.registry.store import describe
+from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, check_in_place
 
 
@@ -85,9 +86,10 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
     packed: dict[str, Solution] = {}
     places: dict[str, Path] = {}
     faulty = []
+    read = cache(read_text)  # many folders include the same files
     for manifest_path in find_files(registry.layout.solutions, MANIFEST):
         try:
-            found = pack_folder(registry, manifest_path.parent, definitions)
+            found = pack_folder(registry, manifest_path.parent, definitions, read)
         except InputError as error:
             author, *_ = manifest_path.relative_to(registry.layout.solutions).parts
             *_, home, name, _ = manifest_path.parts
@@ -175,8 +177,10 @@ def check_languages(languages: Iterable[str]) -> list[str]:
     return chosen
 
 
-def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definition]) -> list[Solution]:
-    """Pack one source folder into a Solution for each Definition that it serves.
+def pack_folder(
+    registry: Registry, folder: Path, definitions: dict[str, Definition], read: Callable[[Path], str] = read_text
+) -> list[Solution]:
+    """Pack one source folder, whose sources `read` reads, into a Solution for each Definition that it serves.
 
     The Solution of the folder's own Definition has the manifest's name, such as `rmsnorm_triton_row_v1`. Others add
     the constants of their Definition: `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
@@ -186,7 +190,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    sources = read_sources(folder, manifest.include, registry.layout.solutions)
+    sources = read_sources(folder, manifest.include, registry.layout.solutions, read)
     wanted = manifest.definitions or [home]
     served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
     if not served:

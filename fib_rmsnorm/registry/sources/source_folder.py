@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -12,8 +13,10 @@ from fib_rmsnorm.schema import SourceFile
 _LEFT_OUT = {"__pycache__"}
 
 
-def read_sources(folder: Path, include: list[str], solutions: Path) -> list[SourceFile]:
-    """Read every source file, sorted by its path in the Solution.
+def read_sources(
+    folder: Path, include: list[str], solutions: Path, read: Callable[[Path], str] = read_text
+) -> list[SourceFile]:
+    """Read every source file by `read`, sorted by its path in the Solution.
 
     Skip the manifest, hidden files, caches, and empty files, which the schema refuses.
     """
@@ -30,7 +33,7 @@ def read_sources(folder: Path, include: list[str], solutions: Path) -> list[Sour
         if path.suffix == ".json":
             raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
         if not path.is_dir() and relative.as_posix() != MANIFEST:
-            content = read_text(path)
+            content = read(path)
             if content.strip():
                 found.append(SourceFile(path=relative.as_posix(), content=content))
     if not found:
