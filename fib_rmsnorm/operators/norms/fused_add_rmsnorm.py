@@ -163,14 +163,11 @@ def run(x, residual, weight, eps):
         found: dict[tuple[str, ...], Parts] = {}
         for parts in sorted(list_matches(definition, inputs, outputs), key=_by_name):
             dtypes = {part: specs[name].dtype.value for part, name in parts.tensors.items()}
-            if self._takes(dtypes) and self._list_row_dtypes(dtypes) == {dtypes["x"]}:
+            shared = (part for part in dtypes.keys() - self.dtypes.keys() if shapes[part] == PER_ELEMENT)
+            if self._takes(dtypes) and {dtypes[part] for part in shared} == {dtypes["x"]}:
                 others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
                 found.setdefault(tuple(others), parts)
         return list(found.values())
-
-    def _list_row_dtypes(self, dtypes: Mapping[str, str]) -> set[str]:
-        shared = dtypes.keys() - self.dtypes.keys()
-        return {dtypes[part] for part in shared if self.tensors[part].shape == PER_ELEMENT}
 
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write the kernel, which writes both outputs and takes one dtype throughout."""

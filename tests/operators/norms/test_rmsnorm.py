@@ -95,13 +95,13 @@ def test_the_exact_answer_agrees_with_the_reference_to_an_ulp(dtype):
 
 
 def test_the_exact_answer_of_many_blocks_is_that_of_each_row():
-    from fib_rmsnorm.operators.norms import row_blocks
+    from fib_rmsnorm.operators.norms import float64_rows
 
     x, weight = torch.randn(10, 128, dtype=torch.float16), torch.randn(128, dtype=torch.float16)
     whole = compute_exact(x, weight)
-    original, row_blocks._BLOCK_ELEMENTS = row_blocks._BLOCK_ELEMENTS, 300
+    original, float64_rows._BLOCK_ELEMENTS = float64_rows._BLOCK_ELEMENTS, 300
     try:
         blocks = compute_exact(x, weight)
     finally:
-        row_blocks._BLOCK_ELEMENTS = original
+        float64_rows._BLOCK_ELEMENTS = original
     assert torch.equal(whole, blocks)

@@ -200,7 +200,7 @@ def _wrong_weights() -> Iterator[Wrong]:
         yield Wrong(
             f"with the weight of the {name} column",
             column,
-            partial(lambda r, rstd, by: r.finish(r.part * rstd * r.weight_of(r.columns + by)), by=by),
+            lambda r, rstd, by=by: r.finish(r.part * rstd * r.weight_of(r.columns + by)),
         )
     yield Wrong(
         "with the weight of the row's number",

@@ -40,7 +40,7 @@ def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
         yield Wrong(
             f"with the bias of the {name} column",
             "add bias[c] to column c",
-            partial(lambda r, rstd, by: scaled_rows(r, rstd) + r.beside("bias", by), by=by),
+            lambda r, rstd, by=by: scaled_rows(r, rstd) + r.beside("bias", by),
         )
     if dtype is not torch.float32:
         yield Wrong(
@@ -63,9 +63,7 @@ def wrong_relus() -> Iterator[Wrong]:
     }
     yield Wrong("without the ReLU", fix, scaled_rows)
     for what, function in others.items():
-        yield Wrong(
-            f"with {what} instead of ReLU", fix, partial(lambda r, rstd, of: of(scaled_rows(r, rstd)), of=function)
-        )
+        yield Wrong(f"with {what} instead of ReLU", fix, lambda r, rstd, of=function: of(scaled_rows(r, rstd)))
     yield Wrong(
         "with the ReLU before the weight",
         "apply the ReLU after the weight, which may be negative",
@@ -100,7 +98,7 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
         yield Wrong(
             f"with {what} instead of silu(gate)",
             fix,
-            partial(lambda r, rstd, of: scaled_rows(r, rstd) * of(r.parts["gate"]), of=function),
+            lambda r, rstd, of=function: scaled_rows(r, rstd) * of(r.parts["gate"]),
         )
     yield Wrong(
         "with the silu of the normalized row instead of the gate's",

@@ -53,7 +53,7 @@ def _wrong_eps(hidden: int) -> Iterator[Wrong]:
         yield Wrong(
             f"with eps={fixed:.3g} although another is right",
             "use the eps that the call passes, or the reference's where no call does",
-            partial(lambda r, fixed: torch.rsqrt(r.mean_square + fixed), fixed=fixed),
+            lambda r, fixed=fixed: torch.rsqrt(r.mean_square + fixed),
         )
 
 
@@ -82,7 +82,7 @@ def _wrong_means(hidden: int) -> Iterator[Wrong]:
         yield Wrong(
             f"with the {name} instead of the mean square",
             "use mean(x^2): RMSNorm subtracts no mean",
-            partial(lambda r, n: torch.rsqrt(r.whole.var(-1, keepdim=True, correction=n) + r.eps), n=correction),
+            lambda r, n=correction: torch.rsqrt(r.whole.var(-1, keepdim=True, correction=n) + r.eps),
         )
     divisors = {1: "with the sum of squares instead of their mean"}
     for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
@@ -117,7 +117,7 @@ def _wrong_rows() -> Iterator[Wrong]:
         yield Wrong(
             f"with {what}",
             "compute the mean square of each row",
-            partial(lambda r, other: torch.rsqrt(other(r) + r.eps), other=mean_square),
+            lambda r, other=mean_square: torch.rsqrt(other(r) + r.eps),
         )
 
 
@@ -160,11 +160,7 @@ def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
                 yield Wrong(
                     f"with mean(x^2) in {name}",
                     convert,
-                    partial(
-                        lambda r, total, divide: torch.rsqrt(divide(total(r) / hidden) + r.eps),
-                        total=total,
-                        divide=divide,
-                    ),
+                    lambda r, total=total, divide=divide: torch.rsqrt(divide(total(r) / hidden) + r.eps),
                 )
 
 

@@ -163,7 +163,7 @@ def wrong_sums(output: str, sums: GradientSums) -> Iterator[Wrong]:
             yield Wrong(
                 f"of the first {rows} rows alone",
                 "add all rows; check the number of blocks and the bounds of the loop",
-                partial(lambda s, n: terms(_first(s, n)).sum(dim=0, keepdim=True), n=rows),
+                lambda s, n=rows: terms(_first(s, n)).sum(dim=0, keepdim=True),
             )
         if sums.count <= _MOST_ADDED_IN_TURN:
             for dtype in narrow_dtypes(sums.inputs["x"].dtype):
