@@ -90,7 +90,7 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 
 
-def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begins(fork_server, registry, monkeypatch):
+def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begins(registry, monkeypatch):
     (definition,) = registry.definitions().values()
     solution = add_kernel(registry, "right_v1")
     plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
@@ -100,9 +100,10 @@ def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begi
     def record(_event):
         raise OSError("disk full")
 
-    scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
-    with pytest.raises(OSError, match="disk full"):
-        told += scheduler.run(plan)
+    with LentForkServer(ROLES) as fork_server:  # which a failure stops
+        scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60), record=record)
+        with pytest.raises(OSError, match="disk full"):
+            told += scheduler.run(plan)
     assert begun == [0] and not [event for event in told if isinstance(event, Evaluated)]
 
 
