@@ -15,14 +15,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import explained
 import kernel_tables
 import timing_table
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.exercises.exercise import StandIn
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = "traces/published"  # and not what somebody benched here, which lies beside them
@@ -143,19 +139,21 @@ def make_stand_ins() -> list[tuple[Path, str]]:
     from fib_rmsnorm.exercises.course import EXERCISES
     from fib_rmsnorm.exercises.exercise import STAND_IN, STARTERS
 
-    return [(STARTERS / each.starter / STAND_IN, _choose_traces(each.stand_in)) for each in EXERCISES.values()]
-
-
-def _choose_traces(wanted: StandIn) -> str:
-    """The lines of the Traces of these Solutions at these batch sizes."""
-    lines = [
-        line for path in wanted.sources for line in (ROOT / path).read_text(encoding="utf-8").splitlines(keepends=True)
+    return [
+        (STARTERS / each.starter / STAND_IN, _choose_traces(each.stand_in, each.stand_in_sizes))
+        for each in EXERCISES.values()
     ]
+
+
+def _choose_traces(solutions: tuple[str, ...], batch_sizes: tuple[int, ...]) -> str:
+    """The lines of the Traces of these Solutions at these batch sizes."""
+    files = (ROOT / "docs" / "data" / "h200-sisters.jsonl", *sorted((ROOT / TRACES).rglob("*.jsonl")))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines(keepends=True)]
     traces = [json.loads(line) for line in lines]
     return "".join(
         line
         for line, trace in zip(lines, traces, strict=True)
-        if trace["solution"] in wanted.solutions and trace["workload"]["axes"]["batch"] in wanted.batch_sizes
+        if trace["solution"] in solutions and trace["workload"]["axes"]["batch"] in batch_sizes
     )
 
 

@@ -31,6 +31,7 @@ def command(
 
     from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.exercises.course import find_exercise
+    from fib_rmsnorm.exercises.grading import grade
     from fib_rmsnorm.exercises.workspace import default_folder, is_free, is_set_up, require_files, set_up
 
     exercise = find_exercise(number)
@@ -45,33 +46,24 @@ def command(
         start = join(["fib-rmsnorm", "exercise", str(number), *there])
         raise InputError(f"{target} does not hold exercise {number}; set it up with: {start}")
     require_files(exercise, target)
-    tasks = exercise.grade(target)
+    tasks = grade(exercise, target)
     _print_grade(exercise, tasks, as_json=json)
     return 0 if all(task.is_done for task in tasks) else 1
 
 
 def _print_start(exercise: Exercise, folder: Path, *, as_json: bool) -> None:
     from json import dumps
-    from shlex import quote
 
     from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.console import echo, stdout
 
-    files = [str(file) for file in exercise.files]
-    commands = [command for command, _ in exercise.commands]
+    files, page = [str(file) for file in exercise.files], str(shipped_registry() / exercise.page)
     if as_json:
-        record = {"exercise": exercise.number, "folder": str(folder.resolve())}
-        echo(dumps({**record, "files": files, "next": commands}, indent=2))
+        record = {"exercise": exercise.number, "folder": str(folder.resolve()), "files": files, "page": page}
+        echo(dumps(record, indent=2))
         return
-    console, width = stdout(), max(map(len, commands))
-    console.print(f"Exercise {exercise.number}, {exercise.title}, in {folder}: {', '.join(files)}")
-    if (page := shipped_registry() / exercise.page).exists():  # a wheel has none
-        console.print(f"Its page: {page}")
-    console.print("Next:")
-    if folder.resolve() != Path.cwd():
-        console.print(f"  cd {quote(str(folder))}")
-    for command, what in exercise.commands:
-        console.print(f"  {command:{width}}  # {what}")
+    stdout().print(f"Exercise {exercise.number}, {exercise.title}, in {folder}: {', '.join(files)}")
+    stdout().print(f"What to do: {page}")
 
 
 def _print_grade(exercise: Exercise, tasks: list[Task], *, as_json: bool) -> None:

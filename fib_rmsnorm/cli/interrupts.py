@@ -1,4 +1,4 @@
-"""Ctrl-C."""
+"""Ctrl-C, and the one place that prints errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,30 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from itertools import takewhile
+from typing import NoReturn, TextIO
 
-from fib_rmsnorm.cli.error_output import print_error
 from fib_rmsnorm.garbage_collection import collector_off
 
 INTERRUPTED = 130
 _tidiers: list[Callable[[], object]] = []
+
+
+def print_error(message: str, exit_code: int, stream: TextIO | None = None, paste: str = "") -> None:
+    """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results.
+
+    Lines of code to paste are printed below, between empty lines.
+    """
+    from fib_rmsnorm.reports.text.control_characters import harmless
+
+    line = " ".join(message.split())
+    if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
+        from json import dumps
+
+        line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
+    else:
+        line = harmless(f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else ""))
+    print(line, file=stream or sys.stderr, flush=True)
 
 
 def end_interrupted(hint: str = "") -> NoReturn:

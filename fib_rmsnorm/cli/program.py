@@ -11,8 +11,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn, TextIO
 
-from fib_rmsnorm.cli.error_output import print_error
-from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted, importing
+from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted, importing, print_error
 from fib_rmsnorm.errors import FibRmsnormError, MisfitError
 
 BAD_INPUT = 2

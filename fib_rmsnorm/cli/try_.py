@@ -135,7 +135,7 @@ def command(
 
         settings = make_settings(rtol=rtol, atol=atol)
         if watch:
-            from fib_rmsnorm.cli.watching import watch_kernel
+            from fib_rmsnorm.cli.watch_printer import watch_kernel
             from fib_rmsnorm.sessions.session import Session
 
             bar.stop()

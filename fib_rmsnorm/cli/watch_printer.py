@@ -1,23 +1,46 @@
-"""Print the versions of a session: one live table on a terminal, a line each elsewhere."""
+"""`fib-rmsnorm try --watch`: print every version of a kernel that is saved, in one live table on a terminal."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from typing import NoReturn
 
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from fib_rmsnorm.cli.interrupts import tidying
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.reports.live.versions import describe_version, version_line, versions_table
 from fib_rmsnorm.reports.text.console import echo, stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.sessions.session import Session
+from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.watching import Watch
 
 _LINES_BESIDE = 12
 """The lines of a terminal that are left for what is told of the newest version."""
+
+
+def watch_kernel(session: Session, registry: Registry, kernel: KernelFile, *, timed: bool, as_json: bool) -> NoReturn:
+    """Print what a session finds of each version, until Ctrl-C, and close it."""
+    place = f"{session.definition.name}, {session.device.hardware}"
+    with (
+        session,
+        WatchPrinter(str(kernel.file), place, as_json=as_json) as printer,
+        closing(Watch(session, registry, kernel).versions(timed=timed)) as versions,
+    ):
+        for version in versions:
+            if version is None:
+                printer.show([*session.history], "judging")
+                continue
+            printer.show([*session.history], "watching" if version.done else "timing")
+            if version.done:
+                printer.finish(version)
+    raise AssertionError("a watch ends by an exception alone")
 
 
 class WatchPrinter:
@@ -28,7 +51,6 @@ class WatchPrinter:
         self._place = f"{kernel} on {place}; Ctrl-C ends"
         self._stack = ExitStack()
         self._live: Live | None = None
-        self._waiting: Version | None = None
         if stdout().is_terminal and not as_json:
             # No refreshing by itself: that would disturb what is timed.
             self._live = Live(console=stdout(), auto_refresh=False, vertical_overflow="crop")

@@ -1,14 +1,22 @@
-"""What an exercise is, and what its grade is made of."""
+"""What an exercise is: the files that it starts with, the kernels and answers that it asks for, and their points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fib_rmsnorm.languages import DeviceKind
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.exercises.trace_figures import Figures
 
 STARTERS = Path(__file__).parent / "starters"
 STAND_IN = "traces_h200.jsonl"
 """The starters' file with Traces of an H200, for students who have no GPU. `make fix` writes it."""
+TRACES = "traces.json"
+"""The file that a student's bench writes."""
 
 
 @dataclass(frozen=True)
@@ -28,39 +36,90 @@ class Task:
 
 
 @dataclass(frozen=True)
-class StandIn:
-    """The Traces that stand in for a student's own."""
+class KernelTask:
+    """A kernel that a student writes, and the Definition that it must compute."""
 
-    sources: tuple[str, ...]
-    """Files of Traces, from the repository's root."""
-    solutions: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
+    title: str
+    points: int
+    definition: str
+    file: str
+    language: str = "triton"
+    solution: str = ""
+    """The Solution to make of it, where the exercise asks for Solutions."""
+    device: DeviceKind | None = None
+    """The kind of device with which it is asked for; None for both."""
+    launches: bool = True
+    """Whether it must launch kernels of its own, where its language can do without."""
+    caller: str = ""
+    """Source added to the file: a function of the same parameters that calls something else of the student's."""
+    entry: str = "run"
+    """The function to judge: of the file, or of what is added to it."""
+    stands_in: str = ""
+    """The Solution of an H200 in whose place its own Traces answer the questions, if they can."""
+
+    @property
+    def register(self) -> str:
+        """The command that makes the Solution."""
+        return f"fib-rmsnorm register {self.file} --name {self.solution} --author me"
 
 
-Grader = Callable[[Path], list[Task]]
+@dataclass(frozen=True)
+class Question:
+    """A question of the answer sheet, and what is right."""
+
+    label: str
+    """What stands in bold before the answer."""
+    right: float | str | Callable[[Figures], float]
+    """A number, right within 10%, or a word that the answer contains; or how Traces tell it."""
+    how: str
+    """Where the right answer comes from; `{traces}` is the file of the Traces."""
+    wrong: tuple[str, ...] = ()
+    """The other words to choose from, none of which a right answer contains."""
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise: the registry and the files that it starts with, and its grader."""
+    """An exercise: the registry and the files that it starts with, and what it grades."""
 
     number: int
     title: str
     page: str
     """The page that a student works through, from the repository's root."""
+    starter: str
+    """The folder in STARTERS whose files are copied."""
     definitions: Mapping[str, tuple[int, ...]]
     """Those of its registry, shipped or as `define` names them, each with the batch sizes of its Workloads."""
     solutions: tuple[str, ...]
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
-    starter: str
-    """The folder in STARTERS whose files are copied."""
-    stand_in: StandIn
-    commands: tuple[tuple[str, str], ...]
-    """What to run after the set-up, each with what it does."""
-    grade: Grader
-    """Grades a folder that holds all files of the starter."""
+    stand_in: tuple[str, ...]
+    """The Solutions whose Traces stand in for a student's own."""
+    stand_in_sizes: tuple[int, ...]
+    sheet: str
+    """The file of the answers."""
+    answer_points: int
+    """The points of each answer."""
+    questions: Mapping[str, tuple[Question, ...]]
+    """By the title of the task."""
+    kernels: tuple[KernelTask, ...] = ()
     shared: tuple[str, ...] = ()
     """Folders in STARTERS that several exercises start with, each copied as a folder."""
+    own_definition: str = ""
+    """The Definition that the student defines."""
+    evaluation_points: int = 0
+    """The points of each kernel as a Solution, and as many for its Traces."""
+    batch_sizes: Mapping[DeviceKind, tuple[int, ...]] = field(default_factory=dict)
+    """Those of the Traces."""
+    against: str = ""
+    """The Solution with whose outputs the bench has to compare."""
+    measures: bool = False
+    """Whether a student's own Traces of a GPU answer the questions, if they can."""
+
+    @property
+    def bench(self) -> str:
+        """The command that writes the student's Traces."""
+        if self.against:
+            return f"fib-rmsnorm bench --output {TRACES} --against '{self.against}'"
+        return f"fib-rmsnorm bench --output {TRACES}"
 
     @property
     def files(self) -> dict[Path, Path]:

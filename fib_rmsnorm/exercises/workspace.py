@@ -13,6 +13,7 @@ from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.staging import copy_new, staged_registry
+from fib_rmsnorm.schema import Definition
 
 
 def default_folder(exercise: Exercise) -> Path:
@@ -39,6 +40,11 @@ def require_files(exercise: Exercise, folder: Path) -> None:
             raise InputError(f"{folder / file} is missing; set the exercise up again elsewhere, and copy it from there")
 
 
+def find_definition(name: str) -> Definition:
+    """A Definition as `define` writes it, or as it is shipped."""
+    return define_by_name(name) or Registry(shipped_registry()).definition(name)
+
+
 def set_up(exercise: Exercise, folder: Path) -> None:
     """Create the exercise in an empty or new folder. Raises InputError if it is in use or cannot be written."""
     shipped = Registry(shipped_registry())
@@ -47,7 +53,7 @@ def set_up(exercise: Exercise, folder: Path) -> None:
     with staged_registry(folder) as staging:
         registry = Registry(staging)
         for name, batch_sizes in exercise.definitions.items():
-            definition = define_by_name(name) or shipped.definition(name)
+            definition = find_definition(name)
             registry.write_definition(definition)
             registry.write_workloads(definition, generate_workloads(definition, list(batch_sizes)))
         for name in exercise.solutions:

@@ -23,10 +23,6 @@ from fib_rmsnorm.functional.formulas import (
 from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
 
 _is_compiling = torch.compiler.is_dynamo_compiling
-# Without a residual, and with one.
-_OPERATORS: tuple[Any, Any] = custom_ops.norm, custom_ops.add_norm
-_FORMULAS: tuple[Any, Any] = normalize, add_and_normalize
-_FUSIBLE_FORMULAS: tuple[Any, Any] = normalize_fusibly, add_and_normalize_fusibly
 
 IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
@@ -180,11 +176,14 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     has_residual = residual is not None
     given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
     if _is_compiling():
-        if _is_fused(x):
-            return _FUSIBLE_FORMULAS[has_residual](form, *given)
+        if _is_fused(x):  # no tuple as below: in torch 2.11, the compiler knows no index that is a bool
+            fusible: Any = add_and_normalize_fusibly if has_residual else normalize_fusibly
+            return fusible(form, *given)
     elif is_transformed(x, residual, weight, bias):
-        return _FORMULAS[has_residual](form, *given)
-    return _OPERATORS[has_residual](*given, form)
+        formula: Any = add_and_normalize if has_residual else normalize
+        return formula(form, *given)
+    operator: Any = custom_ops.add_norm if has_residual else custom_ops.norm
+    return operator(*given, form)
 
 
 def _is_fused(x: Tensor) -> bool:

@@ -22,6 +22,7 @@ PAGE = (REPOSITORY / "docs" / "exercises" / "1-triton-rmsnorm.md").read_text()
 (ANSWERS,) = re.findall(r"^```markdown\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = re.findall(r"^\$ fib-rmsnorm (.+)\n((?:(?!\$|```).*\n)*)", PAGE, re.MULTILINE)
 KNOWN = ", ".join(f"{number} ({exercise.title})" for number, exercise in EXERCISES.items())
+ASKED = EXERCISES[1].batch_sizes
 IN_TORCH = """\
 import torch
 def run(x, weight, eps, out):
@@ -103,13 +104,13 @@ def test_answers_are_graded_by_the_traces(fib, folder):
     assert untouched["Kernel"]["remarks"] == ["triton_rmsnorm.py is not in Triton, but in python"]
     assert {title: task["earned"] for title, task in untouched.items()} == {
         "Kernel": 0,
-        "Solution": 0,
+        "Solutions": 0,
         "Traces": 0,
         "Analysis": 0,
     }
-    few = "" if torch.cuda.is_available() else " --batch-sizes 1,8,32"
+    sizes = ASKED["cuda" if torch.cuda.is_available() else "cpu"]
     (remark,) = untouched["Traces"]["remarks"]
-    assert remark.endswith(f"; run: fib-rmsnorm bench --output traces.json{few}")
+    assert remark.endswith(f"; run: fib-rmsnorm bench --output traces.json --batch-sizes {','.join(map(str, sizes))}")
     answer(folder, ANSWERS)
     assert grade(fib, folder)["Analysis"] == {"title": "Analysis", "points": 20, "earned": 20, "remarks": []}
     wrong = (folder / "analysis.md").read_text().replace("rows:** 1.0", "rows:** 4").replace(":** memory", ":** ?")
@@ -150,11 +151,14 @@ def test_traces_of_a_gpu_are_the_students_own(fib, folder):
     (folder / "traces.json").write_text(json.dumps(own))
     answer(folder, ANSWERS.replace("batch 1:** 2.1", "batch 1:** 6.4"))
     tasks = grade(fib, folder)
-    assert [tasks[title]["earned"] for title in ("Solution", "Traces", "Analysis")] == [20, 20, 20]
+    assert [tasks[title]["earned"] for title in ("Solutions", "Traces", "Analysis")] == [20, 20, 20]
     (folder / "traces.json").write_text(json.dumps(own[:2]))
     tasks = grade(fib, folder)
-    assert tasks["Traces"]["earned"] == 8
-    assert tasks["Traces"]["remarks"] == ["batch sizes without a passed Trace: 32, 128, 512"]
+    sizes = ASKED["cuda" if torch.cuda.is_available() else "cpu"]
+    assert tasks["Traces"]["earned"] == 20 * 2 // len(sizes)
+    (remark,) = tasks["Traces"]["remarks"]
+    lacking = ", ".join(map(str, sizes[2:]))
+    assert remark.startswith(f"Kernel: traces.json has no passed Trace of it as it is at batch {lacking}; run: ")
     own[0]["evaluation"]["solution_sha256"] = "0" * 64  # of an older version
     (folder / "traces.json").write_text(json.dumps(own[:1]))
     assert grade(fib, folder)["Traces"]["earned"] == 0
@@ -254,5 +258,5 @@ def test_the_page_earns_all_points(tmp_path):
     )
     done = run_cli("exercise", "1", "--check", "--json", cwd=tmp_path / "wrong")
     tasks = {task["title"]: task for task in json.loads(done.stdout)["tasks"]}
-    assert (done.returncode, tasks["Kernel"]["earned"], tasks["Solution"]["earned"]) == (1, 0, 0)
+    assert (done.returncode, tasks["Kernel"]["earned"], tasks["Solutions"]["earned"]) == (1, 0, 0)
     assert "eps" in tasks["Kernel"]["remarks"][0]
