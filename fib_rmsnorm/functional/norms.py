@@ -176,7 +176,7 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     has_residual = residual is not None
     given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
     if _is_compiling():
-        if _is_fused(x):  # no tuple as below: in torch 2.11, the compiler knows no index that is a bool
+        if _is_fused(x):
             fusible: Any = add_and_normalize_fusibly if has_residual else normalize_fusibly
             return fusible(form, *given)
     elif is_transformed(x, residual, weight, bias):

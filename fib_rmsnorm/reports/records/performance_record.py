@@ -121,10 +121,11 @@ def _reference_text(performance: Performance) -> str:
 
 
 def _speedup_text(performance: Performance) -> str:
-    speedup = find_speedup(performance)
+    speedup, latencies = find_speedup(performance), (RunLatency.of(performance), RunLatency.of_reference(performance))
     if speedup is None:
         return ""
-    ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if math.isfinite(speedup.high) else ""
+    is_sure = all(latency and latency.interval_ms for latency in latencies) and math.isfinite(speedup.high)
+    ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if is_sure else ""
     return f"speedup {format_ratio(speedup.value)}{ends}"
 
 
