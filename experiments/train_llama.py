@@ -176,7 +176,7 @@ def compare(name: str, size: LlamaSize, dtype: str, mode: str, options: argparse
         "same_tokens": float((texts[TORCH] == texts[OURS])[:, PROMPT:].float().mean()),
         "known_steps": {each: chain.share_of_known_steps(texts[each][:, PROMPT - 1 :].cpu()) for each in texts},
         "times_noise_of_logits": logits.times_noise,
-        "other_load_share": load.summary().other_share,
+        "other_load_share": load.other_share(),
     }  # fmt: skip
 
 

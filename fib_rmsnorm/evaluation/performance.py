@@ -9,7 +9,8 @@ from statistics import median
 from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, sum_up_chain
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
-from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
+from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_calls
+from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
 from fib_rmsnorm.evaluation.trials.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
@@ -37,7 +38,9 @@ def describe_performance(
 ) -> Performance:
     """Sum up the trials of a solution, and compare them with those of the reference."""
     tick = results.prepared.tick_ms
-    scatter, of_reference = measure_scatter(results.spans_ms, tick), measure_scatter(reference.spans_ms, tick)
+    other_share = conditions.clocks.other_share
+    calls, calls_of_reference = (choose_calls(each.trials, other_share) for each in (results, reference))
+    scatter, of_reference = measure_calls(calls, tick), measure_calls(calls_of_reference, tick)
     latency_ms = scatter.latency_ms
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
     timer, ceiling = results.prepared.timer, conditions.ceiling
@@ -49,21 +52,24 @@ def describe_performance(
         speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
         timer=timer,
         cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
-        samples=len(results.samples_ms),
-        trials=len(results.trials),
-        trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in results.spans_ms],
+        samples=sum(map(len, calls.trials_ms)),
+        disturbed_calls=calls.disturbed if timer == "cpu_clock" else None,
+        trials=sum(map(bool, calls.trials_ms)),
+        trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in calls.trials_ms if trial],
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
         latency_low_ms=scatter.interval.low,
         latency_high_ms=scatter.interval.high,
         latency_p5_ms=scatter.p5_ms,
         latency_p95_ms=scatter.p95_ms,
-        busy_ms=grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        busy_ms=latency_ms
+        if timer == "cpu_clock"
+        else grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
         launches=results.trials[-1].launches,
         queued=None if timer == "cpu_clock" else all(trial.queued for trial in results.trials),
         as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
-        hot_latency_ms=grouped_median(results.hot.span_ms, tick) if results.hot else None,
+        hot_latency_ms=measure_calls(choose_calls([results.hot]), tick).latency_ms if results.hot else None,
         a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
@@ -76,7 +82,11 @@ def describe_performance(
         library_calls=results.prepared.operators,
         clocks=conditions.clocks,
         device_session=conditions.device_session,
-        noisy=list(_find_marks(scatter, timer, conditions)),
+        noisy=[
+            *([calls.doubt] if calls.doubt else []),
+            *([f"the reference: {calls_of_reference.doubt}"] if calls_of_reference.doubt else []),
+            *_find_marks(scatter, timer, conditions),
+        ],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fib_rmsnorm.machine.clocks import ClockMonitor, ClockReading, count_strangers, our_pids, read_clocks
-from fib_rmsnorm.machine.load import CpuLoad, LoadWatch
+from fib_rmsnorm.machine.load import LoadWatch
 from fib_rmsnorm.schema import Clocks
 
 
@@ -35,7 +35,6 @@ class ClockWatch:
     def summary(self) -> Clocks:
         """Summarize the readings; call it after leaving."""
         during = self._monitor.summary()
-        load = self._load.summary() if self._load else CpuLoad()
         return Clocks(
             before_mhz=self._before.clock_mhz,
             during_mhz=during.clock_median_mhz,
@@ -46,6 +45,5 @@ class ClockWatch:
             max_temperature_c=during.max_temperature_c,
             throttle_reasons=None if during.throttle_reasons is None else list(during.throttle_reasons),
             other_processes=count_strangers(self.at_start, self._after, our_pids()),
-            other_share=load.other_share,
-            involuntary_switches=load.involuntary_switches,
+            other_share=self._load.other_share() if self._load else None,
         )

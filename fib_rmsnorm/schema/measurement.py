@@ -75,8 +75,6 @@ class Clocks(BaseModel):
     """On a GPU."""
     other_share: float | None = None
     """The share of a CPU's cores that other processes took during the trials."""
-    involuntary_switches: int | None = None
-    """How often a thread of this evaluation lost a CPU's core, to another process or to a thread of its own."""
 
 
 class Chain(BaseModel):
@@ -143,7 +141,10 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     """Whether an interpreter ran the kernel (Triton on a CPU): it was judged and not timed, and all numbers are 0."""
 
     samples: int | None = None
-    """Number of timed calls in all trials."""
+    """Number of timed calls in all trials from which the numbers come."""
+    disturbed_calls: int | None = None
+    """Number of timed calls on a CPU whose threads had to wait for a core. `samples` counts only the others, if any. If
+    these are too few, that is a mark in `noisy`, and `latency_low_ms` is 0: only an upper bound is known."""
     trials: int | None = None
     trial_medians_ms: list[float] | None = None
     """The median of each trial. Their scatter shows the uncertainty better than the calls within one trial do."""
@@ -206,4 +207,5 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     device_session: str | None = None
     """A digest of the device's identity and its machine's boot: results of one session differ less."""
     noisy: list[str] = Field(default_factory=list)
-    """What the interval cannot tell: a clock that moved, another process on the GPU, faster than the limit."""
+    """What the interval cannot tell: a clock that moved, another process on the GPU, faster than the limit;
+    on a CPU, that too few calls were undisturbed by others."""

@@ -9,7 +9,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.timing.timer import Sample
-from fib_rmsnorm.evaluation.timing.trial_times import collect
+from fib_rmsnorm.evaluation.timing.trial_times import choose_calls, collect
 from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
@@ -34,16 +34,19 @@ def test_the_last_trial_tells_what_is_launched(launches, told):
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None)
     performance = describe_performance(admitted, results, results, conditions)
     assert performance.launches == told
-    assert performance.samples == 4
+    assert (performance.samples, performance.disturbed_calls) == (4, None)
 
 
 def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
     """The Performance of trials with these medians."""
+    own, reference = (tuple(map(steady_trial, each)) for each in (own_ms, reference_ms))
+    return describe_trials(own, reference, ceiling=ceiling, clocks=clocks)
+
+
+def describe_trials(*trials, ceiling=None, clocks=None):
+    """The Performance of a Solution's trials and the reference's on a CPU."""
     own, reference = (
-        TrialResults(
-            TimingPrepared("cpu_clock", 0.0, None), tuple(map(steady_trial, each)), None, None, (), "iterations"
-        )
-        for each in (own_ms, reference_ms)
+        TrialResults(TimingPrepared("cpu_clock", 0.0, None), each, None, None, (), "iterations") for each in trials
     )
     admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
     conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None)
@@ -86,3 +89,48 @@ def test_only_what_no_interval_tells_is_marked():
         "faster than the limit: 50% of the time of a copy of the same bytes"
     ]
     assert describe(WILD, STEADY, clocks=Clocks(other_share=0.62)).noisy == [], "said once, at the end"
+
+
+def disturb(trial, calls):
+    """The trial, with its first calls disturbed and a hundred times as long."""
+    spans_ms = [100 * span if index < calls else span for index, span in enumerate(trial.span_ms)]
+    return replace(trial, span_ms=spans_ms, disturbed=[index < calls for index in range(len(spans_ms))])
+
+
+def describe_disturbed(calls, calls_of_reference=0, *, trials=8, other_share=None):
+    """The Performance of trials with as many disturbed calls in each."""
+    own, reference = ((disturb(steady_trial(1.0), each),) * trials for each in (calls, calls_of_reference))
+    return describe_trials(own, reference, clocks=Clocks(other_share=other_share))
+
+
+@pytest.mark.parametrize(("disturbed", "left"), [(0, 320), (1, 312), (30, 80), (39, 8)])
+def test_disturbed_calls_are_no_samples(disturbed, left):
+    found = describe_disturbed(disturbed, disturbed, other_share=0.62)
+    assert (found.samples, found.disturbed_calls, found.noisy) == (left, 320 - left, [])
+    assert found.latency_ms == found.busy_ms == found.reference_latency_ms == pytest.approx(1.0, rel=0.01)
+    assert found.latency_high_ms < 1.01 and found.reference_high_ms < 1.01
+
+
+@pytest.mark.parametrize(("share", "cause"), [(0.62, ": other processes took 62% of the cores"), (None, "")])
+def test_where_too_few_calls_were_undisturbed_only_an_upper_bound_is_known(share, cause):
+    found = describe_disturbed(40, other_share=share)
+    assert (found.samples, found.disturbed_calls) == (320, 320)
+    assert found.noisy == [f"only 0 of 320 calls undisturbed{cause}"]
+    assert found.latency_low_ms == 0 and found.latency_high_ms > 100 and found.reference_low_ms > 0.99
+    found = describe_disturbed(0, 39, trials=4, other_share=share)
+    assert found.noisy == [f"the reference: only 4 of 160 calls undisturbed{cause}"]
+    assert found.reference_latency_ms == pytest.approx(1.0, rel=0.01), "the best that is known"
+    assert found.reference_low_ms == 0 and found.reference_high_ms > 100
+
+
+def test_a_call_that_nobody_else_disturbed_disturbs_itself():
+    found = describe_disturbed(40, 40, other_share=0.01)
+    assert (found.samples, found.disturbed_calls, found.noisy) == (320, 320, [])
+    assert found.latency_low_ms > 99
+
+
+def test_of_few_calls_half_suffice():
+    trials = [steady_trial(1.0), disturb(steady_trial(1.0), 40)]
+    one_call = [replace(t, span_ms=t.span_ms[:1], busy_ms=[1.0], pieces=[1], disturbed=t.disturbed[:1]) for t in trials]
+    assert choose_calls(one_call * 2).doubt is None
+    assert choose_calls([*one_call, one_call[1]]).doubt == "only 1 of 3 calls undisturbed"

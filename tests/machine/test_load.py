@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from fib_rmsnorm.machine import load
-from fib_rmsnorm.machine.load import CpuLoad, LoadWatch
+from fib_rmsnorm.machine.load import LoadWatch
 
 CORES = len(os.sched_getaffinity(0))
 WORK = "import time\nwhile time.process_time() < 0.4: pass"
@@ -39,7 +39,7 @@ def test_our_own_processes_are_no_others(told):
     told(busy(0.0), busy(0.4))
     with LoadWatch() as watch:
         subprocess.run([sys.executable, "-c", WORK], check=True)
-    assert watch.summary().other_share == pytest.approx(0, abs=0.05)
+    assert watch.other_share() == pytest.approx(0, abs=0.05)
 
 
 def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
@@ -47,17 +47,17 @@ def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
     told(busy(0.0), busy(50.0 * CORES))
     with LoadWatch() as watch:
         clock.sleep(100)
-    assert watch.summary().other_share == pytest.approx(0.5, abs=0.05)  # without what this process has taken itself
+    assert watch.other_share() == pytest.approx(0.5, abs=0.05)  # without what this process has taken itself
 
 
 def test_a_machine_that_does_not_tell_is_unknown(told):
     told([], [])
     with LoadWatch() as watch:
         pass
-    assert watch.summary() == CpuLoad()
+    assert watch.other_share() is None
 
 
 def test_this_machine_is_read():
     with LoadWatch() as watch:
         pass
-    assert 0 <= (watch.summary().other_share or 0) <= 1
+    assert 0 <= (watch.other_share() or 0) <= 1

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import torch
 
@@ -19,8 +20,9 @@ from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
-from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
+from fib_rmsnorm.evaluation.timing.scatter import measure_calls
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
+from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, TrialTimes, choose_calls, collect
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.schema import Ceiling
@@ -28,6 +30,7 @@ from fib_rmsnorm.schema import Ceiling
 _CALLS = 100
 _MIN_CALLS = 7
 _MEASUREMENT_MS = 60.0
+_MAX_S = 1.0  # for a copy whose calls wait for a core
 _OVERHEAD_MS = 0.2  # the untimed part of a cold call: the eviction, and waiting for it
 
 
@@ -51,23 +54,22 @@ class DeviceCeiling:
             tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
-            hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else []
+            hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else None
         host_us.append(self._time_host())
         del buffers
         if self._device != "cpu":
             torch.cuda.empty_cache()  # leaves the memory to the solutions
         tick = self.timer.tick_ms
-        half = len(copy) // 2  # two trials show a drift; the few calls of a half say too little for a GPU's limit
-        scatter = measure_scatter([copy[:half], copy[half:]] if self._device == "cpu" else [copy], tick)
+        scatter = measure_calls(copy, tick)
         return Ceiling(
             empty_ms=grouped_median(empty, tick),
             empty_host_us=min((us for us in host_us if us is not None), default=None),
             copy_ms=scatter.latency_ms,
             copy_low_ms=scatter.interval.low,
             copy_high_ms=scatter.interval.high,
-            copy_hot_ms=grouped_median(hot, tick) if hot else None,
+            copy_hot_ms=measure_calls(hot, tick).latency_ms if hot else None,
             copy_method=best.name,
-            note=self._note,
+            note="; ".join(filter(None, (self._note, copy.doubt))) or None,
             threads=list(best.cores) or None,
         )
 
@@ -77,16 +79,25 @@ class DeviceCeiling:
 
     def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
         timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
-        return [sample.span_ms for sample in timed]
+        return choose_calls([collect(timed)]).trials_ms[0]
 
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
-    ) -> list[float]:
+    ) -> ChosenCalls:
+        """Time a copy until half as many calls as are wanted were undisturbed."""
         warmup = 0 if cold else PLACES  # until every place in the buffer has been read
         wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
-        calls = warmup + min(_CALLS, max(_MIN_CALLS, wanted))
-        timed = self.timer.measure(lambda index: bind(variant, index), calls, cold=cold, budget_s=float("inf"))
-        return [sample.span_ms for sample in timed[warmup:]]
+        calls = min(_CALLS, max(_MIN_CALLS, wanted))
+        # Two trials show a drift; the few calls of a half say too little for a GPU's limit.
+        half = calls // 2 if self._device == "cpu" else calls
+        trials: list[TrialTimes] = []
+        ended = perf_counter() + _MAX_S
+        while not trials or (sum(len(t.undisturbed_ms) for t in trials) < calls / 2 and perf_counter() < ended):
+            timed = self.timer.measure(
+                lambda index: bind(variant, index), warmup + calls, cold=cold, budget_s=float("inf")
+            )[warmup:]
+            trials += [collect(some) for some in (timed[:half], timed[half:]) if some]
+        return choose_calls(trials)
 
 
 _WIDE = 1.1

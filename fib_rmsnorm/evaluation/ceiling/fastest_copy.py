@@ -12,7 +12,8 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer
-from fib_rmsnorm.evaluation.timing.timer import Call
+from fib_rmsnorm.evaluation.timing.timer import Call, Sample
+from fib_rmsnorm.evaluation.timing.trial_times import choose_calls, collect
 
 # Sources move through a buffer from call to call, as a solution's inputs do from trial to trial. They move by whole
 # cache lines, and over so few places that all of them fit into a hot cache. The number is prime, so that variants that
@@ -102,10 +103,15 @@ def _sweep(
             budget_s=budget_s,
         )
         for start, variant in enumerate(variants):
-            yield variant, [sample.span_ms for sample in turns[start :: len(variants)]]
+            yield variant, _undisturbed(turns[start :: len(variants)])
         return
     for variant in variants:
         run = timer.measure(
             partial(buffers.bind_fresh, variant), 4 * rounds, cold=False, budget_s=budget_s / len(variants)
         )
-        yield variant, [sample.span_ms for sample in run[len(run) // 2 :]]
+        yield variant, _undisturbed(run[len(run) // 2 :])
+
+
+def _undisturbed(samples: Sequence[Sample]) -> list[float]:
+    """The times of the undisturbed calls, or of all if too few are."""
+    return choose_calls([collect(samples)]).trials_ms[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import quantiles
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import (
@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.timing.latency_statistics import (
     grouped_median,
     latency_interval,
 )
+from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,17 @@ class Scatter:
 
 
 def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
-    """Sum up the calls of trials."""
+    """Sum up the calls of trials, of which some may have none."""
+    trials = [trial for trial in trials if trial]
     samples = [sample for trial in trials for sample in trial]
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     return Scatter(grouped_median(samples, tick), latency_interval(trials, tick), p5, p95, a_a_difference(trials, tick))
+
+
+def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:
+    """Sum up the calls that count. Of disturbed ones, the interval is an upper bound alone."""
+    scatter = measure_scatter(calls.trials_ms, tick)
+    if calls.doubt is None:
+        return scatter
+    high = measure_scatter(calls.all_ms, tick).interval.high
+    return replace(scatter, interval=Interval(0.0, max(scatter.latency_ms, high)))

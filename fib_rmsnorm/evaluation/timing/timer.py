@@ -45,6 +45,8 @@ class Sample(NamedTuple):
     """The number of kernels, copies and fills that the call ran."""
     launches: tuple[KernelLaunch, ...] | None = None
     """The call's first kernels; None for all but the last call of a trial, and if the timer does not record kernels."""
+    is_disturbed: bool = False
+    """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
 
 class Timer(Protocol):

@@ -17,7 +17,8 @@ from typing import Literal
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
+from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
+from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     Costs,
     CountCosts,
@@ -37,7 +38,8 @@ INTERVAL_GOAL = 0.01
 _CALLS = 40
 _MAX_TRIALS = 24
 _TRIAL_BUDGET_S = 0.15
-_BUDGET_S = 0.5  # for all trials of a solution
+_BUDGET_S = 0.5  # for the undisturbed calls of all trials of a solution
+_MAX_BUDGET_S = 2.0  # for all of them
 _HOT_CALLS = 80
 _QUICKLY_JUDGED_BYTES = 4 << 20
 _JUDGED_TOGETHER = 4
@@ -60,16 +62,6 @@ class TrialResults:
     """The costs before and after the trials."""
     stopped_by: StoppedBy
 
-    @property
-    def spans_ms(self) -> list[list[float]]:
-        """All timed spans, by trial."""
-        return [trial.span_ms for trial in self.trials]
-
-    @property
-    def samples_ms(self) -> list[float]:
-        """All timed spans."""
-        return [sample for trial in self.trials for sample in trial.span_ms]
-
 
 Outcome = TrialResults | EvaluationFailedError
 
@@ -83,6 +75,10 @@ class _Running:
     trials: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
     """The time that its trials took, including what is not timed."""
+    undisturbed_s: float = 0.0
+    """The share of that time in which its calls were undisturbed."""
+    undisturbed_trials: float = 0.0
+    """The number of its trials, of which each counts for the share of its calls that was undisturbed."""
     hot: Timed | None = None
     as_called: Timed | None = None
     costs: list[Costs] = field(default_factory=list)
@@ -106,16 +102,28 @@ class _Running:
             except EvaluationFailedError as failure:
                 self.failure = failure
 
+    def add(self, trial: Timed, seconds: float) -> None:
+        """Add a trial that took some seconds."""
+        self.trials.append(trial)
+        share = len(trial.undisturbed_ms) / len(trial.span_ms)
+        self.spent_s += seconds
+        self.undisturbed_s += seconds * share
+        self.undisturbed_trials += share
+
+    def has_trials(self, number: int) -> bool:
+        """Whether its undisturbed calls fill so many trials; without them, whether that takes too long."""
+        return len(self.trials) >= number and (self.undisturbed_trials >= number or self.spent_s > _MAX_BUDGET_S)
+
     def has_precise_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
         tick_ms = self.prepared.tick_ms if self.prepared else 0.0
-        spans_ms = [trial.span_ms for trial in self.trials]
-        median_ms = grouped_median([sample for trial in spans_ms for sample in trial], tick_ms)
-        return latency_interval(spans_ms, tick_ms).relative_to(median_ms) <= INTERVAL_GOAL
+        scatter = measure_scatter(choose_calls(self.trials).trials_ms, tick_ms)
+        return scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL
 
     def has_spent_its_budget(self) -> bool:
         """Whether its trials have used up the budget, or reached their maximum number."""
-        return self.spent_s > _BUDGET_S or len(self.trials) >= _MAX_TRIALS
+        spent = self.undisturbed_s > _BUDGET_S or self.spent_s > _MAX_BUDGET_S
+        return spent or self.undisturbed_trials >= _MAX_TRIALS
 
     def may_end_after_another_trial(self) -> bool:
         """Whether one more trial, if it takes twice as long as these did, would use up the budget."""
@@ -164,9 +172,7 @@ class InterleavedTrials:
         judged = self._choose_judged_trials()
         pids = [each.pid for each in (unjudged, *solutions)]
         trial = 0
-        while running := [each for each in solutions if each.failure is None and not each.is_done]:
-            if unjudged.failure is None and len(unjudged.trials) < self._settings.num_trials:
-                running.insert(0, unjudged)  # only num_trials times: it is needed only for comparison, and slow
+        while running := self._find_running(solutions, unjudged):
             for each in running if trial % 2 == 0 else reversed(running):
                 if each.prepared and each.prepared.timer == "cpu_clock":
                     wait_for_quiet([pid for pid in pids if pid != each.pid])
@@ -177,6 +183,14 @@ class InterleavedTrials:
                         # At once: the longer its outputs lie in the worker, the easier they are to repair.
                         each.attempt(self._judge)
             trial += 1
+
+    def _find_running(self, solutions: list[_Running], unjudged: _Running) -> list[_Running]:
+        """Whom to time once more: the reference only so often that it has enough trials, since it is slow."""
+        running = [each for each in solutions if each.failure is None and not each.is_done]
+        may_go_on = bool(running) or (unjudged.spent_s < _BUDGET_S and any(each.is_done for each in solutions))
+        if may_go_on and unjudged.failure is None and not self._has_fewest_trials(unjudged):
+            running.insert(0, unjudged)
+        return running
 
     def _choose_judged_trials(self) -> set[int]:
         """The trials after which some of the calls since the last judged ones are judged, as after a solution's last.
@@ -199,11 +213,16 @@ class InterleavedTrials:
         is_timed_by_budget = self._settings.iterations is None
         return trial in judged or (is_timed_by_budget and solution.may_end_after_another_trial())
 
-    def _is_done(self, solution: _Running) -> bool:
+    def _has_fewest_trials(self, solution: _Running) -> bool:
         settings = self._settings
         if settings.iterations is not None:
             return len(solution.trials) >= settings.num_trials
-        if len(solution.trials) >= settings.num_trials and solution.has_precise_median():
+        return solution.has_trials(settings.num_trials)
+
+    def _is_done(self, solution: _Running) -> bool:
+        if self._settings.iterations is not None:
+            return self._has_fewest_trials(solution)
+        if self._has_fewest_trials(solution) and solution.has_precise_median():
             solution.stopped_by = "interval"
             return True
         if len(solution.trials) >= 2 and solution.has_spent_its_budget():
@@ -224,8 +243,8 @@ class InterleavedTrials:
     def _run_trial(self, solution: _Running) -> None:
         calls = self._settings.iterations or _CALLS
         started = time.monotonic()
-        solution.trials.append(self._time(solution, calls, hot=self._settings.l2 == "hot"))
-        solution.spent_s += time.monotonic() - started
+        trial = self._time(solution, calls, hot=self._settings.l2 == "hot")
+        solution.add(trial, time.monotonic() - started)
 
     def _time(self, solution: _Running, calls: int, *, hot: bool, queued: bool = True) -> Timed:
         admitted = solution.admitted

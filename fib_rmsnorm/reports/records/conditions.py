@@ -15,7 +15,7 @@ def condition_fields(performance: Performance) -> dict[str, str]:
     return {
         "Timer": performance.timer or "not recorded",
         "L2": joined(_L2[performance.cold_l2], _cold_proof(ceiling) if ceiling and performance.cold_l2 else ""),
-        **(_clock_fields(clocks) if clocks else {}),
+        **(_clock_fields(clocks, performance.disturbed_calls) if clocks else {}),
         "Session": f"{performance.device_session} (numbers of the same session can be compared more closely)"
         if performance.device_session
         else "",
@@ -29,11 +29,11 @@ def _cold_proof(ceiling: Ceiling) -> str:
     return f"the copy takes {format_latency(ceiling.copy_ms)} cold, {format_latency(ceiling.copy_hot_ms)} hot"
 
 
-def _clock_fields(clocks: Clocks) -> dict[str, str]:
+def _clock_fields(clocks: Clocks, disturbed_calls: int | None) -> dict[str, str]:
     low, high = clocks.during_min_mhz, clocks.during_max_mhz
     span = f" ({low:.0f} to {high:.0f})" if low is not None and high is not None else ""
     throttled, others = clocks.throttle_reasons, clocks.other_processes
-    heat, share, switches = clocks.max_temperature_c, clocks.other_share, clocks.involuntary_switches
+    heat, share = clocks.max_temperature_c, clocks.other_share
     return {
         "Clock": joined(
             f"{clocks.before_mhz:.0f} MHz before" if clocks.before_mhz is not None else "",
@@ -45,7 +45,7 @@ def _clock_fields(clocks: Clocks) -> dict[str, str]:
             f"throttled: {', '.join(throttled)}" if throttled else "not throttled" if throttled == [] else "",
             f"at most {heat:.0f} °C" if heat is not None else "",
             f"other processes took {share:.0%} of the cores" if share is not None else "",
-            f"{switches} involuntary context switches" if switches is not None else "",
+            f"{disturbed_calls} timed calls had to wait for a core" if disturbed_calls is not None else "",
             f"{others or 'no'} other process{'es' * (others > 1)} on the device" if others is not None else "",
         ),
     }

@@ -33,3 +33,7 @@ def test_slow_calls_are_in_the_percentiles():
 
 def test_one_call_has_no_interval():
     assert math.isinf(measure_scatter([[1.0]], 0.0).interval.high)
+
+
+def test_a_trial_without_calls_is_no_trial():
+    assert measure_scatter([[1.0, 1.1], [], [1.2, 1.3]], 0.0) == measure_scatter([[1.0, 1.1], [1.2, 1.3]], 0.0)

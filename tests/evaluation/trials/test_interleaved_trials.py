@@ -37,12 +37,20 @@ class Worker:
     process = SimpleNamespace(pid=1)
 
     def __init__(
-        self, clock: Clock, trial_s: float, calls: int, spread: float, timer: str = "cupti", pieces: int = 1
+        self,
+        clock: Clock,
+        trial_s: float,
+        calls: int,
+        spread: float,
+        timer: str = "cupti",
+        pieces: int = 1,
+        undisturbed: float = 1.0,
     ) -> None:
         self._clock = clock
         self._timer = timer
         self._trial_s = trial_s
         self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
+        self._disturbed = [number >= undisturbed * calls for number in range(calls)]
         self.judged = 0
         self._pieces = [pieces] * calls
         self.asked: list[Time] = []
@@ -55,8 +63,8 @@ class Worker:
         if isinstance(request, Time):
             self._clock.now_s += self._trial_s
             self.asked.append(request)
-            spans, now = self._spans_ms, self._clock.perf_counter_ns()
-            return Timed(spans, spans, self._pieces, None, clock_ns=now, repeated=[], queued=request.queued)
+            spans, pieces, now = self._spans_ms, self._pieces, self._clock.perf_counter_ns()
+            return Timed(spans, spans, pieces, None, self._disturbed, clock_ns=now, repeated=[], queued=request.queued)
         return None
 
 
@@ -189,3 +197,44 @@ def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monke
     assert len(idle) == (pieces > 1) and (found.as_called is not None) == (pieces > 1)
     assert worker.judged == 2 + (pieces > 1)
     assert all(request.queued for request in reference.asked)
+
+
+def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, spread=1.0, settings=None):
+    """How often a Solution and the reference are timed, if such shares of their calls are undisturbed."""
+    clock = Clock()
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
+    (workload,) = generate_workloads(DEFINITION, [SMALL])
+    workers = [
+        Worker(clock, trial_s, 40, spread, "cpu_clock", undisturbed=share) for share in (undisturbed, of_reference)
+    ]
+    own, reference = (Admitted(SimpleNamespace(name="a"), each, SimpleNamespace(left_s=60.0)) for each in workers)
+    (outcome,), _ = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings or Settings()).run([own], reference)
+    return [len(worker.asked) for worker in workers], outcome.stopped_by
+
+
+@pytest.mark.parametrize(
+    ("undisturbed", "trials"),
+    [(1.0, 24), (0.5, 48), (0.25, 96), (0.05, 129), (0.0, 129)],  # 2 s at most
+)
+def test_trials_go_on_until_undisturbed_calls_fill_them_or_it_takes_too_long(monkeypatch, undisturbed, trials):
+    assert count_trials(monkeypatch, undisturbed=undisturbed) == ([trials, 4], "budget")
+
+
+def test_a_precise_median_needs_undisturbed_calls(monkeypatch):
+    assert count_trials(monkeypatch, undisturbed=0.5, spread=0.0) == ([8, 4], "interval")
+
+
+def test_only_undisturbed_calls_use_up_the_budget(monkeypatch):
+    assert count_trials(monkeypatch, undisturbed=1.0, trial_s=0.13)[0] == [4, 4]
+    assert count_trials(monkeypatch, undisturbed=0.5, trial_s=0.13)[0] == [8, 4]
+
+
+@pytest.mark.parametrize(("share", "trials"), [(1.0, 4), (0.5, 8), (0.0, 32)])  # the last for 0.5 s
+def test_the_reference_goes_on_for_its_own_undisturbed_calls(monkeypatch, share, trials):
+    assert count_trials(monkeypatch, undisturbed=1.0, of_reference=share, spread=0.0)[0] == [4, trials]
+
+
+def test_a_given_number_of_calls_is_kept(monkeypatch):
+    settings = Settings(iterations=40, num_trials=4)
+    assert count_trials(monkeypatch, undisturbed=0.0, of_reference=0.0, settings=settings) == ([4, 4], "iterations")

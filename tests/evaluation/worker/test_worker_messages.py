@@ -14,7 +14,7 @@ from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask
 from fib_rmsnorm.schema import KernelLaunch, Performance, Workload
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
-TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], clock_ns=5, repeated=[], queued=True)
+TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], [False, True], clock_ns=5, repeated=[], queued=True)
 
 
 class Answers:
@@ -70,6 +70,7 @@ def test_a_trial_arrives_unchanged(launches):
         {"span_ms": [float("nan")]},
         {"busy_ms": [-1.0]},
         {"pieces": [1.5]},
+        {"disturbed": [0.5]},
         {"clock_ns": None},
         {"repeated": ["again"] * MAX_ATTEMPTS},
     ],

@@ -112,9 +112,9 @@ def test_a_wide_reference_gives_a_wide_speedup(show):
 
 
 def test_the_load_of_a_cpu_is_told(show):
-    clocks = Clocks(during_mhz=2300, other_share=0.62, involuntary_switches=900)
-    assert facts(show(timer="cpu_clock", clocks=clocks))["Conditions"] == (
-        "other processes took 62% of the cores, 900 involuntary context switches"
+    clocks = Clocks(during_mhz=2300, other_share=0.62)
+    assert facts(show(timer="cpu_clock", clocks=clocks, disturbed_calls=90))["Conditions"] == (
+        "other processes took 62% of the cores, 90 timed calls had to wait for a core"
     )
 
 

@@ -1,0 +1,147 @@
+"""Which timed calls on a CPU had to wait for a core, and which of these because of another process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from fib_rmsnorm.evaluation.timing import cpu_clock
+from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
+
+MS = 1_000_000
+BUSY = "while True: pass"
+
+
+class System:
+    """A process of some threads, by their ids, on two cores: what the kernel tells of it."""
+
+    def __init__(self, folder, threads=("7", "8")):
+        self.folder, self.now_ns, self.ran_ns, self.switches = folder, 0, 0, 0
+        for thread in threads:
+            (folder / thread).mkdir(parents=True)
+            self.wait(thread, 0)
+
+    def wait(self, thread, waited_ns):
+        (self.folder / thread / "schedstat").write_text(f"0 {waited_ns} 3\n")
+
+    def measure(self, call):
+        """Whether a call was found to be disturbed."""
+        (sample,) = CpuClock().measure(lambda _: call, 1, cold=False, budget_s=1)
+        assert sample.span_ms == self.now_ns / MS
+        return sample.is_disturbed
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    found = System(tmp_path)
+    monkeypatch.setattr(cpu_clock, "_THREADS", tmp_path)
+    monkeypatch.setattr(cpu_clock, "clock", lambda: found.now_ns)
+    monkeypatch.setattr(cpu_clock, "cpu_time", lambda _: found.ran_ns // 2)
+    monkeypatch.setattr(cpu_clock, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(cpu_clock, "getrusage", lambda _: SimpleNamespace(ru_nivcsw=found.switches))
+    return found
+
+
+@pytest.mark.parametrize(("waited_ns", "is_disturbed"), [(0, False), (100_000, False), (300_000, True), (5 * MS, True)])
+@pytest.mark.parametrize("thread", ["7", "8"])
+def test_a_wait_of_any_thread_disturbs_a_call_if_it_is_long(system, thread, waited_ns, is_disturbed):
+    def call():
+        system.now_ns += 10 * MS
+        system.ran_ns += 12 * MS
+        system.wait(thread, waited_ns)
+
+    assert system.measure(call) == is_disturbed
+
+
+def test_a_short_call_is_not_disturbed_by_what_changes_no_median(system):
+    def call():
+        system.now_ns += 50_000
+        system.wait("7", 15_000)
+
+    assert not system.measure(call)
+
+
+def test_threads_of_a_call_that_wait_for_each_other_do_not_disturb_it(system):
+    def call():
+        system.now_ns += 10 * MS
+        system.ran_ns += 20 * MS
+        system.wait("7", 5 * MS)
+
+    assert not system.measure(call)
+
+
+@pytest.mark.parametrize("switches", [0, 1])
+def test_a_core_that_was_taken_from_a_thread_that_has_ended_counts(system, switches):
+    def call():
+        system.now_ns += 10 * MS
+        system.switches += switches
+
+    assert system.measure(call) == bool(switches)
+
+
+def test_a_thread_may_end_and_a_system_tell_nothing(system):
+    def call():
+        system.now_ns += 10 * MS
+        (system.folder / "8" / "schedstat").write_text("")
+
+    assert not system.measure(call)
+    for thread in ("7", "8"):
+        (system.folder / thread / "schedstat").unlink()
+    system.now_ns = 0
+    assert not system.measure(lambda: None)
+
+
+@pytest.fixture
+def one_core():
+    """A core that this thread and its children use."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+def run_for(seconds):
+    """Until this thread has had so much of a core, and others have had some of it."""
+    ends = time.thread_time() + seconds
+    while time.thread_time() < ends:
+        pass
+
+
+@pytest.mark.process
+def test_a_process_on_the_same_core_disturbs_calls(one_core):
+    other = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        samples = CpuClock().measure(lambda _: lambda: run_for(0.2), 3, cold=False, budget_s=60)
+    finally:
+        other.kill()
+        other.wait()
+    assert all(sample.is_disturbed for sample in samples)
+
+
+@pytest.mark.process
+def test_so_it_does_if_it_delays_another_thread_of_the_call(one_core):
+    asked, done = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve():
+        while asked.acquire():
+            run_for(0.2)
+            done.release()
+
+    def call():
+        asked.release()
+        done.acquire()
+
+    threading.Thread(target=serve, daemon=True).start()
+    other = subprocess.Popen([sys.executable, "-c", BUSY])
+    try:
+        samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
+    finally:
+        other.kill()
+        other.wait()
+    assert all(sample.is_disturbed for sample in samples)
