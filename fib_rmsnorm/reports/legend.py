@@ -18,7 +18,7 @@ LEGEND = {
     "of peak": "Bandwidth, relative to the memory's theoretical bandwidth. Above 100%, a cache kept some of the bytes.",
     "speedup": "The latency of the reference, the Definition's own code, divided by this one; above 1x is faster.",
     "vs torch": "The latency of the baseline, by default the one in Python by torch, divided by this one. `vs"
-    " baseline` where `--baseline` names another.",
+    " baseline` where another is named.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
     "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",
     "noisy": "What no interval tells: the clock moved, another process was on the GPU, or the number is faster than the"
