@@ -11,7 +11,7 @@ from fib_rmsnorm.building.solution_cache import cache_variables
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import CEILING
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import TRITON_COPY, copy_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
@@ -48,7 +48,7 @@ class CeilingClient:
         request = MeasureCeiling(
             device=self._device.name,
             cache=cache_folder(),
-            traffic=Traffic.of(
+            traffic=StreamTraffic.of(
                 [sizes.get(name, 0) for name in definition.inputs], [sizes.get(name, 0) for name in definition.outputs]
             ),
             cold=self._config.settings.l2 != "hot",

@@ -18,7 +18,7 @@ _ALIGNMENT = 128
 
 
 @dataclass(frozen=True)
-class Traffic:
+class StreamTraffic:
     """The bytes that a call reads and writes, in streams that move at the same time.
 
     Each stream has `stream_bytes`, but the last of its direction, which has the rest: the small tensors go there.
@@ -31,7 +31,7 @@ class Traffic:
     stream_bytes: int = 0
 
     @classmethod
-    def of(cls, read: Sequence[int], written: Sequence[int]) -> Traffic:
+    def of(cls, read: Sequence[int], written: Sequence[int]) -> StreamTraffic:
         """The traffic of tensors of given sizes. A tensor twice as large as another is two streams."""
         flat = cls(sum(read), sum(written))
         sizes = [size for size in (*read, *written) if size]
@@ -44,9 +44,9 @@ class Traffic:
         return flat
 
     @property
-    def flat(self) -> Traffic:
+    def flat(self) -> StreamTraffic:
         """As many bytes in one stream of each direction."""
-        return Traffic(self.bytes_read, self.bytes_written)
+        return StreamTraffic(self.bytes_read, self.bytes_written)
 
     @property
     def suffix(self) -> str:
@@ -87,5 +87,5 @@ class MeasureCeiling(Request):
     do: Literal["measure"] = "measure"
     device: str
     cache: Path
-    traffic: Traffic
+    traffic: StreamTraffic
     cold: bool

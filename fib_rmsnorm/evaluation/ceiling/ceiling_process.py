@@ -12,7 +12,7 @@ from time import perf_counter
 import torch
 
 from fib_rmsnorm.building import BuildError
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, TorchCopy
 from fib_rmsnorm.evaluation.ceiling.cpp_copy import CppCopy
 from fib_rmsnorm.evaluation.ceiling.cuda_copy import CudaCopy
@@ -44,7 +44,7 @@ class DeviceCeiling:
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
 
-    def measure(self, traffic: Traffic, *, cold: bool) -> Ceiling:
+    def measure(self, traffic: StreamTraffic, *, cold: bool) -> Ceiling:
         """Measure an empty call and the fastest copy: medians in milliseconds."""
         cold = cold and self._device != "cpu"
         buffers = Buffers(self._device, traffic)

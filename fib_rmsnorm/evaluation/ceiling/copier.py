@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fib_rmsnorm.building.native import build_and_load, build_native
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.timing.timer import Call
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
@@ -49,7 +49,7 @@ class Copier(Protocol):
         """A call that moves nothing."""
         ...
 
-    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+    def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
         """The variants worth trying for this traffic."""
         ...
 
@@ -69,7 +69,7 @@ class TorchCopy:
         if self._device != "cpu":
             torch.cuda._sleep(0)  # type: ignore[no-untyped-call]
 
-    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+    def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
         """The only variant, in one stream."""
 
         def bind(source: torch.Tensor, destination: torch.Tensor, _: int) -> Call:

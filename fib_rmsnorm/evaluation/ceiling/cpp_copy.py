@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant, load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
@@ -35,7 +35,7 @@ class CppCopy:
         self._can_stream: bool = find("can_stream")()
         find("start_helpers")(self.cores[1:])
 
-    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+    def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
         """Pinned threads (powers of two, and all) and torch's OpenMP threads, with plain and with streaming stores.
 
         Each for the traffic's streams, and for one stream of each direction.
@@ -52,7 +52,7 @@ class CppCopy:
             for each in pages
         ]
 
-    def _variant(self, traffic: Traffic, threads: int, pages: int) -> CopyVariant:
+    def _variant(self, traffic: StreamTraffic, threads: int, pages: int) -> CopyVariant:
         def bind(source: torch.Tensor, destination: torch.Tensor, spread: int) -> Call:
             return partial(
                 self._copy,

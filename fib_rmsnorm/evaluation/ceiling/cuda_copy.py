@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant, load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
@@ -32,7 +32,7 @@ class _Shape:
     """Blocks per multiprocessor, which loop over the bytes in strides of the grid; 0 for a grid that covers them."""
     instructions: int = 0
 
-    def name(self, traffic: Traffic) -> str:
+    def name(self, traffic: StreamTraffic) -> str:
         loop = f" looping, {self.blocks_per_multiprocessor} per SM" if self.blocks_per_multiprocessor else ""
         return f"cuda {self.threads}x{self.vecs}{_INSTRUCTIONS[self.instructions]}{loop}{traffic.suffix}"
 
@@ -80,7 +80,7 @@ class CudaCopy:
         self._copy = find("copy")
         self._multiprocessors: int = torch.cuda.get_device_properties(device).multi_processor_count
 
-    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+    def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
         """The launch shapes that suit the traffic, for its streams and for one stream of each direction.
 
         Bytes are rounded up to vectors. That adds no work, because memory moves in sectors of two vectors.
@@ -93,7 +93,7 @@ class CudaCopy:
         ]
 
     def _bind(
-        self, shape: _Shape, traffic: Traffic, source: torch.Tensor, destination: torch.Tensor, spread: int
+        self, shape: _Shape, traffic: StreamTraffic, source: torch.Tensor, destination: torch.Tensor, spread: int
     ) -> Call:
         return partial(
             self._copy,
@@ -112,6 +112,6 @@ class CudaCopy:
         )
 
 
-def _count_vectors(traffic: Traffic) -> int:
+def _count_vectors(traffic: StreamTraffic) -> int:
     """Vectors of the longest stream."""
     return -(-max(traffic.stream_bytes, traffic.last_read, traffic.last_written) // _VECTOR_BYTES)

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer
@@ -30,7 +30,7 @@ _SWEEP_S = 0.08
 class Buffers:
     """A source with random contents, since zeros draw less power; and as many destinations as a solution has."""
 
-    def __init__(self, device: str, traffic: Traffic) -> None:
+    def __init__(self, device: str, traffic: StreamTraffic) -> None:
         self._is_spread = device != "cpu"
         most = (PLACES - 1) * _SHIFT_BYTES
         spread = most if self._is_spread else 0

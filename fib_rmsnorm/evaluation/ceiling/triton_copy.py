@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
 from fib_rmsnorm.evaluation.timing.timer import Call
 
@@ -59,7 +59,7 @@ class TritonCopy:
         """Launch an empty kernel."""
         _nothing[(1,)](num_warps=1)
 
-    def variants(self, traffic: Traffic) -> list[CopyVariant]:
+    def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
         """Several block sizes."""
         return [
             CopyVariant(f"triton {block} words, {warps} warps{traffic.suffix}", partial(_bind, traffic, block, warps))
@@ -68,7 +68,7 @@ class TritonCopy:
 
 
 def _bind(
-    traffic: Traffic, block: int, warps: int, source: torch.Tensor, destination: torch.Tensor, spread: int
+    traffic: StreamTraffic, block: int, warps: int, source: torch.Tensor, destination: torch.Tensor, spread: int
 ) -> Call:
     sizes = (traffic.stream_bytes + spread, traffic.stream_bytes, traffic.last_read, traffic.last_written)
     stride, words, last_read, last_written = (-(-size // _WORD_BYTES) for size in sizes)

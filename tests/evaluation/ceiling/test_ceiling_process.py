@@ -19,7 +19,7 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
 from fib_rmsnorm.evaluation.ceiling import cuda_copy
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import Traffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import TorchCopy, copy_solution
 from fib_rmsnorm.evaluation.ceiling.cpp_copy import CppCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
@@ -31,7 +31,7 @@ CANARY = 77
 SMALL, ROWS = 8 << 10, 1 << 20
 TRAFFICS = [
     *(
-        Traffic.of([read], [written])
+        StreamTraffic.of([read], [written])
         for read, written in [
             (0, 0),
             (1, 1),
@@ -43,16 +43,16 @@ TRAFFICS = [
             (7, 3 << 20),
         ]
     ),
-    Traffic.of([ROWS, ROWS, SMALL], [ROWS]),  # a gate
-    Traffic.of([ROWS, ROWS, SMALL], [ROWS, ROWS]),  # a residual
-    Traffic.of([ROWS, ROWS, SMALL], [ROWS // 2, ROWS, 512]),  # and float8
-    Traffic.of([ROWS, ROWS, ROWS, SMALL, 512], [ROWS, SMALL]),  # a backward pass
-    Traffic.of([SMALL + 100, SMALL], [SMALL + 100, SMALL, SMALL]),  # one row
+    StreamTraffic.of([ROWS, ROWS, SMALL], [ROWS]),  # a gate
+    StreamTraffic.of([ROWS, ROWS, SMALL], [ROWS, ROWS]),  # a residual
+    StreamTraffic.of([ROWS, ROWS, SMALL], [ROWS // 2, ROWS, 512]),  # and float8
+    StreamTraffic.of([ROWS, ROWS, ROWS, SMALL, 512], [ROWS, SMALL]),  # a backward pass
+    StreamTraffic.of([SMALL + 100, SMALL], [SMALL + 100, SMALL, SMALL]),  # one row
 ]
 
 
 def request(device="cpu", read=(1 << 20,), written=(1 << 20,), cold=True):
-    traffic = vars(Traffic.of(read, written))
+    traffic = vars(StreamTraffic.of(read, written))
     return {"do": "measure", "device": device, "cache": str(cache_folder()), "traffic": traffic, "cold": cold}
 
 
@@ -71,7 +71,7 @@ def request(device="cpu", read=(1 << 20,), written=(1 << 20,), cold=True):
     ],
 )
 def test_each_large_tensor_is_a_stream(read, written, streams):
-    traffic = Traffic.of(read, written)
+    traffic = StreamTraffic.of(read, written)
     assert (traffic.reads, traffic.writes, traffic.stream_bytes) == streams
     assert (traffic.bytes_read, traffic.bytes_written) == (sum(read), sum(written))
 
@@ -119,7 +119,7 @@ def test_torch_copies_the_given_bytes(traffic):
 @needs_compiler
 def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
-    little, much = Traffic.of([1 << 10], [64]), Traffic.of([32 << 20], [64])
+    little, much = StreamTraffic.of([1 << 10], [64]), StreamTraffic.of([32 << 20], [64])
     timer, buffers = choose_timer("cpu"), Buffers("cpu", much)
     (_, little_ms), *_ = tune(copier.variants(little), timer, buffers, cold=False)
     (_, much_ms), *_ = tune(copier.variants(much), timer, buffers, cold=False)
@@ -209,13 +209,13 @@ def cuda_variants(monkeypatch, traffic):
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
 def test_several_launch_shapes_suit_every_size(monkeypatch, size):
-    variants = cuda_variants(monkeypatch, Traffic.of([size], [size]))
+    variants = cuda_variants(monkeypatch, StreamTraffic.of([size], [size]))
     assert len(set(variants)) == len(variants) >= 5
     assert any("looping" in variant for variant in variants) == (size >= 32 << 20)
 
 
 def test_streams_are_tried_beside_one_stream(monkeypatch):
-    variants = cuda_variants(monkeypatch, Traffic.of([32 << 20, 32 << 20], [32 << 20]))
+    variants = cuda_variants(monkeypatch, StreamTraffic.of([32 << 20, 32 << 20], [32 << 20]))
     assert {"cuda 256x4", "cuda 256x4, 2 to 1 streams", "cuda 256x4 grouped, 2 to 1 streams"} <= set(variants)
     assert "cuda 256x8, 2 to 1 streams" not in variants  # 16 loads in flight need too many registers
 
@@ -233,7 +233,7 @@ TRITON_INTERPRETED = """
 import test_ceiling_process
 from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
 for read, written in [([1000], [1000]), ([3000], [512]), ([512], [3000]), ([2000, 2000, 80], [1000, 2000])]:
-    traffic = test_ceiling_process.Traffic.of(read, written)
+    traffic = test_ceiling_process.StreamTraffic.of(read, written)
     test_ceiling_process.check_variants(TritonCopy(), "cpu", traffic, multiple=4, spread=128)
 """
 
