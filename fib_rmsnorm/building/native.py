@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
@@ -126,6 +127,9 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
     import tvm_ffi.cpp
 
     find_compilers(arch)
+    # Not as extra_include_paths, which tvm-ffi neither quotes nor escapes.
+    include = for_ninja_command(f"-I{sources}")
+    added = {name: [*flags[name], include] for name in ("extra_cflags", "extra_cuda_cflags")}
     files = [path for path in sorted(sources.rglob("*")) if path.is_file()]
     output = _CompilerOutput()
     try:
@@ -134,9 +138,8 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
                 name="solution",
                 cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
                 cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
-                extra_include_paths=[str(sources)],
                 build_directory=str(build),
-                **flags,
+                **flags | added,
             )
     except Exception as error:
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
@@ -148,6 +151,11 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
 def _for_ninja(path: Path) -> str:
     """Escape a path for ninja's build file: tvm-ffi escapes only the colon."""
     return str(path).replace("$", "$$").replace(" ", "$ ")
+
+
+def for_ninja_command(word: str) -> str:
+    """One word of a command in ninja's build file, which ninja expands and a shell then splits."""
+    return quote(word).replace("$", "$$")
 
 
 def find_compilers(arch: str | None = None) -> None:
