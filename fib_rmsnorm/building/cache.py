@@ -34,13 +34,18 @@ def making_folders() -> Iterator[None]:
         raise InputError(f"{fault}; name a folder that you may write to in $FIB_RMSNORM_CACHE") from None
 
 
+def is_plain(path: Path) -> bool:
+    """Whether a path has only characters that shells, build files and compilers take as they are."""
+    return re.fullmatch(r"[\w/.,+@%=-]+", str(path)) is not None
+
+
 def plain_path(folder: Path) -> Path:
     """A path of a folder without what means something in a shell or in a build file.
 
     Compilers and their callers write paths into both, and most quote nothing. Where the folder's own path has such a
     character, this is a link among the user's temporary files. Raises InputError if it cannot be made.
     """
-    if re.fullmatch(r"[\w/.,+@%=-]+", str(folder)):
+    if is_plain(folder):
         return folder
     links = Path(tempfile.gettempdir(), f"fib-rmsnorm-links-{os.getuid()}")
     link = links / sha256(os.fsencode(folder.absolute())).hexdigest()[:32]

@@ -6,11 +6,21 @@ import subprocess
 
 import pytest
 
+from fib_rmsnorm.building.native import build_native, find_cuda_home
 from support.command_line import cli_command, cli_environment
+from support.kernels import DEFINITION, read_kernels
 from support.paths import TESTS
 
 ODD = f"""a b'c"d$e ü:#;&(x)\\y{"l" * 180}"""
 HONEST = TESTS / "honest_kernels"
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+def test_nvcc_compiles_wherever_the_cache_lies(tmp_path):
+    solution = read_kernels("honest")["cuda_two_kernels"].solution(DEFINITION)
+    (tmp_path / ODD).mkdir()
+    assert build_native(solution, tmp_path / ODD, "9.0").binary.is_relative_to(tmp_path / ODD)
 
 
 @pytest.mark.compile
