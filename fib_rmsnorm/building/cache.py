@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -30,6 +32,32 @@ def making_folders() -> Iterator[None]:
     except OSError as error:
         fault = f"the cache, {cache_folder()}: {error.strerror}"
         raise InputError(f"{fault}; name a folder that you may write to in $FIB_RMSNORM_CACHE") from None
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a path has only characters that shells, build files and compilers take as they are."""
+    return re.fullmatch(r"[\w/.,+@%=-]+", str(path)) is not None
+
+
+def plain_path(folder: Path) -> Path:
+    """A path of a folder without what means something in a shell or in a build file.
+
+    Compilers and their callers write paths into both, and most quote nothing. Where the folder's own path has such a
+    character, this is a link among the user's temporary files. Raises InputError if it cannot be made.
+    """
+    if is_plain(folder):
+        return folder
+    links = Path(tempfile.gettempdir(), f"fib-rmsnorm-links-{os.getuid()}")
+    link = links / sha256(os.fsencode(folder.absolute())).hexdigest()[:32]
+    try:
+        links.mkdir(mode=0o700, exist_ok=True)
+        if links.is_symlink() or links.stat().st_uid != os.getuid():  # others could point the links elsewhere
+            raise InputError(f"{links} belongs to somebody else; name another folder in $TMPDIR")
+        with suppress(FileExistsError):
+            link.symlink_to(folder.absolute())
+    except OSError as error:
+        raise InputError(f"{link}: {error.strerror}; name a folder that you may write to in $TMPDIR") from None
+    return link
 
 
 def require_room() -> None:

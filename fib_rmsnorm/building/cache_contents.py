@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.file_trees import file_sizes, remove_tree
 
 SOLUTIONS = "solutions"
 COPY = "native"
 """Folders in the cache: of what is built for Solutions, and of the copy that `bench` compares with."""
+_MOST_BYTES_AFTER_FAILURE = 1 << 30
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -60,9 +61,19 @@ def delete(cache: Path, builds: Iterable[CachedBuilds]) -> None:
         }:
             raise InputError(f"{each.folder} does not belong to the cache {cache}")
         try:
-            shutil.rmtree(each.folder)
+            remove_tree(each.folder)
         except OSError as error:
             raise InputError(f"cannot delete {error.filename or each.folder}: {error.strerror or error}") from None
+
+
+def drop_failed_build(folder: Path) -> None:
+    """Remove a Solution's builds after one that failed or timed out, if they take more than 1 GiB.
+
+    Below that they stay: a compiler goes on from what it had finished.
+    """
+    if sum(file_sizes(folder)) > _MOST_BYTES_AFTER_FAILURE:
+        with suppress(OSError):  # another run may be building the same sources
+            remove_tree(folder)
 
 
 def _named_by_key(folder: Path) -> Iterator[Path]:
@@ -85,6 +96,4 @@ def _size(path: Path) -> int:
     """The bytes of a file or of all files beneath a folder, links not followed."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
-    return sum(
-        Path(folder, name).lstat().st_size for folder, _, names in os.walk(path, followlinks=False) for name in names
-    )
+    return sum(file_sizes(path))

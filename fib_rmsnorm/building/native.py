@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
+from fib_rmsnorm.building.cache import is_plain
 from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
 from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.seal import break_seal, has_loaded, is_intact, note_load, seal
@@ -94,14 +96,29 @@ def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str
     """Build in a temporary folder and move it into place, so that no other process sees half a build."""
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        sources = staging / "sources"
-        write_sources(solution, sources)
-        log = _run_compiler(sources, staging, arch, flags)
+        with _compilable(staging) as build:
+            sources = build / "sources"
+            write_sources(solution, sources)
+            log = _run_compiler(sources, build, arch, flags)
         (staging / _LOG).write_text(log, encoding="utf-8")
         seal(staging / _LIBRARY)
         _put_in_place(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _compilable(folder: Path) -> Iterator[Path]:
+    """A folder to compile in, whose files are in `folder` in the end.
+
+    nvcc expands quotes and dollars of paths itself, whoever has escaped them, and tvm-ffi resolves links.
+    """
+    if is_plain(folder):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as elsewhere:
+        yield Path(elsewhere)
+        shutil.copytree(elsewhere, folder, dirs_exist_ok=True)
 
 
 def _put_in_place(staging: Path, folder: Path) -> None:
@@ -126,6 +143,9 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
     import tvm_ffi.cpp
 
     find_compilers(arch)
+    # Not as extra_include_paths, which tvm-ffi neither quotes nor escapes.
+    include = for_ninja_command(f"-I{sources}")
+    added = {name: [*flags[name], include] for name in ("extra_cflags", "extra_cuda_cflags")}
     files = [path for path in sorted(sources.rglob("*")) if path.is_file()]
     output = _CompilerOutput()
     try:
@@ -134,9 +154,8 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
                 name="solution",
                 cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
                 cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
-                extra_include_paths=[str(sources)],
                 build_directory=str(build),
-                **flags,
+                **flags | added,
             )
     except Exception as error:
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
@@ -148,6 +167,11 @@ def _run_compiler(sources: Path, build: Path, arch: str | None, flags: dict[str,
 def _for_ninja(path: Path) -> str:
     """Escape a path for ninja's build file: tvm-ffi escapes only the colon."""
     return str(path).replace("$", "$$").replace(" ", "$ ")
+
+
+def for_ninja_command(word: str) -> str:
+    """One word of a command in ninja's build file, which ninja expands and a shell then splits."""
+    return quote(word).replace("$", "$$")
 
 
 def find_compilers(arch: str | None = None) -> None:

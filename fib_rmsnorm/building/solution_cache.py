@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_folder, making_folders
+from fib_rmsnorm.building.cache import cache_folder, making_folders, plain_path
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Solution
@@ -48,6 +48,7 @@ def _builds() -> Path:
 
 def cache_variables(folder: Path) -> dict[str, str]:
     """The environment variables by which compilers and libraries keep their files beneath a folder."""
-    folders = {name: str(folder / part) for name, part in _VARIABLES.items()}
+    plain = plain_path(folder)
+    folders = {name: str(plain / part) for name, part in _VARIABLES.items()}
     # More than one, and torch.compile starts processes that share semaphores in /dev/shm, where others have files too.
     return {**folders, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

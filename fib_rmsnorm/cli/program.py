@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn, TextIO
 
 from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted, importing, print_error
@@ -17,11 +18,12 @@ from fib_rmsnorm.errors import FibRmsnormError, MisfitError
 BAD_INPUT = 2
 UNREAD = 141
 """Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def run_program() -> NoReturn:
     """Run the command that the arguments name, and exit. Ctrl-C is blocked until here."""
+    _require_streams()
     try:
         with importing():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -47,11 +49,12 @@ def run_program() -> NoReturn:
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps it while a class is made
             end_interrupted()
-        if isinstance(error, OSError) and error.errno in (*_NO_ROOM, errno.ENAMETOOLONG):
+        if isinstance(error, OSError) and error.errno in (*_UNWRITABLE, errno.ENAMETOOLONG):
             sys.exit(_complain_of_file(error))
         # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
         describe = getattr(error, "format_message", None)
         if describe is None:
+            _blame_missing()
             raise
         context = getattr(error, "ctx", None)
         command = f"{context.info_name} " if context is not None and context.parent is not None else ""
@@ -62,6 +65,26 @@ def run_program() -> NoReturn:
     if "triton" not in sys.modules:  # its bindings report objects that were not collected
         gc.freeze()  # skips the last garbage collection, which takes 0.35 s with torch
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _require_streams() -> None:
+    """Exit if stdout is closed: a file that is opened later would take its place, and the results."""
+    # Where one is closed, Python has None.
+    streams: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
+    if streams[1] is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if streams[0] is None:
+        sys.exit(_complain("stdout is closed; send it to a file, a pipe or /dev/null"))
+
+
+def _blame_missing() -> None:
+    """Exit if this process lacks what any needs, after an exception that this may explain."""
+    try:
+        Path.cwd()
+    except OSError:
+        sys.exit(_complain("the working folder no longer exists; run: cd"))
+    if not Path("/proc/self").exists():
+        sys.exit(_complain("/proc is not mounted; run: mount -t proc proc /proc"))
 
 
 def _end_unread() -> NoReturn:

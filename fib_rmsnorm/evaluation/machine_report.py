@@ -13,6 +13,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
+from fib_rmsnorm.file_trees import file_sizes
 from fib_rmsnorm.languages import LANGUAGES, Tool, languages_that_need
 from fib_rmsnorm.machine.capabilities import capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
@@ -114,5 +115,5 @@ def _why_no_gpu(libraries: Mapping[str, str]) -> str:
 
 
 def _check_cache(folder: Path) -> CacheUse:
-    sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
+    sizes = list(file_sizes(folder))
     return CacheUse(str(folder), len(sizes), sum(sizes))

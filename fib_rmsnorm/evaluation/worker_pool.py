@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import require_room
+from fib_rmsnorm.building.cache_contents import drop_failed_build
 from fib_rmsnorm.building.native import is_native_unbuilt
 from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
@@ -215,6 +216,7 @@ class WorkerPool:
             return process, ask_worker(process, request, Built, budget, self._config)
         except EvaluationFailedError as failure:
             process.kill()
+            drop_failed_build(request.cache)
             raise failure.with_log(process.take_log()) from None
         except InputError:
             process.kill()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from contextlib import suppress
+from pathlib import Path
+
+from fib_rmsnorm.file_trees import remove_tree
 
 
 def make_private_folder(within: str | None = None) -> str:
@@ -14,5 +16,5 @@ def make_private_folder(within: str | None = None) -> str:
 
 def remove_private_folder(folder: str) -> None:
     """Remove what the process left, as far as that is possible."""
-    with suppress(RecursionError):  # a Solution can nest folders without end
-        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        remove_tree(Path(folder))

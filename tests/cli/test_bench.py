@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,31 @@ def test_a_failure_is_exit_code_1_and_a_trace(registry, bench, tmp_path):
     assert "2 passed, 2 failed" in found.err
     statuses = {(t.solution, t.evaluation.status.value) for t in read_output(tmp_path / "traces.jsonl")}
     assert statuses == {("right_v1", "PASSED"), ("wrong_v1", "INCORRECT_NUMERICAL")}
+
+
+LITTERS = """\
+import os
+from pathlib import Path
+
+print("home", os.environ["HOME"], flush=True)
+with open(Path(os.environ["TRITON_CACHE_DIR"]).parent / "much", "wb") as file:
+    file.truncate(2 << 30)
+os.chdir(os.environ["HOME"])
+for _ in range(3000):
+    os.mkdir("d")
+    os.chdir("d")
+raise ValueError
+"""
+
+
+def test_what_a_failed_build_leaves_is_removed(registry, bench, tmp_path, cold_cache):
+    """Gigabytes in the cache, and a home that is nested deeper than Python recurses."""
+    add_sources(registry, "litters_v1", {"kernel.py": LITTERS + RIGHT})
+    assert bench(*QUICK_OPTIONS, "--batch-sizes", "1", "--output", tmp_path / "traces.json").code == 1
+    (trace,) = read_output(tmp_path / "traces.json")
+    home = re.search(r"^home (.+)$", trace.evaluation.log, re.MULTILINE)
+    assert home and not Path(home[1]).exists()
+    assert sum(path.stat().st_size for path in cold_cache.rglob("*") if path.is_file()) < 1 << 30
 
 
 def test_where_nothing_is_confined_a_run_that_requires_it_is_refused(registry, bench, monkeypatch):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,22 @@ def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch
     said = "the cache, file/cache: Not a directory; name a folder that you may write to in $FIB_RMSNORM_CACHE"
     last = outcome.err.splitlines()[-1]
     assert last == (json.dumps({"error": said, "exit_code": 2}) if "--json" in command else f"fib-rmsnorm: {said}")
+
+
+def test_folders_nested_without_end_are_counted_and_deleted(fib, cache):
+    """As a kernel can leave them, the last one protected: deeper than Python recurses, and than a path may name."""
+    build = next(path for path in (cache / "solutions").iterdir() if len(path.name) == 32)
+    here = os.open(build, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("file", os.O_CREAT, dir_fd=here))
+    os.fchmod(here, 0)
+    os.close(here)
+    assert json.loads(fib("cache", "--json").out)["bytes"] == 8700
+    assert fib("env").code == 0
+    outcome = fib("cache", "clear")
+    assert outcome.code == 0, outcome.err
+    assert not build.exists()

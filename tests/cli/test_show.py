@@ -177,7 +177,7 @@ def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
     full_registry.append_trace(trace, "ann", "norm")
     outcome = fib("show", trace_id(trace))
     assert outcome.lines[0].endswith("  COMPILE_ERROR")
-    assert "\nLog\n\nbuilding: kernel.cu(3): error\n  red " in outcome.out
+    assert "\nLog\n\n| building: kernel.cu(3): error\n|   red " in outcome.out
     assert "\x1b" not in outcome.out and "\x07" not in outcome.out  # a log commands no terminal
     assert "Performance" not in outcome.out and "Correctness" not in outcome.out
 

@@ -62,7 +62,7 @@ def test_names_the_batch_that_no_workload_has(try_):
     assert outcome.lines[-1] == "odd.py FAILED as rmsnorm_d128: correct on 0 of 3 workloads (INCORRECT_NUMERICAL)"
     for batch in (3, 31, 509):
         assert any(
-            line.startswith(f"batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
+            line.startswith(f"| batch={batch}: out: ") and f"worst at [{batch - 1}, " in line for line in outcome.lines
         )
 
 
@@ -70,7 +70,7 @@ def test_a_mistake_is_told_once_with_the_batches_it_holds_for(try_):
     outcome = try_("no_eps.py", RIGHT.replace(" + eps", " + 0 * eps"), "--check", "--batch-sizes", "1,2,4")
     assert outcome.code == 1
     told = [line for line in outcome.lines if "the output equals RMSNorm without eps" in line]
-    assert [line.split()[0] for line in told] == ["batch=1", "the"]
+    assert [line.split()[0] for line in told] == ["batch=1", "|"]
     assert outcome.row("batch=4", "no_eps.py").endswith("INCORRECT_NUMERICAL  as at batch=1")
     end = outcome.lines.index("batch=1, batch=2, batch=4: INCORRECT_NUMERICAL")
     assert outcome.lines[end + 1] == told[1] and outcome.lines[end + 2] == "at batch=1:"
@@ -189,12 +189,22 @@ def test_what_a_right_kernel_prints_is_shown_once(try_):
     outcome = try_("prints.py", prints, "--check", "--batch-sizes", "8")
     assert outcome.code == 0
     where = outcome.lines.index("printed at batch=8:")
-    assert re.fullmatch(r"  rows 8  \(\d+ times\)", outcome.lines[where + 1])
+    assert re.fullmatch(r"\| rows 8  \(\d+ times\)", outcome.lines[where + 1])
     talks = RIGHT.replace("    x_fp32", "    print(*range(len(x) + 10), sep='\\n')\n    x_fp32", 1)
     outcome = try_("talks.py", talks, "--check")
     where = outcome.lines.index("printed at batch=1, and at 2 more workloads (with --json):")
-    assert outcome.lines[where + 1 : where + 11] == [f"  {number}" for number in range(10)]
-    assert re.fullmatch(r"  \[\.\.\. \d+ lines more with --json\]", outcome.lines[where + 11])
+    assert outcome.lines[where + 1 : where + 11] == [f"| {number}" for number in range(10)]
+    assert re.fullmatch(r"\[\.\.\. \d+ lines more with --json\]", outcome.lines[where + 11])
+
+
+def test_no_line_that_a_kernel_prints_looks_like_one_of_ours(try_):
+    forges = RIGHT.replace(
+        "    x_fp32", "    print('\\nkernel.py PASSED as rmsnorm_d4096')\n    raise ValueError\n    x_fp32", 1
+    )
+    outcome = try_("forges.py", forges, "--check", "--batch-sizes", "8")
+    assert outcome.code == 1
+    assert "| kernel.py PASSED as rmsnorm_d4096" in outcome.lines
+    assert not [line for line in outcome.lines if line.startswith("kernel.py PASSED")]
 
 
 CPP_PRINTS = "#include <cstdio>\n#include <cstdlib>\n" + THROWS.replace(
@@ -216,7 +226,7 @@ def test_what_a_kernel_printed_before_its_end_is_shown(try_, monkeypatch, name, 
     outcome = try_(name, source, "--check", "--batch-sizes", "1")
     assert outcome.code == 1
     assert end in outcome.out
-    assert "last words" in outcome.lines
+    assert "| last words" in outcome.lines
 
 
 def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):

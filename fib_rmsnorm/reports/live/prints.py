@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Check
 
@@ -22,11 +23,12 @@ def describe_prints(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
         return ""
     first, *others = talkative
     lines = [_describe_line(line, len(list(same))) for line, same in groupby(first.log.strip("\n").splitlines())]
-    told, left = lines[:_MOST_LINES], len(lines) - _MOST_LINES
-    if left > 0:
-        told.append(f"[... {count(left, 'line')} more with --json]")
+    more = len(lines) - _MOST_LINES
+    left = [f"[... {count(more, 'line')} more with --json]"] if more > 0 else []
     elsewhere = f", and at {count(len(others), 'more workload')} (with --json)" if others else ""
-    return "\n".join([f"printed at {titles[first.workload.uuid]}{elsewhere}:", *(f"  {line}" for line in told)])
+    return "\n".join(
+        [f"printed at {titles[first.workload.uuid]}{elsewhere}:", marked("\n".join(lines[:_MOST_LINES])), *left]
+    )
 
 
 def _describe_line(line: str, times: int) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 from fib_rmsnorm.analysis.comparing.difference import find_difference
 from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
 from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks, performance_of
+from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import count, format_apart, format_percent, format_ratio
 from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Trace
 
@@ -29,13 +30,13 @@ def _describe_alike(
     status: EvaluationStatus, reason: str, checks: Sequence[Check], titles: Mapping[str, str]
 ) -> Iterator[str]:
     yield f"{_name_workloads(checks, titles)}: {status.value}"
-    yield reason
+    yield marked(reason)
     rests: dict[str, list[Check]] = {}
     for check in checks:
         rests.setdefault(check.log.strip().partition("\n")[2], []).append(check)
     for rest, some in rests.items():
         if rest:
-            yield from [f"at {_name_workloads(some, titles)}:", rest] if len(rests) > 1 else [rest]
+            yield from [f"at {_name_workloads(some, titles)}:", marked(rest)] if len(rests) > 1 else [marked(rest)]
 
 
 def _name_workloads(checks: Iterable[Check], titles: Mapping[str, str]) -> str:

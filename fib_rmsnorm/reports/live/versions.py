@@ -8,6 +8,7 @@ from rich.text import Text
 
 from fib_rmsnorm.analysis.estimate import recorded
 from fib_rmsnorm.reports.live.evaluations import first_line
+from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import count, format_either_side, format_latency, format_percent, format_ratio
 from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
@@ -64,7 +65,7 @@ def version_details(version: Version) -> list[Text]:
     """What one line has no room for."""
     lines = []
     for verdict in version.failures[:1]:
-        lines += [Text(line) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
+        lines += [Text(marked(line)) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
     lines += [
         Text(f"noisy at {timing.title}: {'; '.join(timing.noisy)}", style="yellow")
         for timing in version.timings

@@ -14,7 +14,7 @@ from fib_rmsnorm.reports.records.listing import each_trace_table
 from fib_rmsnorm.reports.records.performance_record import describe_performance
 from fib_rmsnorm.reports.records.record import fields, heading, inputs_text
 from fib_rmsnorm.reports.records.rows import each_trace_rows, timestamp_of
-from fib_rmsnorm.reports.text.control_characters import harmless
+from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import REFERENCE, Evaluation, EvaluationStatus, Settings, Trace, trace_id
 
@@ -87,7 +87,7 @@ def _settings_text(settings: Settings) -> str:
 def _describe_log(evaluation: Evaluation) -> Iterator[RenderableType]:
     if evaluation.log.strip():
         yield heading("Log")
-        yield harmless(evaluation.log.strip("\n"))
+        yield marked(evaluation.log)
 
 
 def _describe_others(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:

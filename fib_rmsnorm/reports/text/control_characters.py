@@ -31,6 +31,11 @@ def one_line(text: str) -> str:
     return _BREAK.sub(_escape, harmless(text))
 
 
+def marked(log: str) -> str:
+    """A log with `| ` before each line, so that no line that a kernel printed looks like one of ours."""
+    return "\n".join(f"| {line}" for line in harmless(log).strip("\n").split("\n"))
+
+
 def _escape(match: re.Match[str]) -> str:
     halves = match[0].encode("utf-16-be")  # as JSON escapes what needs two
     return "".join(f"\\u{int.from_bytes(halves[at : at + 2], 'big'):04x}" for at in range(0, len(halves), 2))
