@@ -64,7 +64,9 @@ def test_upstream_loads_this_repository_with_its_published_traces(tmp_path):
     loaded = TraceSet.from_path(str(tmp_path))
     for definition, traces in loaded.traces.items():
         assert {trace.solution for trace in traces} <= {each.name for each in loaded.solutions[definition]}
-    assert {trace.evaluation.environment.hardware for trace in loaded.traces["rmsnorm_d4096"]} == {"NVIDIA H200"}
+    assert {trace.evaluation.environment.hardware for trace in loaded.traces["rmsnorm_d4096"]} == {
+        "NVIDIA H100 80GB HBM3"
+    }
 
 
 def test_upstream_loads_a_trace_of_every_status():

@@ -49,8 +49,6 @@ _FIRST = Exercise(
     starter="triton_rmsnorm",
     definitions={_RMSNORM: (1, 8, 32, 128, 512, 4096)},
     solutions=(f"baseline/norm/{_RMSNORM}/{_TORCH}",),
-    stand_in=(_TRITON, _TORCH),
-    stand_in_sizes=(1, 8, 32, 128, 512, 4096),
     measures=True,
     kernels=(
         KernelTask("Kernel", 40, _RMSNORM, "triton_rmsnorm.py", solution="rmsnorm_triton_mine_v1", stands_in=_TRITON),
@@ -103,8 +101,6 @@ _PASSES = Exercise(
         f"baseline/norm/{definition}/{definition.removesuffix('_d4096')}_python_torch_v1"
         for definition in (_LAYERNORM, _RMSNORM, "rmsnorm_relu_d4096")
     ),
-    stand_in=(_LAYERNORM_TORCH, _LAYERNORM_TRITON, _TORCH, _TRITON),
-    stand_in_sizes=(512, 4096),
     kernels=(
         KernelTask("RMSNorm", 25, _SMALL, "rmsnorm_module.py"),
         KernelTask("Module", 15, _SMALL, "rmsnorm_module.py", caller=_CALL_MODULE, entry="call_module"),
@@ -144,8 +140,6 @@ _PROFILE = Exercise(
     shared=("block_size",),
     definitions={"rmsnorm_d2048": (1, 512, 4096, 16384)},
     solutions=(f"baseline/norm/{_RMSNORM}/{_TORCH}", f"fib-rmsnorm/norm/{_RMSNORM}/{_TRITON}"),
-    stand_in=(_TRITON_2048, _TORCH_2048),
-    stand_in_sizes=(1, 512, 4096, 16384),
     measures=True,
     sheet="profile.md",
     answer_points=5,
@@ -206,8 +200,6 @@ _LANGUAGES = Exercise(
     definitions={},
     own_definition=_RMSNORM,
     solutions=(),
-    stand_in=(_TORCH, _TRITON, _CUDA, _TILELANG),
-    stand_in_sizes=(1, 8, 32, 128),
     kernels=(
         KernelTask("Triton", 15, _RMSNORM, "in_triton.py", solution="rmsnorm_triton_mine_v1"),
         KernelTask("TileLang", 15, _RMSNORM, "in_tilelang.py", "tilelang", "rmsnorm_tilelang_mine_v1"),
@@ -263,13 +255,6 @@ _PEERS = Exercise(
     starter="beside_peers",
     definitions=dict.fromkeys((_ADD, _BACKWARD), (1, 8, 4096)),
     solutions=(f"baseline/norm/{_ADD}/{_ADD_TORCH}", f"baseline/norm/{_BACKWARD}/{_BACKWARD_TORCH}"),
-    stand_in=(
-        *(_TORCH_8192, _CUTEDSL_8192, _QUACK_8192, _TRITON_8192),
-        *("rmsnorm_python_quack_v1", _CUTEDSL),
-        *(_ADD_TORCH, _ADD_CUTEDSL, "fused_add_rmsnorm_python_quack_v1"),
-        *(_BACKWARD_TORCH, _BACKWARD_TRITON, "rmsnorm_backward_python_quack_v1"),
-    ),
-    stand_in_sizes=(4096,),
     kernels=(
         KernelTask("Residual", 20, _ADD, "add_in_triton.py", solution="fused_add_rmsnorm_triton_mine_v1", device="cpu"),
         KernelTask(

@@ -91,9 +91,6 @@ class Exercise:
     """Those of its registry, shipped or as `define` names them, each with the batch sizes of its Workloads."""
     solutions: tuple[str, ...]
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
-    stand_in: tuple[str, ...]
-    """The Solutions whose Traces stand in for a student's own."""
-    stand_in_sizes: tuple[int, ...]
     sheet: str
     """The file of the answers."""
     answer_points: int

@@ -9,7 +9,7 @@ from fib_rmsnorm.reports.text.units import format_either_side
 
 
 def results_grid(section: SectionResults) -> Grid:
-    """Median latency in microseconds, its ± over 2%, and percent of the size-matched copy.
+    """Median latency in microseconds, its ± over 2%, and the speedup over the reference.
 
     The first rows are what bounds them: an empty kernel, the copy, and the Definition's reference. A `*` marks what
     is noisy; what failed says how.
@@ -25,7 +25,7 @@ def results_grid(section: SectionResults) -> Grid:
         ("*the reference*", *(_bound_cell(each.reference) for each in workloads)),
     ]
     rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
-    return Grid(("us (% of copy)", *(f">{each.title}" for each in workloads)), rows)
+    return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows)
 
 
 def _bound_cell(bound: RunLatency | None) -> str:
@@ -41,8 +41,9 @@ def _cell(result: Result) -> str:
     record = result.record
     if not record.is_native or record.latency_ms is None:
         return result.mark
-    percent = f" ({record.percent_of_copy:.0f}%)" if record.percent_of_copy is not None else ""
-    return f"{_number(record.latency_ms, record.interval_ms)}{percent}{' *' if record.noisy else ''}"
+    reference_ms = record.reference_latency_ms
+    speedup = f" ({reference_ms / record.latency_ms:.3g}x)" if reference_ms else ""
+    return f"{_number(record.latency_ms, record.interval_ms)}{speedup}{' *' if record.noisy else ''}"
 
 
 def _microseconds(latency_ms: float) -> str:

@@ -25,7 +25,7 @@ from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.full_registry import DEFINITION, PYTHON_TRACES
 from support.paths import REPOSITORY
 
-GPU = "NVIDIA H200"
+GPU = "NVIDIA H100 80GB HBM3"
 
 
 @pytest.fixture(scope="module")
