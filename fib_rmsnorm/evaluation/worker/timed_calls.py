@@ -91,8 +91,7 @@ class TimedCalls:
             # Drops an old output now: not while a call is timed, nor after the new inputs are there.
             self._returned.append(None)
         self._ring.rotate()
-        if self._device == "cpu":
-            require_access([*self._inputs.tensors, *self.buffers.tensors], writing=True)
+        self._require_access(self.buffers)
         self._number = self._inputs.number_after(self._number)
         self._numbers.append(self._number)
         inputs = self._inputs.set(self._number)
@@ -106,6 +105,12 @@ class TimedCalls:
             returned[-1] = call()
 
         return keep
+
+    def _require_access(self, *buffers: OutputBuffers) -> None:
+        """Raise WrongOutputError if calls on a CPU have changed the access to their inputs or to these outputs."""
+        if self._device == "cpu":
+            outputs = [tensor for each in buffers for tensor in each.tensors]
+            require_access([*self._inputs.tensors, *outputs], writing=True)
 
     def sample_outputs(self) -> int:
         """Decide at random whether to judge the timed call that has just returned, and keep its outputs if so.
@@ -133,8 +138,10 @@ class TimedCalls:
     def take_chosen(self, timed: int) -> list[ChosenCall]:
         """Return the calls that were chosen from the last `timed` calls, by their numbers, and begin another choice.
 
-        Raises WrongOutputError if they were chosen from another number of calls.
+        Raises WrongOutputError if they were chosen from another number of calls, or if calls have changed the access to
+        inputs or outputs.
         """
+        self._require_access(*self._ring)
         if not self._chosen or self._timed != timed:
             raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
         chosen, self._chosen, self._timed = sorted(self._chosen, key=attrgetter("number")), [], 0
