@@ -77,7 +77,8 @@ def test_the_published_traces_have_a_row_for_each_workload(fib):
         assert row["times_as_fast"] == pytest.approx(latencies[True] / latencies[False])
         assert row["latency_ms"] == latencies[False] and row["author"] == "fib-rmsnorm"
     table = fib("report", PUBLISHED, "--summary").lines
-    assert table[0] == "1 Definition on NVIDIA H200" and len([line for line in table if "batch=" in line]) == len(rows)
+    assert table[0] == "1 Definition on NVIDIA H100 80GB HBM3"
+    assert len([line for line in table if "batch=" in line]) == len(rows)
     csv = fib("report", PUBLISHED, "--summary", "--format", "csv").lines
     assert (
         csv[0].startswith("definition,hardware,conditions,workload,axes,scalars,fastest,") and len(csv) == len(rows) + 1
