@@ -130,11 +130,14 @@ def test_surplus_bytes_are_really_read():
 def test_an_answer_is_complete():
     found = process.CeilingProcess().measure(request())
     json.dumps(vars(found), allow_nan=False)
-    assert 0 < found.empty_ms < found.copy_low_ms <= found.copy_ms <= found.copy_high_ms
+    assert 0 < found.empty_ms < found.copy_ms <= found.copy_high_ms
+    # On a busy machine, too few calls may have had their cores for themselves: then only an upper bound is known.
+    assert (found.copy_low_ms == 0) == (found.note is not None)
+    assert found.copy_low_ms <= found.copy_ms
     assert found.copy_method.startswith("cpp ")
     assert set(found.threads or ()) <= os.sched_getaffinity(0)
     assert (found.threads is None) == ("OpenMP" in found.copy_method)
-    assert found.copy_hot_ms is None and found.empty_host_us is None and found.note is None
+    assert found.copy_hot_ms is None and found.empty_host_us is None
 
 
 @needs_compiler
@@ -146,8 +149,8 @@ def test_a_ceiling_is_measured_once_unless_its_interval_is_wide(monkeypatch, is_
 
     def measure(*args, **options):
         copy = measured(*args, **options)
-        high_ms = copy.copy_low_ms * (1.2 if is_wide else 1.01)
-        found.append(copy.model_copy(update={"copy_high_ms": high_ms}))
+        high_ms = copy.copy_ms * (1.2 if is_wide else 1.01)
+        found.append(copy.model_copy(update={"copy_low_ms": copy.copy_ms, "copy_high_ms": high_ms}))
         return found[-1]
 
     monkeypatch.setattr(process.DeviceCeiling, "measure", measure)
