@@ -193,8 +193,10 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
         *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
         *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
-    assert outcome.code == 0, outcome.err
-    (found,) = json.loads(outcome.out)["comparisons"]
+    told = json.loads(outcome.out)
+    (found,) = told["comparisons"]
+    # On a busy machine, only an upper bound of the times may be known, and then nothing is judged.
+    assert outcome.code == (2 if told["unjudged"] else 0), outcome.err
     assert found["definition"] == DEFINITION
     assert len(found["old_ms"]) == len(found["new_ms"]) == 2
     assert found["solution"] == f"{PYTHON} -> {PYTHON}.new"
