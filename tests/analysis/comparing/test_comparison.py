@@ -80,7 +80,7 @@ def test_what_is_on_one_side_only_is_said():
 
 
 def test_rounds_in_turn_are_compared_as_pairs():
-    """What slows both sides of a round cancels out; between rounds it is no difference, and hides none."""
+    """What slows both sides of a round cancels out; between rounds it is not a difference, and hides none."""
     busy = (1.0, 1.4, 1.1)
     old, new = (
         [
