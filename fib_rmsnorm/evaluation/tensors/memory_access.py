@@ -21,7 +21,8 @@ _MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
 
 
 def _is_allowed(begin: int, end: int, advice: int) -> bool:
-    return libc().madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice) == 0
+    error: int = libc().madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice)
+    return error == 0
 
 
 def _is_known() -> bool:
@@ -35,12 +36,12 @@ def _is_known() -> bool:
 _IS_KNOWN = _is_known()
 
 
-def require_access(tensors: Iterable[torch.Tensor], *, writing: bool) -> None:
+def require_access(tensors: Iterable[torch.Tensor], *, writing: bool, is_known: bool = _IS_KNOWN) -> None:
     """Raise WrongOutputError if a CPU tensor's pages cannot be read, or with `writing`, written. Nothing changes.
 
-    An older Linux cannot tell: there, nothing is refused.
+    An older Linux cannot tell: there, nothing is refused. (`is_known` is a default, as the tamper check sees those.)
     """
-    if not _IS_KNOWN:
+    if not is_known:
         return
     advice = _MADV_POPULATE_WRITE if writing else _MADV_POPULATE_READ
     for tensor in tensors:
