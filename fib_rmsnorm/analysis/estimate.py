@@ -11,7 +11,7 @@ Verdict = Literal["slower", "faster", "tie"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval. Both ends are finite, but for a single call, which has no interval."""
+    """A value and its 95% interval."""
 
     value: float
     low: float
@@ -24,6 +24,11 @@ class Estimate:
         A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
         """
         return (max(self.high, self.value) - min(self.low, self.value)) / 2 / self.value
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known at all: a single call, or too few undisturbed ones, leave one end open."""
+        return self.low > 0 and math.isfinite(self.high)
 
     @property
     def inverse(self) -> Estimate:

@@ -149,9 +149,10 @@ def find_difference(
 
 
 def find_speedup(measured: Measured) -> Estimate | None:
-    """The reference's latency over the Solution's, of one run; None if either was not timed."""
+    """The reference's latency over the Solution's, of one run; None if either was not timed, or has no bound."""
     own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
-    return find_difference([own], [reference]) if own and reference else None
+    found = find_difference([own], [reference]) if own and reference else None
+    return found if found and found.is_bounded else None
 
 
 def _exp(power: float) -> float:
