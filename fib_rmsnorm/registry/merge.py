@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import filecmp
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.export import check_references, export, find_blobs, record_writes
+from fib_rmsnorm.registry.export import check_references, export, find_blobs, write_records
+from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.store import copy_file
-from fib_rmsnorm.registry.trace_file import Unknown, find_unknown, read_trace_file
+from fib_rmsnorm.registry.store import copy_file, describe, read_jsonl, read_text
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import Trace, trace_id
 
 Keep = Literal["ours", "theirs"]
 Item = TypeVar("Item", bound=BaseModel)
 Key = TypeVar("Key")
+_REMEDIES = {
+    "definition": "create it with: fib-rmsnorm define",
+    "solution": "add its sources under solutions/, and run: fib-rmsnorm solve --definitions '*'",
+    "workload": "add them with: fib-rmsnorm workload",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,18 @@ class Conflict:
     """The root of the registry, or the file, that holds the other record."""
     differs: tuple[str, ...]
     """The fields that differ."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Records of a kind that Traces name and a registry lacks, or has otherwise."""
+
+    kind: Literal["definition", "solution", "workload"]
+    names: tuple[str, ...]
+    traces: int
+    """The number of Traces that name them."""
+    remedy: str
+    """What to do."""
 
 
 @dataclass
@@ -74,10 +91,10 @@ class Merger:
 
     def add_files(self, paths: Iterable[Path]) -> None:
         """Compare the Traces of files with the records so far. Raises InputError for what is not a Trace."""
-        found = {path: read_trace_file(path) for path in paths}
+        found = {path: _read_trace_file(path) for path in paths}
         different = {_identity(trace): trace for traces in found.values() for trace in traces}
         known = Catalogue(self._all.definitions, self._all.solutions, [*self._workloads.values()], [])
-        self.unknown += find_unknown(different.values(), known)  # of all files at once: what they share is told once
+        self.unknown += _find_unknown(different.values(), known)  # of all files at once: what they share is told once
         for path, traces in found.items():
             self._add_traces(path, traces)
 
@@ -133,17 +150,12 @@ class Merger:
             export(whole, self._blobs, into)
             return
         root = self.ours.root
-        writes: list[Callable[[], object]] = [
-            partial(copy_file, source, root / path, root) for path, source in self._new_blobs.items()
-        ]
-        writes += record_writes(self.ours, self._new, self._all)
-        done = 0
         try:
-            for done, write in enumerate(writes):  # noqa: B007 - read below
-                write()
+            for path, source in self._new_blobs.items():
+                copy_file(source, root / path, root)
+            write_records(self.ours, self._new, self._all)
         except InputError as error:
-            told = f"; {done} of {len(writes)} files were written: to add the rest, merge again" if done else ""
-            raise InputError(f"{error}{told}") from None
+            raise InputError(f"{error}; what was written before stays: to add the rest, merge again") from None
 
 
 def _read(registry: Registry) -> Catalogue:
@@ -153,6 +165,48 @@ def _read(registry: Registry) -> Catalogue:
         raise sources.error
     check_references(found, found)
     return found
+
+
+def _read_trace_file(path: Path) -> list[Trace]:
+    """Read a .json array or a .jsonl file. Raises InputError for what is not a Trace, and for a file without any."""
+    if path.suffix == ".jsonl":
+        traces = read_jsonl(path, Trace)
+    elif path.suffix == ".json":
+        try:
+            text = read_text(path, most=MOST_ARRAY)
+            traces = TypeAdapter(list[Trace]).validate_json(text) if text.strip() else []
+        except ValidationError as error:
+            raise InputError(f"{path}: {describe(error)}") from None
+    else:
+        raise InputError(f"{path} is neither a registry nor a .json or .jsonl file of Traces")
+    if not traces:
+        raise InputError(f"no Traces in {path}")
+    workloads = sum(trace.evaluation is None or trace.solution is None for trace in traces)
+    if workloads:
+        raise InputError(
+            f"{path}: {workloads} of {len(traces)} records are not Traces: they lack a solution or an evaluation;"
+            " to merge Workloads, name the registry that holds them"
+        )
+    return traces
+
+
+def _find_unknown(traces: Iterable[Trace], known: Catalogue) -> Iterator[Unknown]:
+    """What Traces name and a registry does not know, a line's worth for each kind."""
+    workloads = {(each.definition, each.workload.uuid): each.workload for each in known.workloads}
+    lacking: dict[Literal["definition", "solution", "workload"], list[str]] = {}
+    for trace in traces:
+        if trace.definition not in known.definitions:
+            lacking.setdefault("definition", []).append(trace.definition)
+            continue
+        solution = known.solutions.get(trace.solution or "")
+        if solution is None or solution.definition != trace.definition:
+            lacking.setdefault("solution", []).append(trace.solution or "")
+        if workloads.get((trace.definition, trace.workload.uuid)) != trace.workload:
+            named = f"{trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+            lacking.setdefault("workload", []).append(named)
+    for kind, names in lacking.items():
+        remedy = f"{_REMEDIES[kind]}; or merge the registry that has it"
+        yield Unknown(kind, tuple(dict.fromkeys(names)), len(names), remedy)
 
 
 def _identity(trace: Trace) -> tuple[str, ...]:

@@ -199,27 +199,6 @@ def _make_workload(definition: Definition, axes: dict[str, int], scalars: Mappin
     return Workload(axes=axes, inputs=inputs, uuid=str(identity))
 
 
-def generating_command(definition: Definition, workloads: Sequence[Workload]) -> str | None:
-    """The command that adds exactly these Workloads; None if no single command does."""
-    sizes = {name: list(dict.fromkeys(each.axes.get(name, 0) for each in workloads)) for name in definition.var_axes}
-    given = {name: value.value for name, value in workloads[0].inputs.items() if isinstance(value, ScalarInput)}
-    try:
-        if generate_workloads(definition, axes=sizes, scalars=given) != list(workloads):
-            return None
-    except InputError:
-        return None
-    words = ["fib-rmsnorm", "workload", "--definition", definition.name]
-    rows = row_axis(definition)
-    for name, values in sizes.items():
-        told = ",".join(map(str, values))
-        words += ["--batch-sizes", told] if name == rows else ["--axes", f"{name}={told}"]
-    usual = {name: scalar.value for name, scalar in default_scalars(definition).items()}
-    for name, value in given.items():
-        if value != usual.get(name):
-            words += ["--set", f"{name}={str(value).lower()}"]
-    return " ".join(words)
-
-
 def find_empty_axis(definition: Definition, workload: Workload | None = None) -> str | None:
     """The first axis of a tensor whose size is 0, if there is one; without a Workload, among the constant axes.
 

@@ -11,8 +11,7 @@ from shlex import join
 from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.merge import Conflict, Merger
-from fib_rmsnorm.registry.trace_file import Unknown
+from fib_rmsnorm.registry.merge import Conflict, Merger, Unknown
 from fib_rmsnorm.reports.text.units import count
 
 _NAMED = 5

@@ -84,8 +84,7 @@ def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_writt
         ),
         (
             f"unknown: Workloads {larger.uuid[:8]} of {DEFINITION} (batch=5), {other.uuid[:8]} of {DEFINITION}"
-            " (batch=3), named by 2 Traces: add with:"
-            f" fib-rmsnorm workload --definition {DEFINITION} --batch-sizes 3,5; or merge the registry that has it"
+            " (batch=3), named by 2 Traces: add them with: fib-rmsnorm workload; or merge the registry that has it"
         ),
     ]
     assert outcome.err == (f"fib-rmsnorm: nothing written: Traces refer to records that {full_registry.root} lacks\n")

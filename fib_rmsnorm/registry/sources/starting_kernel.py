@@ -11,7 +11,7 @@ from typing import Literal
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.kernel_source import check_module_name
+from fib_rmsnorm.registry.sources.python_kernel import check_module_name
 from fib_rmsnorm.schema import Definition, TensorSpec
 
 _SKELETONS = Path(__file__).parent / "skeletons"

@@ -8,6 +8,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.registry import pack
 from fib_rmsnorm.registry.sources.manifest import read_manifest
+from fib_rmsnorm.registry.sources.packing import pack_chosen
 from fib_rmsnorm.schema import digest
 from support.registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
@@ -68,10 +69,11 @@ def test_a_served_definition_adds_its_constants_whatever_the_operators_name(regi
 
 def test_only_the_chosen_languages_are_packed(registry):
     add_kernel(registry, "one_v1")
-    assert [solution.name for solution in pack(registry, ["Python "])] == ["one_v1"]
-    assert pack(registry, ["cuda"]) == []
+    for languages, names in ([["Python "], ["one_v1"]], [["cuda"], []]):
+        packed, _ = pack_chosen(registry, registry.definitions(), (), (), languages)
+        assert [solution.name for solution in packed] == names
     with pytest.raises(InputError, match=r"unknown language 'fortran': choose from .*triton"):
-        pack(registry, ["python", "fortran"])
+        pack_chosen(registry, registry.definitions(), (), (), ["python", "fortran"])
 
 
 def test_two_folders_cannot_have_one_name(registry):

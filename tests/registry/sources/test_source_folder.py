@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.sources.source_folder import read_sources
+from fib_rmsnorm.registry.sources.packing import read_sources
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}\.(h|cuh|py|inl)", fullmatch=True)
 CONTENTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r"), min_size=1).filter(str.strip)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -195,20 +194,6 @@ def test_names_are_unique(fib, full_registry):
     assert f"{copy}: error: a Solution named '{CUDA}' already exists: {CUDA_FILE}" in errors
     definition = f"a Definition named '{DEFINITION}' already exists: {DEFINITION_FILE}"
     assert f"definitions/zoo/{DEFINITION}.json: error: {definition}" in errors
-
-
-@pytest.mark.parametrize("eps", ["1e-06", "0.01"])
-def test_a_workload_that_is_gone_comes_back_by_the_command_that_is_told(fib, full_registry, eps):
-    fib("workload", "--definition", DEFINITION, "--batch-sizes", "32", "--set", f"eps={eps}")
-    file = Path(WORKLOAD_FILE)
-    added = next(json.loads(line) for line in file.read_text().splitlines() if '"batch":32' in line.replace(" ", ""))
-    edit(CUDA_TRACES, "workload", added["workload"])
-    fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8", "--replace")
-    (error,) = errors_of(fib("validate"))
-    told, _, command = error.partition("; run: fib-rmsnorm ")
-    assert told.endswith("(batch=32)")
-    assert fib(*command.split()).code == 0
-    assert errors_of(fib("validate")) == []
 
 
 def test_uuids_are_unique(fib, full_registry):
