@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import choose, choose_solutions
+from fib_rmsnorm.registry.selection import choose, choose_solutions, name_others
 from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, digest, trace_id
@@ -103,7 +102,7 @@ def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trac
     owner, at, workload = name.rpartition("@")
     if at:
         return _find_on_workload(catalogue, owner, workload)
-    require_packed(catalogue.faulty, [name], catalogue.solutions, chooses_all=False)
+    require_packed(catalogue.faulty, [name], catalogue.solutions)
     return _find_by_prefix(catalogue, name)
 
 
@@ -121,7 +120,7 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
         raise InputError(f"{owner} has no {what} at {workload!r} (available: {', '.join(there) or 'none'})")
     if len(names := _names(found)) > 1:
         raise _ambiguous(f"{owner}@{workload}", (show_name(owner, name) for name in names))
-    return max(found, key=_timestamp)
+    return max(found, key=lambda record: record.evaluation.timestamp if record.evaluation else "")
 
 
 def _find_by_prefix(catalogue: Catalogue, name: str) -> Trace:
@@ -144,30 +143,13 @@ def _names(records: Iterable[Trace]) -> list[str]:
 
 
 def _is_workload(record: Trace, name: str) -> bool:
-    """Whether `name` is the start of the Workload's uuid, or its title in any order: all its axes, and any scalars."""
-    parts = set(re.split(r"[,\s]+", name.strip()))
+    """Whether `name` is the start of the Workload's uuid, or its title in any order: all its axes, and what else."""
     named = NamedWorkload.of(record.workload)
-    axes = {f"{axis}={value}" for axis, value in named.axes.items()}
-    if "=" in name:
-        return axes <= parts and all(_is_scalar(part, named) or _is_uuid(part, named) for part in parts - axes)
-    return _is_uuid(name, named)
-
-
-def _is_scalar(part: str, workload: NamedWorkload) -> bool:
-    """Whether it gives a scalar as a title does, in any notation: `eps=1e-5`."""
-    name, _, value = part.partition("=")
-    try:
-        return name in workload.scalars and f"{float(value):g}" == f"{workload.scalars[name]:g}"
-    except ValueError:
-        return False
-
-
-def _is_uuid(part: str, workload: NamedWorkload) -> bool:
-    return len(part) >= _SHORTEST_PREFIX and workload.uuid.lower().startswith(part.lower())
-
-
-def _timestamp(record: Trace) -> str:
-    return record.evaluation.timestamp if record.evaluation else ""
+    if "=" not in name:
+        return len(name) >= _SHORTEST_PREFIX and named.uuid.lower().startswith(name.lower())
+    parts = set(re.split(r"[,\s]+", name.strip()))
+    axes, full = (set(title.split(", ")) for title in (named.title(), named.title(has_scalars=True, has_uuid=True)))
+    return axes <= parts <= full
 
 
 def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
@@ -178,6 +160,4 @@ def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
 
 def _unknown(catalogue: Catalogue, name: str) -> InputError:
     names = [*catalogue.definitions, *catalogue.solutions]
-    close = get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list"
-    return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({hint})")
+    return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({name_others(name, names)})")

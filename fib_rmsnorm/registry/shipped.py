@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import (
@@ -82,23 +81,22 @@ def staged_registry(target: Path) -> Iterator[Path]:
     if records := registry_folder_of(follow_links(target)):
         raise InputError(f"{target}: {records} holds a registry's own records; choose a folder outside it")
     try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise InputError(f"{target} exists and is not an empty folder")
         is_new = not target.exists()
+        if not is_new and (not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"{target} exists and is not an empty folder")
         # Inside an existing target: its parent may be another file system, or not writable.
-        place = target.parent if is_new else target
-        place.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=place, prefix=f".{target.name}."))
+        staging = (target.parent if is_new else target) / f".{target.name}.{token_hex(4)}"
         try:
             for folder in FOLDERS:
-                (staging / folder).mkdir()
+                (staging / folder).mkdir(parents=True)
             yield staging
-            _move(staging, target, is_new=is_new)
+            # definitions/ makes a folder a registry, so it is moved into place last.
+            moved = sorted(staging.iterdir(), key=lambda each: (each.name == "definitions", each.name))
+            for path in [staging] if is_new else moved:
+                path.rename(target if is_new else target / path.name)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except OSError as error:
-        if error.errno == errno.ENOTEMPTY:
-            raise InputError(f"{target} is no longer empty") from None
         raise InputError(f"cannot create {target}: {error.strerror or error}") from None
 
 
@@ -111,25 +109,3 @@ def copy_new(source: str | Path, target: str | Path) -> None:
         shutil.copyfile(source, target)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}") from None
-
-
-def _move(staging: Path, target: Path, *, is_new: bool) -> None:
-    if is_new:
-        umask = os.umask(0)
-        os.umask(umask)
-        staging.chmod(0o777 & ~umask)
-        staging.rename(target)
-        return
-    moved: list[Path] = []
-    try:
-        # definitions/ makes a folder a registry, so it is moved into place last.
-        for path in sorted(staging.iterdir(), key=lambda each: (each.name == "definitions", each.name)):
-            path.rename(target / path.name)
-            moved.append(target / path.name)
-    except BaseException:
-        for path in moved:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink()
-        raise

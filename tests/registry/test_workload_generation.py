@@ -95,11 +95,8 @@ def test_registered_workloads_are_chosen_where_none_can_be_generated():
     registered = generate_workloads(with_heads(), [1, 8], {"heads": [2]}, {"scale": 2})
     assert choose_workloads(with_heads(), registered, [], [512]) == registered
     assert choose_workloads(with_heads(), registered, [8], [512]) == registered[1:]
-    with pytest.raises(InputError, match=r"no Workload of batch=4; to add one, run: (fib-rmsnorm .*)") as found:
+    with pytest.raises(InputError, match=r"no Workload of batch=4; add one with a value of heads, scale, by: fib-rms"):
         choose_workloads(with_heads(), registered, [8, 4], [512])
-    assert str(found.value).endswith(
-        f"workload --definition {with_heads().name} --batch-sizes 8,4 --axes heads=SIZES --set scale=VALUE"
-    )
 
 
 @pytest.mark.parametrize("name", ["eps", "epsilon", "norm_eps"])

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,6 +14,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.kernel_source import find_fitting_style, read_kernel
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
@@ -24,6 +24,7 @@ from fib_rmsnorm.registry.sources.packing import (
     pack_folder,
     read_current,
     read_sources,
+    require_packed,
 )
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
 from fib_rmsnorm.registry.sources.python_module import read_module
@@ -53,7 +54,7 @@ def find_solution(
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
     current = read_current(registry)
-    current.require((name,))
+    require_packed(current.faulty, [name], current.by_name)
     solutions = current.by_name
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
@@ -61,10 +62,8 @@ def find_solution(
         named = (each for each in served if each.name.startswith(f"{name}_"))
         found = min(named, key=lambda each: len(each.name), default=None)
     if found is None:
-        close = get_close_matches(name, solutions, n=3, cutoff=0.5)
-        hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
         what = f"{name!r} for {definition}" if definition else repr(name)
-        raise InputError(f"no Solution {what} ({hint})")
+        raise InputError(f"no Solution {what} ({name_others(name, solutions)})")
     return registry.definition(found.definition), found
 
 

@@ -92,13 +92,6 @@ class Manifest(BaseModel):
                 raise ValueError(f"{path!r} is not the path of a file inside solutions/")
         return include
 
-    @model_validator(mode="after")
-    def _check_table_is_own(self) -> Manifest:
-        for path in self.include if self.tune else ():
-            if self.tune and PurePosixPath(path).name == self.tune.table:
-                raise ValueError(f"include: {path!r} would replace the tuning table, which cannot be shared")
-        return self
-
     @property
     def spec(self) -> BuildSpec:
         """The spec as upstream's model, because instances of different models are never equal."""

@@ -93,10 +93,6 @@ class CurrentSolutions:
     faulty: list[FaultySources]
     """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
 
-    def require(self, names: Collection[str] = ()) -> None:
-        """Raise the error of sources that cannot be packed, if a name means them; without names, of any."""
-        require_packed(self.faulty, names, self.by_name, chooses_all=not names)
-
 
 def read_current(registry: Registry, definitions: dict[str, Definition] | None = None) -> CurrentSolutions:
     """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
@@ -139,7 +135,7 @@ def pack_chosen(
 
 
 def require_packed(
-    faulty: Iterable[FaultySources], names: Iterable[str], packed: Collection[str], *, chooses_all: bool
+    faulty: Iterable[FaultySources], names: Iterable[str], packed: Collection[str], *, chooses_all: bool = False
 ) -> None:
     """Raise the error of sources that cannot be packed, if all are chosen or a glob of a name means nothing else."""
     lost = [name for name in names if not any(fnmatch(solution, name) for solution in packed)]
