@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.live.evaluations import (
     fastest_line,
     folded_result,
