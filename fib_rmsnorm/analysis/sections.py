@@ -93,9 +93,11 @@ class ClockClusters:
 
     def find(self, hardware: str, timer: str | None, clock: float | None) -> tuple[float, float] | None:
         """The range that a clock in MHz lies in; None if it is unknown."""
-        if clock is None:
-            return None
-        return next(each for each in self.ranges[hardware, timer] if each[0] <= clock <= each[1])
+        if clock is not None:
+            for low, high in self.ranges[hardware, timer]:
+                if low <= clock <= high:
+                    return low, high
+        return None
 
     def of(self, record: TraceRecord) -> tuple[float, float] | None:
         """That of a record's clock."""
