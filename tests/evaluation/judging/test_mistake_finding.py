@@ -10,11 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs, find_mistakes
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
-from fib_rmsnorm.operators import Mistake, Recognition, RmsNorm, recognise_source
+from fib_rmsnorm.operators import ExactOutput, Mistake, Recognition, RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from support.mistakes import KERNELS, assert_named, load_run, name_in_process
 
@@ -184,7 +184,7 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
     recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
     request = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
-    found = explain_outputs(
-        request, {"x": right}, [actual], lambda _, __: right, [None], [compare(OutputPair(actual, right))]
-    )
+    case = SimpleNamespace(inputs={"x": right})
+    expected = ExpectedOutputs(case, [ExpectedOutput(ExactOutput(right))])
+    found = explain_outputs(request, expected, [actual], [compare(OutputPair(actual, right))])
     assert [mistake.sentence for mistake in found["out"]] == ["twice"]
