@@ -64,7 +64,7 @@ class TimedCalls:
         self._judged_calls = judged_calls
         self._caller = caller
         self._device = device
-        self._inputs = FreshInputs(definition, workload, device, dataset)
+        self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
         self._numbers: list[int] = []
         self._changed_inputs: set[str] = set()
@@ -76,6 +76,7 @@ class TimedCalls:
 
     def _set_up(self) -> None:
         self._number: int | None = None
+        self._inputs = self._make_inputs()
         first = self._make_outputs()
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
         self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
@@ -85,8 +86,8 @@ class TimedCalls:
         if self._device == "cpu":
             return
         self._overrun.update(self.overrun())
-        del self._ring  # before the new ones exist: they may take a fourth of the memory
-        self._changed_inputs.update(self._inputs.move())
+        self._changed_inputs.update(self._inputs.changed())
+        del self._ring, self._inputs  # before the new ones exist: they may take a fourth of the memory
         self._set_up()
 
     @property
