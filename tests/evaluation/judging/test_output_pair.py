@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fib_rmsnorm.evaluation.tensors import output_pair
+from fib_rmsnorm.evaluation.judging import output_comparison
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair
 from fib_rmsnorm.evaluation.tensors.bits import as_integers
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.int32, torch.bool)
 
@@ -48,14 +48,14 @@ def expect_all(pair: OutputPair) -> list[tuple]:
 @settings(deadline=None)
 def test_finds_every_element_whatever_the_blocks(rows, columns, dtype, seed, block):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output_pair, "_BLOCK", block)
+        patch.setattr(output_comparison, "_BLOCK", block)
         pair = make_pair(rows, columns, dtype, seed)
         assert list_all(pair) == expect_all(pair) == list_all(pair)
 
 
 @pytest.mark.parametrize(("few", "times"), [(1 << 16, 1), (10, 2)])
 def test_looks_once_where_they_are_few(monkeypatch, few, times):
-    monkeypatch.setattr(output_pair, "_FEW", few)
+    monkeypatch.setattr(output_comparison, "_FEW", few)
     pair = make_pair(4, 256, torch.float16, 0)
     looked = []
     monkeypatch.setattr(OutputPair, "_pick", lambda *given, pick=OutputPair._pick: looked.append(1) or pick(*given))
@@ -67,7 +67,7 @@ def test_looks_once_where_they_are_few(monkeypatch, few, times):
 @pytest.mark.parametrize("few", [1 << 16, 10])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_finds_the_same_on_a_gpu(monkeypatch, dtype, few):
-    monkeypatch.setattr(output_pair, "_FEW", few)
+    monkeypatch.setattr(output_comparison, "_FEW", few)
     pair = make_pair(8, 256, dtype, 1, "cuda")
     assert list_all(pair) == expect_all(pair)
     assert [block.places.device.type for block in pair.list_differing()] == ["cpu" if few > 10 else "cuda"]

@@ -1,8 +1,4 @@
-"""Find out whether a solution keeps the outputs of its calls, to answer later calls from memory.
-
-No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
-latency is honest. It is still a cheat, written for a benchmark that repeats its inputs.
-"""
+"""What becomes of a solution's outputs: they are transferred to the judge, and the solution should not keep them."""
 
 from __future__ import annotations
 
@@ -11,18 +7,57 @@ from collections.abc import Sequence
 
 import torch
 
+from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, offer
+from fib_rmsnorm.sandbox.output_transfer import write_outputs
+from fib_rmsnorm.sandbox.transferred import DeviceMemory
+
+_detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
+# To open another process's memory, once for each tensor, takes as long as the way through the host does for this many
+# bytes.
+_LEAST_BYTES = 1 << 20
 # One workspace that holds the last output is not a cache; nor are a few, such as a CUDA graph's for each eps. A
 # solution that keeps every output keeps at least four on each Workload.
 _MIN_SUSPICIOUS = 4
 _SAMPLED_ELEMENTS = 4096
 
-_detach = torch.Tensor.detach
-
 _Fingerprint = tuple[int, torch.dtype, bytes]
 
 
+class Outbox:
+    """Transfers the outputs of the last request's calls: large ones in the GPU's memory, others through a file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._offered: list[torch.Tensor] = []
+
+    def transfer(self, outputs: Sequence[torch.Tensor]) -> list[DeviceMemory] | None:
+        """Say where the outputs lie in the GPU's memory; None if they are in the file instead."""
+        self._offered = [_contiguous(_detach(tensor)) for tensor in outputs]
+        nbytes = sum(tensor.nbytes for tensor in self._offered)
+        if self._offered[0].is_cuda and nbytes >= _LEAST_BYTES * len(self._offered):
+            try:
+                return offer(self._offered)
+            except DeviceMemoryError:
+                pass  # such as memory of an allocator that lets nobody else open it
+        self.write()
+        return None
+
+    def write(self) -> None:
+        """Write these outputs to the file."""
+        write_outputs(self._descriptor, self._offered)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget these outputs: the judge has copied them."""
+        self._offered = []
+
+
 class KeptOutputs:
-    """Fingerprints of the outputs of judged calls on one Workload."""
+    """Fingerprints of the outputs of judged calls on one Workload, to find out whether a solution keeps these outputs.
+
+    No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
+    latency is honest. It is still a cheat, written for a benchmark that repeats its inputs.
+    """
 
     def __init__(self) -> None:
         self._fingerprints: set[_Fingerprint] = set()
