@@ -22,6 +22,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.judging.reference_client import reference_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
 from fib_rmsnorm.evaluation.worker_pool import TimeBudget
@@ -98,7 +99,7 @@ class Session:
     def close(self) -> None:
         """End the processes of all versions and remove their builds."""
         self.abandon()
-        self._runner.end_others(self.definition, [])
+        self._runner.workers.end_others([])
         self._stack.close()
 
     def check(self, source: str | Path | KernelFile) -> Version:
@@ -172,7 +173,7 @@ class Session:
         self._abandoned.set()
         with self._ending:
             if self._evaluated is not None:
-                self._runner.end(self._evaluated.solution)
+                self._runner.workers.end(self._evaluated.solution)
 
     def _is_known(self, source: str | Path | KernelFile) -> bool:
         """Whether the latest version has the same files, is right, and its worker is there."""
@@ -202,7 +203,8 @@ class Session:
         versions = [self._before, latest] if self._before else [latest]
         kept = [contender.solution for contender in (*versions, self._baseline) if contender]
         # The current one's worker is kept only if it is right: what failed to build may build now.
-        self._runner.end_others(self.definition, [each for each in kept if latest.passed or each != latest.solution])
+        kept = [each for each in kept if latest.passed or each != latest.solution]
+        self._runner.workers.end_others([*kept, reference_solution(self.definition)])
         self._builds.keep_only(version.solution for version in versions)
         return latest
 
@@ -245,7 +247,7 @@ class Session:
         for workload in plan.workloads:
             if self._abandoned.is_set():
                 return
-            check, verdict = self._runner.check(self.definition, workload, current.solution)
+            check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 return
             if isinstance(verdict, Admitted):
@@ -296,7 +298,7 @@ class Session:
         known = contender.admitted.get(workload.uuid)
         if known is not None and known.worker.process.alive:
             return replace(known, budget=TimeBudget(self._timeout_s))
-        _, verdict = self._runner.check(self.definition, workload, contender.solution)
+        _, verdict = self._runner.gate.check(self.definition, workload, contender.solution)
         if not isinstance(verdict, Admitted):
             return None
         contender.admitted[workload.uuid] = verdict

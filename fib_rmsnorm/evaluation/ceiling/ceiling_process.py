@@ -19,8 +19,7 @@ from fib_rmsnorm.evaluation.ceiling.cuda_copy import CudaCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
-from fib_rmsnorm.evaluation.timing.scatter import measure_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, TrialTimes, choose_calls, collect
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve

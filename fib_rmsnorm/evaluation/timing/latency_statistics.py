@@ -1,13 +1,14 @@
-"""Medians of timed samples, and their confidence intervals."""
+"""Medians of timed samples, their confidence intervals, and how far calls and trials lie apart."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median, stdev
+from dataclasses import dataclass, replace
+from statistics import median, quantiles, stdev
 
+from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96
@@ -91,3 +92,31 @@ def a_a_difference(trials: Sequence[Sequence[float]], tick: float) -> float | No
     earlier, later = ([sample for trial in some for sample in trial] for some in (trials[:half], trials[-half:]))
     first = grouped_median(earlier, tick)
     return abs(grouped_median(later, tick) - first) / first if first else None
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A median with all that says how sure it is."""
+
+    latency_ms: float
+    interval: Interval
+    p5_ms: float
+    p95_ms: float
+    a_a_difference: float | None
+
+
+def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
+    """Sum up the calls of trials, of which some may have none."""
+    trials = [trial for trial in trials if trial]
+    samples = [sample for trial in trials for sample in trial]
+    p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
+    return Scatter(grouped_median(samples, tick), latency_interval(trials, tick), p5, p95, a_a_difference(trials, tick))
+
+
+def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:
+    """Sum up the calls that count. Of disturbed ones, the interval is an upper bound alone."""
+    scatter = measure_scatter(calls.trials_ms, tick)
+    if calls.doubt is None:
+        return scatter
+    high = measure_scatter(calls.all_ms, tick).interval.high
+    return replace(scatter, interval=Interval(0.0, max(scatter.latency_ms, high)))

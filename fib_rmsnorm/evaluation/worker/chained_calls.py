@@ -19,14 +19,13 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.tracebacks import describe_exception
-from fib_rmsnorm.evaluation.chain.captured_graph import CapturedGraph
-from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, ChainTimes
-from fib_rmsnorm.evaluation.chain.copy_kernel import CopyKernel
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
+from fib_rmsnorm.evaluation.timing.chain_latency import LINKS, ChainTimes
+from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.judged_call import check_form

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.evaluation.timing.attribution import Piece, attribute
-from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord
+from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, Piece, attribute
 from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError
 
 OURS, THEIRS = 13, 7

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.timing import cupti_fault
-from fib_rmsnorm.evaluation.timing.blocking_kernel import LateReleaseError
+from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.timer import Timer
 

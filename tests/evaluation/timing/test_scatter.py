@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
+from fib_rmsnorm.evaluation.timing.latency_statistics import Scatter, measure_scatter
 
 
 def scatter(*medians: float, noise: float = 0.01, calls: int = 40) -> Scatter:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_scatter
+from fib_rmsnorm.evaluation.timing.latency_statistics import Scatter, measure_scatter
 from fib_rmsnorm.evaluation.timing.trial_times import Latency
 
 LINKS = 40
