@@ -36,7 +36,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
+    from fib_rmsnorm.cluster.connection import ClusterOptions
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -143,7 +143,7 @@ def command(
 
         bar = stack.enter_context(ProgressBar())
         with importing():
-            from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
+            from fib_rmsnorm.cluster.connection import ClusterOptions
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry import Registry

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.cluster.connection import connect
+from fib_rmsnorm.cluster.connection import ClusterOptions, connect
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told, check_options
 from fib_rmsnorm.evaluation.bench_records import BenchRecords
@@ -20,17 +19,6 @@ from fib_rmsnorm.schema import Trace
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Which cluster, and which of its devices."""
-
-    address: str
-    """`HOST:PORT`, `auto`, or `local` for a Ray that is started for this bench."""
-    models: tuple[str, ...] = ()
-    """Words of the names of models, to bench on each; empty if the cluster has one model."""
-    require_sandbox: bool = False
 
 
 class ClusterDevices(LocalDevices):
@@ -86,12 +74,9 @@ def open_cluster(registry: Registry, options: BenchOptions, cluster: ClusterOpti
     if options.device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {options.device} names a device of this machine; with --ray: auto, cpu or cuda")
     with connect(cluster.address):
-        from fib_rmsnorm.cluster.device_pool import DevicePool, PoolOptions  # imports Ray: not before `connect`
+        from fib_rmsnorm.cluster.device_pool import DevicePool  # imports Ray: not before `connect`
 
-        wanted = PoolOptions(
-            options.device, cluster.models, options.settings, options.timeout_s, cluster.require_sandbox
-        )
-        with closing(DevicePool(wanted)) as pool:
+        with closing(DevicePool(options, cluster)) as pool:
             check_options(options, pool.kind)
             pool.open()
             yield ClusterDevices(registry, options, pool)

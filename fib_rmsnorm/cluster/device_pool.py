@@ -14,11 +14,13 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fib_rmsnorm.cluster.connection import ClusterOptions
 from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, describe_differences, reason_to_refuse
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.bench import BenchOptions
 from fib_rmsnorm.machine.capabilities import Capability
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
-from fib_rmsnorm.schema import Settings, Solution
+from fib_rmsnorm.schema import Solution
 
 _SETTLED_S = 20.0
 """Once a device has answered, how long others may take that other jobs of the cluster may hold."""
@@ -50,18 +52,6 @@ class PooledDevice:
         return self.facts.device.hardware if self.facts else ""
 
 
-@dataclass(frozen=True)
-class PoolOptions:
-    """Which devices take part, and what each actor is made with."""
-
-    device: str
-    """`auto`, `cpu` or `cuda`."""
-    models: tuple[str, ...]
-    settings: Settings
-    timeout_s: float
-    require_sandbox: bool = False
-
-
 class DeviceRefusedError(Exception):
     """A device may not take part. The message names it and says why."""
 
@@ -73,8 +63,9 @@ class DeviceLostError(Exception):
 class DevicePool:
     """Has an actor on each device of the cluster, on those of nodes that join later too."""
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, options: BenchOptions, cluster: ClusterOptions) -> None:
         self._options = options
+        self._cluster = cluster
         self._numbers = count()
         self._losses: Counter[str] = Counter()
         self._left_out: set[str] = set()
@@ -140,7 +131,7 @@ class DevicePool:
     def _take_in(self, device: PooledDevice, facts: NodeFacts) -> str | None:
         """Add a device, unless there is a reason not to, which is returned, or its model does not take part."""
         device.facts = facts
-        if reason := reason_to_refuse(facts, require_sandbox=self._options.require_sandbox):
+        if reason := reason_to_refuse(facts, require_sandbox=self._cluster.require_sandbox):
             return reason
         if self._models is not None:
             if device.hardware not in self._models:
@@ -190,16 +181,16 @@ class DevicePool:
         for device in self.devices:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
-        if not self._options.models and len(there) > 1:
+        if not self._cluster.models and len(there) > 1:
             example = ",".join(map(_name_model, there))
             raise InputError(
                 f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
                 f" --gpus '{example}'"
             )
-        for part in self._options.models:
+        for part in self._cluster.models:
             if not any(_matches(part, model) for model in there):
                 raise InputError(f"--gpus {part}: the cluster has none (available: {listed})")
-        wanted = self._options.models
+        wanted = self._cluster.models
         self._models = {model for model in there if not wanted or any(_matches(part, model) for part in wanted)}
         for device in [device for device in self.devices if device.hardware not in self._models]:
             self.devices.remove(device)

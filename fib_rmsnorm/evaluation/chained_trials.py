@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import ask_for_times, is_quickly_judged, take_turns
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.chain_latency import ChainTimes, has_precise_cost
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, has_precise_cost
 from fib_rmsnorm.evaluation.worker.worker_messages import ChainTimed, TimeChain
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.schema import Definition, Workload

@@ -25,7 +25,7 @@ class Contender:
 
     solution: Solution
     number: int = 0
-    """Of a version."""
+    """The number of a version."""
     version: Version | None = None
     """What is known of a version; None until it is judged."""
     admitted: dict[str, Admitted] = field(default_factory=dict)

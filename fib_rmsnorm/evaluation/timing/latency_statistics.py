@@ -1,4 +1,4 @@
-"""Medians of timed samples, their confidence intervals, and how far calls and trials lie apart."""
+"""Medians of timed samples, their confidence intervals, how far calls and trials lie apart, and calls in a graph."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median, quantiles, stdev
+from typing import Annotated, Any
 
-from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls
+from pydantic import Field
+
+from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, Latency
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96
+LINKS = 40
+"""The links of a graph. An event's clock ticks every 0.5 us, which is 1% of a call of 1 us this way."""
+_CHAIN_GOAL = 0.01
 # With fewer trials, their standard deviation means little.
 _MIN_TRIALS = 3
 
@@ -120,3 +126,38 @@ def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:
         return scatter
     high = measure_scatter(calls.all_ms, tick).interval.high
     return replace(scatter, interval=Interval(0.0, max(scatter.latency_ms, high)))
+
+
+@dataclass(frozen=True)
+class ChainTimes:
+    """The milliseconds that each replay of a graph of links took, with the calls and without them."""
+
+    with_ms: Annotated[list[Latency], Field(min_length=1)]
+    without_ms: Annotated[list[Latency], Field(min_length=1)]
+
+    @property
+    def call_ms(self) -> list[float]:
+        """What a call costs, by replay: both graphs ran one right after the other, so that a drift cancels out."""
+        return [(full - bare) / LINKS for full, bare in zip(self.with_ms, self.without_ms, strict=False)]
+
+
+def has_precise_cost(trials: Sequence[ChainTimes]) -> bool:
+    """Whether the interval of a call's cost is within 1%."""
+    scatter = measure_scatter([trial.call_ms for trial in trials], 0.0)
+    return scatter.latency_ms > 0 and scatter.interval.relative_to(scatter.latency_ms) <= _CHAIN_GOAL
+
+
+def sum_up_chain(kind: str, trials: Sequence[ChainTimes]) -> dict[str, Any]:
+    """The fields of the schema's Chain that begin with `kind`: the cost of a call with its interval."""
+    if not trials:
+        return {}
+    scatter = measure_scatter([trial.call_ms for trial in trials], 0.0)
+    found = {
+        "latency_ms": scatter.latency_ms,
+        "low_ms": scatter.interval.low,
+        "high_ms": scatter.interval.high,
+        "a_a_difference": scatter.a_a_difference,
+        "bare_link_ms": median(bare for trial in trials for bare in trial.without_ms) / LINKS,
+        "replays": sum(len(trial.with_ms) for trial in trials),
+    }
+    return {f"{kind}_{name}": value for name, value in found.items()}

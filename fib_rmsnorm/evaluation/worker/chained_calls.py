@@ -24,8 +24,8 @@ from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of, find_overrun
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
-from fib_rmsnorm.evaluation.timing.chain_latency import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
+from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.judged_call import check_form

@@ -6,7 +6,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.performance import describe_chain
-from fib_rmsnorm.evaluation.timing.chain_latency import LINKS, ChainTimes, has_precise_cost, sum_up_chain
+from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes, has_precise_cost, sum_up_chain
 from fib_rmsnorm.schema import Clocks
 
 CALL_MS, BARE_MS = 0.0015, 0.003
