@@ -178,7 +178,7 @@ def run_stamps(figures: Figures, empty_us: float) -> None:
     """Time stamps from inside the CUDA solution's kernel, behind the same eviction as in a bench."""
     import torch
 
-    from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
+    from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction
 
     (stamped, definition), evict = load_stamped(), L2Eviction("cuda:0")
     for batch in BATCHES:

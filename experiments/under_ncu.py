@@ -39,7 +39,7 @@ def profile_calls(
     """What runs below ncu: between the profiler's start and stop each call is one kernel; `after` is not profiled."""
     import torch
 
-    from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
+    from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction
 
     profiler = torch.cuda.cudart()
     eviction = L2Eviction("cuda:0")

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         Trace,
         Workload,
     )
-    from fib_rmsnorm.sessions.client import Client
     from fib_rmsnorm.sessions.session import Session
+    from fib_rmsnorm.sessions.session_protocol import Client
     from fib_rmsnorm.sessions.version import Version
 
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
@@ -68,8 +68,8 @@ _HOMES = {
         "Trace",
         "Workload",
     ),
-    "fib_rmsnorm.sessions.client": ("Client",),
     "fib_rmsnorm.sessions.session": ("Session",),
+    "fib_rmsnorm.sessions.session_protocol": ("Client",),
     "fib_rmsnorm.sessions.version": ("Version",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

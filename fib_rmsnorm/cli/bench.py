@@ -36,7 +36,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
+    from fib_rmsnorm.cluster.connection import ClusterOptions
     from fib_rmsnorm.evaluation.bench import BenchOptions
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -143,7 +143,7 @@ def command(
 
         bar = stack.enter_context(ProgressBar())
         with importing():
-            from fib_rmsnorm.cluster.cluster_bench import ClusterOptions
+            from fib_rmsnorm.cluster.connection import ClusterOptions
             from fib_rmsnorm.evaluation.bench import BenchOptions
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry import Registry
@@ -196,11 +196,14 @@ def _run(
     as_json: bool,
 ) -> int:
     from fib_rmsnorm.cli.bench_printer import BenchPrinter
-    from fib_rmsnorm.cluster.cluster_bench import bench_on_cluster
-    from fib_rmsnorm.evaluation.bench import bench
+    from fib_rmsnorm.cluster.cluster_bench import open_cluster
+    from fib_rmsnorm.evaluation.bench import bench, open_local_devices
 
     printer = BenchPrinter(registry.root, bar, as_json=as_json)
-    running = bench_on_cluster(registry, options, cluster) if cluster else bench(registry, options, fork_server)
+    if cluster:
+        running = bench(registry, options, open_cluster(registry, options, cluster))
+    else:
+        running = bench(registry, options, open_local_devices(registry, options, fork_server))
     with closing(running) as events:
         for event in events:
             printer.show(event)

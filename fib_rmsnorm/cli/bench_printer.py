@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from fib_rmsnorm.cli.progress import ProgressBar
-from fib_rmsnorm.cluster import Progress, Told
-from fib_rmsnorm.cluster.cluster_bench import ClusterEvent
-from fib_rmsnorm.evaluation.bench import Made, Started
+from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
 from fib_rmsnorm.languages import INTERPRETER
@@ -17,7 +16,6 @@ from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_tables
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
 
@@ -42,7 +40,7 @@ class BenchPrinter:
         self._places: dict[tuple[str, str, str | None], int] = {}
         """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
 
-    def show(self, event: ClusterEvent) -> None:
+    def show(self, event: BenchEvent) -> None:
         """Print one event."""
         if isinstance(event, Made):
             self._bar.print(stderr(), f"Made {event.what}: {event.path.relative_to(self._root)}")
@@ -50,9 +48,6 @@ class BenchPrinter:
             self._show_plan(event)
         elif isinstance(event, Told):
             self._bar.print(stderr(), Folded(event.text, 2))
-        elif isinstance(event, Progress):
-            rows = [(device.device, str(device.finished), device.doing) for device in event.devices]
-            self._bar.show_below(plain_table(("device", ">finished", "doing"), rows))
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):
@@ -77,8 +72,8 @@ class BenchPrinter:
             self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
         if event.plan.large:
             self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
-        planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(event.devices)}"
-        self._bar.print(stderr(), f"{planned_on}{_about(event.seconds)}")
+        devices = [f"{many} x {model}" if many > 1 else model for model, many in Counter(event.hardware).items()]
+        self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}")
         if event.foreign:
             why = "their Traces were not recorded by you on this machine, or were changed since"
             self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
@@ -145,7 +140,3 @@ class BenchPrinter:
             if skip.workload is not None:
                 where = f" at {self._title(skip.definition, skip.workload)}"
             stderr().print(Folded(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}", 2))
-
-
-def _about(seconds: float | None) -> str:
-    return "" if seconds is None else f": about {count(max(1, round(seconds / 60)), 'minute')}"

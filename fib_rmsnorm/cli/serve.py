@@ -55,8 +55,8 @@ def command(
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.reports.text.console import stderr
             from fib_rmsnorm.sessions.session import Session
-            from fib_rmsnorm.sessions.session_protocol import default_socket, prepare_socket
-            from fib_rmsnorm.sessions.session_server import SessionServer
+            from fib_rmsnorm.sessions.session_protocol import default_socket
+            from fib_rmsnorm.sessions.session_server import SessionServer, prepare_socket
 
         path = prepare_socket(socket or default_socket())
         session = Session(

@@ -24,7 +24,7 @@ def try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json:
     """Print the verdict, then the times, and return the exit code of `try`."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.reports.text.console import echo, stderr
-    from fib_rmsnorm.sessions.client import Client
+    from fib_rmsnorm.sessions.session_protocol import Client
 
     with Client(socket) as client, ProgressBar(doing="judging") as bar:
         version = client.check(kernel)

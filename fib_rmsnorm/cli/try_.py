@@ -129,7 +129,7 @@ def command(
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
-            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_check, run_try
+            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
             from fib_rmsnorm.machine.devices import choose_devices
 
         settings = make_settings(rtol=rtol, atol=atol)
@@ -152,7 +152,7 @@ def command(
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
         config = RunConfig(settings, timeout, registry.root)
         printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
-        with closing((run_check if check else run_try)(fork_server, trial, config)) as events:
+        with closing(run_try(fork_server, trial, config, timed=not check)) as events:
             for event in events:
                 printer.show(event)
         return printer.finish()

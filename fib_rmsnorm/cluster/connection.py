@@ -10,6 +10,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ _LOOPBACK = "127.0.0.1"
 # Ray reads them when it is imported. The first keeps all of its ports on 127.0.0.1, on Linux too.
 _OF_LOCAL = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster, and which of its devices."""
+
+    address: str
+    """`HOST:PORT`, `auto`, or `local` for a Ray that is started for this bench."""
+    models: tuple[str, ...] = ()
+    """Words of the names of models, to bench on each; empty if the cluster has one model."""
+    require_sandbox: bool = False
 
 
 def require_ray() -> None:
@@ -42,7 +54,10 @@ def connect(address: str) -> Iterator[None]:
     if address not in (LOCAL, AUTO):
         _require_answer(address)
     with tempfile.TemporaryDirectory(prefix="fib-ray-") as folder:
-        options = _prepare_local(folder) if address == LOCAL else {}
+        options: dict[str, Any] = {}
+        if address == LOCAL:  # Ray's processes inherit the variables
+            os.environ.update(_OF_LOCAL, RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0")
+            options = {"include_dashboard": False, "_temp_dir": folder}
         ray = importlib.import_module("ray")
         # Ray has no option for this: for each lost node it prints some 40 lines on stdout, where our JSON goes.
         ray._private.worker._worker_logs_enabled = False
@@ -70,12 +85,6 @@ def _require_answer(address: str) -> None:
         socket.create_connection((host, int(port)), _ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"--ray {address}: no Ray cluster answers there: {error}") from None
-
-
-def _prepare_local(folder: str) -> dict[str, Any]:
-    """Set Ray's variables, which its processes inherit; return the options of `ray.init`."""
-    os.environ.update(_OF_LOCAL, RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_USAGE_STATS_ENABLED="0")
-    return {"include_dashboard": False, "_temp_dir": folder}
 
 
 @contextmanager

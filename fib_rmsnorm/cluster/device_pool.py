@@ -14,11 +14,13 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fib_rmsnorm.cluster.connection import ClusterOptions
 from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, describe_differences, reason_to_refuse
-from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error, find_unready, has_not_started
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.bench import BenchOptions
+from fib_rmsnorm.machine.capabilities import Capability
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
-from fib_rmsnorm.schema import Settings, Solution
+from fib_rmsnorm.schema import Solution
 
 _SETTLED_S = 20.0
 """Once a device has answered, how long others may take that other jobs of the cluster may hold."""
@@ -27,16 +29,27 @@ _MOST_LOSSES = 3
 """How many actors may die for each device of a node before the node is left alone."""
 
 
-@dataclass(frozen=True)
-class PoolOptions:
-    """Which devices take part, and what each actor is made with."""
+@dataclass(eq=False)
+class PooledDevice:
+    """An actor and its device."""
 
-    device: str
-    """`auto`, `cpu` or `cuda`."""
-    models: tuple[str, ...]
-    settings: Settings
-    timeout_s: float
-    require_sandbox: bool = False
+    number: int
+    node_id: str
+    node: str
+    """The node's address, with its port where several nodes share an address."""
+    actor: Any
+    facts: NodeFacts | None = None
+    """None until it has answered."""
+
+    @property
+    def name(self) -> str:
+        """The node, and the GPU's number on it."""
+        return f"{self.node} GPU {self.facts.gpu}" if self.facts and self.facts.gpu else self.node
+
+    @property
+    def hardware(self) -> str:
+        """The model of the device, as Traces name it."""
+        return self.facts.device.hardware if self.facts else ""
 
 
 class DeviceRefusedError(Exception):
@@ -50,8 +63,9 @@ class DeviceLostError(Exception):
 class DevicePool:
     """Has an actor on each device of the cluster, on those of nodes that join later too."""
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, options: BenchOptions, cluster: ClusterOptions) -> None:
         self._options = options
+        self._cluster = cluster
         self._numbers = count()
         self._losses: Counter[str] = Counter()
         self._left_out: set[str] = set()
@@ -117,7 +131,7 @@ class DevicePool:
     def _take_in(self, device: PooledDevice, facts: NodeFacts) -> str | None:
         """Add a device, unless there is a reason not to, which is returned, or its model does not take part."""
         device.facts = facts
-        if reason := reason_to_refuse(facts, require_sandbox=self._options.require_sandbox):
+        if reason := reason_to_refuse(facts, require_sandbox=self._cluster.require_sandbox):
             return reason
         if self._models is not None:
             if device.hardware not in self._models:
@@ -167,16 +181,16 @@ class DevicePool:
         for device in self.devices:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
-        if not self._options.models and len(there) > 1:
+        if not self._cluster.models and len(there) > 1:
             example = ",".join(map(_name_model, there))
             raise InputError(
                 f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
                 f" --gpus '{example}'"
             )
-        for part in self._options.models:
+        for part in self._cluster.models:
             if not any(_matches(part, model) for model in there):
                 raise InputError(f"--gpus {part}: the cluster has none (available: {listed})")
-        wanted = self._options.models
+        wanted = self._cluster.models
         self._models = {model for model in there if not wanted or any(_matches(part, model) for part in wanted)}
         for device in [device for device in self.devices if device.hardware not in self._models]:
             self.devices.remove(device)
@@ -209,3 +223,37 @@ def _name_model(hardware: str) -> str:
 
 def _matches(part: str, model: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", model.replace("_", " "), re.IGNORECASE) is not None
+
+
+def find_readiness(devices: Sequence[PooledDevice], solutions: Sequence[Solution]) -> dict[str, Capability]:
+    """What each Solution can do on all of the devices, by its name: the least, with the node that limits it."""
+    found: dict[str, Capability] = {}
+    # One call takes all, without sources: there may be hundreds.
+    bare = ray.put([solution.model_copy(update={"sources": []}) for solution in solutions])
+    answers = ray.get([device.actor.find_readiness.remote(bare) for device in devices])
+    for device, capabilities in zip(devices, answers, strict=True):
+        for solution, capability in zip(solutions, capabilities, strict=True):
+            if solution.name not in found:
+                found[solution.name] = capability
+            elif found[solution.name].runs and not capability.runs:
+                found[solution.name] = Capability(capability.ability, f"on {device.name}: {capability.note}")
+    return found
+
+
+def find_unready(device: PooledDevice, solutions: Sequence[Solution]) -> str | None:
+    """Why a device cannot run one of the Solutions; None if it can run all."""
+    found = find_readiness([device], solutions)
+    return next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None)
+
+
+def has_not_started(error: RayError) -> bool:
+    """Whether an actor raised an error when it was made: another on the same node would too."""
+    return "creation task" in str(error)
+
+
+def describe_error(error: RayError) -> str:
+    """What went wrong, in a line: an error of Ray's may have hundreds, of which the last tells why no actor started."""
+    if isinstance(error, RayTaskError):
+        return f"{type(error.cause).__name__}: {error.cause}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return f"its actor does not start: {lines[-1]}" if has_not_started(error) else lines[0]

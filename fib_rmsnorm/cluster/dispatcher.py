@@ -12,13 +12,17 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, RayError
 
-from fib_rmsnorm.cluster import DeviceState, Progress, Told
 from fib_rmsnorm.cluster.device_actor import InputFiles
-from fib_rmsnorm.cluster.device_pool import DeviceLostError, DevicePool, DeviceRefusedError
-from fib_rmsnorm.cluster.pooled_device import PooledDevice, describe_error
+from fib_rmsnorm.cluster.device_pool import (
+    DeviceLostError,
+    DevicePool,
+    DeviceRefusedError,
+    PooledDevice,
+    describe_error,
+)
+from fib_rmsnorm.evaluation.bench import Told
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event, ResultKey, Resumed, result_key
-from fib_rmsnorm.evaluation.work_queue import WorkQueue
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, WorkQueue, result_key
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.seals import Sealer
@@ -102,10 +106,9 @@ class Dispatcher:
         """Races whose connections broke, by what Ray will answer for their actors: it knows later who has died."""
         self._recorded: set[ResultKey] = set()
         self._losses: Counter[tuple[str, str]] = Counter()
-        self._states: dict[int, DeviceState] = {}
         self._lonely_since: dict[str, float] = {}
 
-    def run(self) -> Generator[Event | Progress | Told]:
+    def run(self) -> Generator[Event | Told]:
         """Yield events as they happen, each Trace when it is on disk."""
         while self._races or self._doubted or any(self._queues.values()):
             self._pool.find_new()
@@ -124,7 +127,7 @@ class Dispatcher:
                 else:
                     yield from self._join(answer)
 
-    def _give_out(self) -> Generator[Event | Progress]:
+    def _give_out(self) -> Generator[Event]:
         """Give each idle device a Workload."""
         busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
         for device in [device for device in self._pool.devices if device not in busy]:
@@ -132,10 +135,8 @@ class Dispatcher:
             while (group := queue.take(device.number)) is not None:
                 missing = yield from self._find_missing(device.hardware, group)
                 if missing:
-                    yield self._start(device, group, missing)
+                    self._start(device, group, missing)
                     break
-            else:
-                yield self._tell(device, "idle")
 
     def _find_missing(self, hardware: str, group: Group) -> Generator[Event, None, list[Solution]]:
         """The Solutions of a group that have no Trace; yield the Traces of an earlier run."""
@@ -158,7 +159,7 @@ class Dispatcher:
         self._recorded.add(key)
         return event
 
-    def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> Progress:
+    def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> None:
         if group.peer and group.peer not in missing:
             missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
         traces = device.actor.evaluate.options(num_returns="streaming").remote(
@@ -169,9 +170,8 @@ class Dispatcher:
             *map(self._store.put, missing),
         )
         self._races[traces] = _Race(device, group, traces)
-        return self._tell(device, self._name(group))
 
-    def _advance(self, answer: Any) -> Generator[Event | Progress | Told]:
+    def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
         race = self._races[answer]
         try:
@@ -180,32 +180,29 @@ class Dispatcher:
             del self._races[answer]
         except ActorUnavailableError:
             del self._races[answer]
-            yield self._doubt(race)
+            self._doubt(race)
         except RayError as error:
             del self._races[answer]
             yield from self._lose(race, describe_error(error))
         else:
             yield from self._pass_on(race, event)
 
-    def _doubt(self, race: _Race) -> Progress:
+    def _doubt(self, race: _Race) -> None:
         self._doubted[race.device.actor.answer.remote()] = race
-        return self._tell(race.device, "does not answer")
 
-    def _resolve_doubt(self, answer: Any) -> Generator[Event | Progress | Told]:
+    def _resolve_doubt(self, answer: Any) -> Generator[Event | Told]:
         race = self._doubted.pop(answer)
         try:
             ray.get(answer)
         except ActorUnavailableError:
             time.sleep(_POLL_S)
-            yield self._doubt(race)
+            self._doubt(race)
         except RayError as error:
             yield from self._lose(race, describe_error(error))
         else:
             yield from self._lose(race, "its connection broke")
 
-    def _pass_on(self, race: _Race, event: Event) -> Generator[Event | Progress]:
-        if isinstance(event, Building):
-            yield self._tell(race.device, f"{self._name(race.group)}: building {event.solutions}")
+    def _pass_on(self, race: _Race, event: Event) -> Generator[Event]:
         if not isinstance(event, Evaluated):
             yield event
             return
@@ -213,9 +210,8 @@ class Dispatcher:
         key = self._key(race.device.hardware, race.group, solution)
         if key not in self._recorded:
             yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
-            yield self._tell(race.device, self._name(race.group), finished=1)
 
-    def _lose(self, race: _Race, why: str) -> Generator[Event | Progress | Told]:
+    def _lose(self, race: _Race, why: str) -> Generator[Event | Told]:
         """Give a lost device's Workload to another, unless it has ended several."""
         device, group = race.device, race.group
         is_lost = self._pool.lose(device)
@@ -227,7 +223,6 @@ class Dispatcher:
             yield Told(f"{what} while it evaluated {self._name(group)}, which another device evaluates again")
         else:
             yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
-        yield self._tell(device, "lost")
 
     def _join(self, answer: Any) -> Generator[Told]:
         try:
@@ -252,12 +247,6 @@ class Dispatcher:
 
     def _skip(self, group: Group, reason: str) -> Skip:
         return Skip(group.definition.name, None, reason, group.workload, is_failure=True)
-
-    def _tell(self, device: PooledDevice, doing: str, finished: int = 0) -> Progress:
-        before = self._states.get(device.number)
-        done = (before.finished if before else 0) + finished
-        self._states[device.number] = DeviceState(device.name, doing, done)
-        return Progress([*self._states.values()])
 
     def _name(self, group: Group) -> str:
         return f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
-from fib_rmsnorm.evaluation.duration import estimate_seconds
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -50,51 +49,90 @@ class Started:
     """The plan is made, and evaluations follow."""
 
     plan: Plan
-    devices: list[str]
+    hardware: list[str]
+    """The model of each device."""
     foreign: int = 0
     """Evaluations that --resume repeats, though Traces that this machine did not record say PASSED."""
-    seconds: float | None = None
-    """About how long they take; None if that is not known."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Something that the user should know of a device: it was lost, it is left out, its libraries differ."""
+
+    text: str
+
+
+BenchEvent = Event | Made | Started | Told
+
+
+class LocalDevices:
+    """The devices of this machine on which a bench runs. A subclass has those of others."""
+
+    def __init__(self, registry: Registry, options: BenchOptions, fork_server: ForkServer) -> None:
+        self._config = RunConfig(options.settings, options.timeout_s, registry.root)
+        self._selection = options.selection
+        self._fork_server = fork_server
+        self._devices = choose_devices(options.device)
+        self.kind: str = self._devices[0].kind
+
+    def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
+        """Plans that do not depend on each other, each with the model of every device that shares it."""
+        plan = make_plan(records, self._selection, self._devices[0])
+        return [(plan, [device.hardware for device in self._devices])]
+
+    def tell(self) -> Iterable[Told]:
+        """What the user should know of the devices before anything runs on them."""
+        return ()
+
+    def run(
+        self, plans: Sequence[Plan], sealer: Sealer, record: Recorder, done: dict[ResultKey, Trace]
+    ) -> Generator[Event | Told]:
+        """Run the plans. Each Trace is sealed and recorded before its event is yielded."""
+        config = replace(self._config, sealer=sealer)
+        for plan in plans:
+            yield from Scheduler(self._fork_server, self._devices, config, record=record, done=done).run(plan)
+
+
+@contextmanager
+def open_local_devices(
+    registry: Registry, options: BenchOptions, fork_server: ForkServer | None = None
+) -> Iterator[LocalDevices]:
+    """The devices of this machine. A `fork_server` that was started earlier saves the time to import torch."""
+    with nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source:
+        yield LocalDevices(registry, options, source)
 
 
 def bench(
-    registry: Registry, options: BenchOptions, fork_server: ForkServer | None = None
-) -> Generator[Event | Made | Started]:
-    """Evaluate every chosen Solution on every chosen Workload; yield events as they happen.
+    registry: Registry, options: BenchOptions, devices: AbstractContextManager[LocalDevices] | None = None
+) -> Generator[BenchEvent]:
+    """Evaluate every chosen Solution on every chosen Workload, on this machine's devices or others; yield events.
 
     What the registry lacks for the chosen ones is written first; other records stay as they are.
     Each Trace is on disk (in the registry's traces/ and in `options.output`) before its event is yielded.
-    Closing the iterator early ends every process of the run. A `fork_server` that was started earlier saves the time
-    to import torch; who started it closes it after the last event. Raises InputError before anything is written or
-    evaluated.
+    Closing the iterator early ends every process of the run. Raises InputError before anything is written or evaluated.
     """
     check_options(options, options.device)
     sealer = Sealer.of_this_machine(create=True)
     with (
         OutputFile(options.output) if options.output else nullcontext() as output,
-        nullcontext(fork_server) if fork_server else ForkServer(ROLES) as source,
+        devices or open_local_devices(registry, options) as there,
     ):
-        devices = choose_devices(options.device)
-        check_options(options, devices[0].kind)
+        check_options(options, there.kind)
         with locked(writing=[registry.root]):
             records = collect_records(registry)
-            plan = make_plan(records, options.selection, devices[0])
-            made = write_missing(records, [plan])
+            planned = there.make_plans(records)
+            made = _write_missing(records, [plan for plan, _ in planned])
         yield from made
-        hardware = [device.hardware for device in devices]
+        yield from there.tell()
         done: dict[ResultKey, Trace] = {}
-        foreign = 0
-        if options.resume:
-            done, foreign = find_done(registry, sealer, plan, set(hardware), options.settings)
-        yield Started(plan, hardware, foreign, estimate_seconds(plan, devices[0].kind, len(devices), done))
-        scheduler = Scheduler(
-            source,
-            devices,
-            RunConfig(options.settings, options.timeout_s, registry.root, sealer=sealer),
-            record=Recorder(registry, records, output),
-            done=done,
-        )
-        yield from scheduler.run(plan)
+        for plan, hardware in planned:
+            foreign = 0
+            if options.resume:
+                own, foreign = _find_done(registry, sealer, plan, set(hardware), options.settings)
+                done |= own
+            yield Started(plan, hardware, foreign)
+            yield from plan.skips
+        yield from there.run([plan for plan, _ in planned], sealer, Recorder(registry, records, output), done)
 
 
 def check_options(options: BenchOptions, kind: str) -> None:
@@ -105,7 +143,7 @@ def check_options(options: BenchOptions, kind: str) -> None:
         raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
 
 
-def write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
+def _write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
     """Write what the registry lacks of the plans' records."""
     definitions = {name for plan in plans for name in plan.definitions}
     solutions = {name for plan in plans for name in plan.solutions}
@@ -116,7 +154,7 @@ def write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
     ]
 
 
-def find_done(
+def _find_done(
     registry: Registry, sealer: Sealer, plan: Plan, hardware: set[str], settings: Settings
 ) -> tuple[dict[ResultKey, Trace], int]:
     """The passed evaluations that this machine recorded, and how many of the plan others say have passed."""

@@ -21,6 +21,7 @@ from fib_rmsnorm.evaluation.worker_pool import (
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
+from fib_rmsnorm.sandbox.asking import Answer, Request
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
@@ -46,6 +47,10 @@ class Admitted:
     first_call_ms: float | None = None
     """The time of the first call; None for a Definition's reference, which is not judged."""
     correctness: Correctness | None = None
+
+    def ask(self, request: Request, kind: type[Answer]) -> Answer:
+        """Ask its worker, within its budget. Raises EvaluationFailedError with the status that fits the failure."""
+        return self.worker.ask(request, kind, self.budget)
 
 
 class CorrectnessGate:
@@ -82,9 +87,9 @@ class CorrectnessGate:
             aside: list[Future[object]] = [pool.submit(task) for task in needed]
             try:
                 for number, some in enumerate(stages):
+                    keep_as = Peer(peer.name, digest(peer)) if peer and some == [peer] else None
                     verdicts = {
-                        pool.submit(self._examine, definition, workload, one, room, _keep_as(one, peer)): one
-                        for one in some
+                        pool.submit(self._examine, definition, workload, one, room, keep_as): one for one in some
                     }
                     if number == 0:
                         aside.append(pool.submit(meanwhile))
@@ -96,19 +101,13 @@ class CorrectnessGate:
                 pool.shutdown(wait=False, cancel_futures=True)  # or what has not begun would be built in vain
                 raise
 
-    def examine(
-        self, definition: Definition, workload: Workload, solution: Solution
-    ) -> Admitted | EvaluationFailedError:
-        """Build, call and judge one Solution. Raises ReferenceFailedError if the expected outputs are unknown."""
-        return self._examine(definition, workload, solution, nullcontext(), None)
-
     def _examine(
         self,
         definition: Definition,
         workload: Workload,
         solution: Solution,
         room: AbstractContextManager[object],
-        keep_as: Peer | None,
+        keep_as: Peer | None = None,
     ) -> Admitted | EvaluationFailedError:
         """Build a Solution, and call and judge it within `room`; with `keep_as`, the judge keeps its outputs."""
         try:
@@ -151,7 +150,13 @@ class CorrectnessGate:
             written = next((name for name in request.guards.read_only if dies(Guards(read_only=(name,)))), None)
         except EvaluationFailedError:
             return died
-        return _describe_guarded(died, beyond, written)
+        if beyond:
+            why = f"it reads or writes beyond its input {beyond!r}, where nothing is in this call"
+        elif written:
+            why = f"it changes its input {written!r}, which is read-only in this call"
+        else:
+            why = "it does so only where its inputs are read-only and nothing lies beyond them"
+        return EvaluationFailedError("RUNTIME_ERROR", f"{died}: {why}")
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution
@@ -160,7 +165,7 @@ class CorrectnessGate:
 
         Raises ReferenceFailedError if the expected outputs are unknown.
         """
-        verdict = self.examine(definition, workload, solution)
+        verdict = self._examine(definition, workload, solution, nullcontext())
         judged_by = self._judge_client.judged_by(definition, workload) if verdict.correctness else None
         log = ""
         if isinstance(verdict, Admitted):
@@ -181,24 +186,9 @@ class CorrectnessGate:
         return check, verdict
 
 
-def _describe_guarded(died: WorkerDiedError, beyond: str | None, written: str | None) -> EvaluationFailedError:
-    if beyond:
-        why = f"it reads or writes beyond its input {beyond!r}, where nothing is in this call"
-    elif written:
-        why = f"it changes its input {written!r}, which is read-only in this call"
-    else:
-        why = "it does so only where its inputs are read-only and nothing lies beyond them"
-    return EvaluationFailedError("RUNTIME_ERROR", f"{died}: {why}")
-
-
 def _takes_less_to_start(solution: Solution) -> tuple[bool, bool]:
     """A key to sort by: first those whose compilers take tens of seconds if nothing is in the cache, then Python.
 
     That imports libraries, or compiles at its first call; the others have only their kernels to compile.
     """
     return not LANGUAGES[solution.spec.language.value].is_compiled, solution.spec.language.value != "python"
-
-
-def _keep_as(solution: Solution, peer: Solution | None) -> Peer | None:
-    is_peer = peer is not None and solution.name == peer.name
-    return Peer(solution.name, digest(solution)) if is_peer else None

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -14,13 +11,13 @@ from types import MappingProxyType
 
 from fib_rmsnorm.building.compiler_flags import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
+from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.trials.chained_trials import ChainedTrials, ChainResults
-from fib_rmsnorm.evaluation.trials.interleaved_trials import InterleavedTrials, Outcome, TrialResults
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clock_watch import ClockWatch
@@ -30,9 +27,7 @@ from fib_rmsnorm.machine.environment import identify_session, record_environment
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
-    Ceiling,
     Chain,
-    Check,
     Correctness,
     Definition,
     Evaluation,
@@ -47,8 +42,6 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
-# A kernel under judgement, its judge, the reference and the copy keep four busy.
-_CORES_TO_BUILD_RIVALS = 8
 
 
 @dataclass(frozen=True)
@@ -58,77 +51,34 @@ class FoundRight:
     solution: Solution
 
 
-@dataclass(frozen=True)
-class _Passed:
-    """The parts of a Trace that only a Solution that passed has."""
-
-    correctness: Correctness | None
-    performance: Performance
-    log: str
-
-
 class DeviceRunner:
     """Evaluates Solutions on one device, one Workload at a time."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
         self.device = device
         self._config = config
-        self._workers = WorkerPool(fork_server, device, config)
+        self.workers = WorkerPool(fork_server, device, config)
         self._reference_lock = threading.Lock()
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self._correctness_gate = CorrectnessGate(self._workers, self._judge_client, device, config.timeout_s)
+        self.gate = CorrectnessGate(self.workers, self._judge_client, device, config.timeout_s)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
-    def warm_up(
-        self, definition: Definition, workload: Workload, rivals: Sequence[Solution] = (), *, timed: bool = True
-    ) -> None:
+    def warm_up(self, definition: Definition, workload: Workload, *, timed: bool = True) -> None:
         """Have the right outputs of a Workload's first case computed, and what timing needs built, while Solutions are.
 
-        Timing needs the reference and the copy; and `rivals`, which are built and called, since many compilers run at
-        the first call, only where there are cores to spare. Raises ReferenceFailedError.
+        Timing needs the reference and the copy. Raises ReferenceFailedError.
         """
         self._judge_client.expect(definition, workload)
-        if not timed:
-            return
-        tasks: list[Callable[[], object]] = [partial(self._find_reference, definition), self._ceiling_client.build]
-        at_once = 1
-        if (os.cpu_count() or 1) >= _CORES_TO_BUILD_RIVALS:
-            tasks += [partial(self._build_and_call, definition, workload, rival) for rival in rivals]
-            at_once = len(tasks)
-        with ThreadPoolExecutor(at_once) as pool:
-            for done in [pool.submit(task) for task in tasks]:
-                done.result()
-
-    def _build_and_call(self, definition: Definition, workload: Workload, solution: Solution) -> None:
-        with suppress(EvaluationFailedError):  # it fails again, and is told, when it is evaluated
-            worker = self._workers.find(definition, solution)
-            self._judge_client.call(workload, worker, TimeBudget(self._config.timeout_s))
-            worker.process.clear_outputs()
-
-    def check(
-        self, definition: Definition, workload: Workload, solution: Solution
-    ) -> tuple[Check, Admitted | EvaluationFailedError]:
-        """Judge one Solution on one Workload and time nothing. Raises ReferenceFailedError."""
-        return self._correctness_gate.check(definition, workload, solution)
+        if timed:
+            self._find_reference(definition)
+            self._ceiling_client.build()
 
     def failed(
         self, definition: Definition, workload: Workload, solution: Solution, why: EvaluationFailedError
     ) -> Trace:
-        """The Trace of a Solution that `check` has found to be wrong."""
-        return self._make_trace(definition, workload, solution, why)
-
-    def end_others(self, definition: Definition, kept: Iterable[Solution]) -> None:
-        """End all workers but those of these Solutions and of the Definition's reference, and forget their failures."""
-        self._workers.end_others([*kept, reference_solution(definition)])
-
-    def end(self, solution: Solution) -> None:
-        """Kill the worker of a Solution, whatever it does: a thread that waits for its answer is told that it died."""
-        self._workers.end(solution)
-
-    def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
-        """The number of Solutions that have to be built before they are evaluated."""
-        return sum(not self._workers.holds(solution) for solution in solutions)
+        """The Trace of a Solution that is wrong."""
+        return self._make_trace(definition, workload, solution, why, str(why), why.correctness)
 
     def evaluate(
         self,
@@ -154,7 +104,7 @@ class DeviceRunner:
             admitted: dict[str, Admitted] = {}
             for solution, verdict in self._find_verdicts(definition, workload, some, peer, known):
                 if not isinstance(verdict, Admitted):
-                    yield self._make_trace(definition, workload, solution, verdict)
+                    yield self.failed(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
                     yield self._end_untimed(definition, workload, verdict)
                 else:
@@ -178,30 +128,27 @@ class DeviceRunner:
         unknown = [solution for solution in solutions if solution.name not in known]
         needed: list[Callable[[], object]] = [partial(self._judge_client.expect, definition, workload)]
         if all(is_interpreted(solution, self.device) for solution in solutions):
-            yield from self._correctness_gate.admit(definition, workload, unknown, needed, peer=peer)
+            yield from self.gate.admit(definition, workload, unknown, needed, peer=peer)
             return
         needed.append(partial(self._find_reference, definition))
         # The copy is needed for timing, and takes as long to build as a solution.
         copy = self._ceiling_client.build
-        yield from self._correctness_gate.admit(definition, workload, unknown, needed, copy, peer)
+        yield from self.gate.admit(definition, workload, unknown, needed, copy, peer)
 
     def _end_untimed(self, definition: Definition, workload: Workload, admitted: Admitted) -> Trace:
         """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
-        worker = admitted.worker
-        failure: EvaluationFailedError | None = None
+        worker, solution = admitted.worker, admitted.solution
         performance = Performance(interpreted=True)
         try:
             performance.library_calls = self._judge_client.judge_repeated_calls(
                 definition, workload, worker, admitted.budget
             )
-            if busy := self._workers.end_busy_workers(worker).get(worker.process):
-                failure = EvaluationFailedError("RUNTIME_ERROR", busy)
-        except EvaluationFailedError as error:
-            failure = error
+            if busy := self.workers.end_busy_workers(worker).get(worker.process):
+                raise EvaluationFailedError("RUNTIME_ERROR", busy)
+        except EvaluationFailedError as failure:
+            return self.failed(definition, workload, solution, failure.with_log(worker.process.take_log()))
         log = worker.process.take_log()
-        passed = _Passed(admitted.correctness, performance, log)
-        verdict = failure.with_log(log) if failure else passed
-        return self._make_trace(definition, workload, admitted.solution, verdict)
+        return self._make_trace(definition, workload, solution, None, log, admitted.correctness, performance)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
@@ -211,7 +158,7 @@ class DeviceRunner:
 
     def _find_reference_worker(self, definition: Definition) -> WorkerClient:
         with self._reference_lock:  # one thread times it, and others need its outputs: it is built once
-            return self._workers.find(definition, reference_solution(definition))
+            return self.workers.find(definition, reference_solution(definition))
 
     def _find_reference(self, definition: Definition) -> Admitted:
         try:
@@ -226,9 +173,15 @@ class DeviceRunner:
         outcomes: dict[str, Outcome] = {}
         self._fail_busy(admitted, outcomes)  # before the trials, which they would disturb
         idle = [each for each in admitted if each.solution.name not in outcomes]
-        ceiling, no_ceiling = self._measure_ceiling(definition, workload)
+        ceiling, no_ceiling = None, None
+        try:
+            ceiling = self._ceiling_client.measure(definition, workload)
+        except NoCeilingError as error:
+            no_ceiling = str(error)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            trials = InterleavedTrials(definition, workload, self._judge_client, self._config.settings)
+            trials = InterleavedTrials(
+                definition, workload, self._judge_client, self._config.settings, on_cpu=self.device.kind == "cpu"
+            )
             found, of_reference = trials.run(idle, reference)
         outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
         chains = self._time_chains(definition, workload, idle, outcomes)
@@ -242,16 +195,17 @@ class DeviceRunner:
             no_ceiling,
             watch.summary(),
             identify_session(self.device),
+            self.device.kind == "cpu",
         )
         for each in admitted:
             outcome = outcomes[each.solution.name]
             log = each.worker.process.take_log()
             if isinstance(outcome, EvaluationFailedError):
-                yield self._make_trace(definition, workload, each.solution, outcome.with_log(log))
+                yield self.failed(definition, workload, each.solution, outcome.with_log(log))
                 continue
             performance = describe_performance(each, outcome, of_reference, conditions)
             performance.chain = chains.get(each.solution.name)
-            yield self._make_trace(definition, workload, each.solution, _Passed(each.correctness, performance, log))
+            yield self._make_trace(definition, workload, each.solution, None, log, each.correctness, performance)
 
     def _time_chains(
         self, definition: Definition, workload: Workload, admitted: list[Admitted], outcomes: dict[str, Outcome]
@@ -273,38 +227,37 @@ class DeviceRunner:
 
     def _fail_busy(self, admitted: Sequence[Admitted], outcomes: dict[str, Outcome]) -> None:
         """Fail the Solutions whose workers are busy while no request is running. End all other busy workers too."""
-        busy = self._workers.end_busy_workers()
+        busy = self.workers.end_busy_workers()
         for each in admitted:
             failed_before = isinstance(outcomes.get(each.solution.name), EvaluationFailedError)
             if each.worker.process in busy and not failed_before:
                 outcomes[each.solution.name] = EvaluationFailedError("RUNTIME_ERROR", busy[each.worker.process])
 
-    def _measure_ceiling(self, definition: Definition, workload: Workload) -> tuple[Ceiling | None, str | None]:
-        """The ceiling, or the reason why there is none."""
-        try:
-            return self._ceiling_client.measure(definition, workload), None
-        except NoCeilingError as error:
-            return None, str(error)
-
     def _make_trace(
-        self, definition: Definition, workload: Workload, solution: Solution, verdict: _Passed | EvaluationFailedError
+        self,
+        definition: Definition,
+        workload: Workload,
+        solution: Solution,
+        failure: EvaluationFailedError | None,
+        log: str,
+        correctness: Correctness | None,
+        performance: Performance | None = None,
     ) -> Trace:
-        passed = verdict if isinstance(verdict, _Passed) else None
         trace = Trace(
             definition=definition.name,
             workload=workload,
             solution=solution.name,
             evaluation=Evaluation(
-                status=EvaluationStatus.PASSED if isinstance(verdict, _Passed) else verdict.status,
+                status=failure.status if failure else EvaluationStatus.PASSED,
                 environment=record_environment(self.device, interpreted=is_interpreted(solution, self.device)),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-                log=passed.log if passed else str(verdict),
-                correctness=verdict.correctness,
-                performance=passed.performance if passed else None,
+                log=log,
+                correctness=correctness,
+                performance=performance,
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),
-                judged_by=self._judge_client.judged_by(definition, workload) if verdict.correctness else None,
+                judged_by=self._judge_client.judged_by(definition, workload) if correctness else None,
                 build_flags=compiler_flags(solution),
             ),
         )

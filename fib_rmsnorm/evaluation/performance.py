@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, sum_up_chain
+from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
-from fib_rmsnorm.evaluation.timing.scatter import Scatter, measure_calls
+from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
+from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, Scatter, grouped_median, measure_calls, sum_up_chain
 from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
-from fib_rmsnorm.evaluation.trials.chained_trials import ChainResults
-from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02
@@ -31,6 +29,7 @@ class Conditions:
     """The reason why there is no ceiling."""
     clocks: Clocks
     device_session: str | None
+    on_cpu: bool
 
 
 def describe_performance(
@@ -43,7 +42,7 @@ def describe_performance(
     scatter, of_reference = measure_calls(calls, tick), measure_calls(calls_of_reference, tick)
     latency_ms = scatter.latency_ms
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
-    timer, ceiling = results.prepared.timer, conditions.ceiling
+    on_cpu, ceiling = conditions.on_cpu, conditions.ceiling
     return Performance(
         latency_ms=latency_ms,
         reference_latency_ms=of_reference.latency_ms,
@@ -52,10 +51,10 @@ def describe_performance(
         reference_trial_scatter=of_reference.of_trials,
         reference_pieces=_count_pieces(reference),
         speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
-        timer=timer,
-        cold_l2=None if timer == "cpu_clock" else conditions.settings.l2 != "hot",
+        timer=results.prepared.timer,
+        cold_l2=None if on_cpu else conditions.settings.l2 != "hot",
         samples=sum(map(len, calls.trials_ms)),
-        disturbed_calls=calls.disturbed if timer == "cpu_clock" else None,
+        disturbed_calls=calls.disturbed if on_cpu else None,
         trials=sum(map(bool, calls.trials_ms)),
         trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in calls.trials_ms if trial],
         trial_scatter=scatter.of_trials,
@@ -66,11 +65,11 @@ def describe_performance(
         latency_p5_ms=scatter.p5_ms,
         latency_p95_ms=scatter.p95_ms,
         busy_ms=latency_ms
-        if timer == "cpu_clock"
+        if on_cpu
         else grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
         pieces=_count_pieces(results),
         launches=results.trials[-1].launches,
-        queued=None if timer == "cpu_clock" else all(trial.queued for trial in results.trials),
+        queued=None if on_cpu else all(trial.queued for trial in results.trials),
         as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
         hot_latency_ms=measure_calls(choose_calls([results.hot]), tick).latency_ms if results.hot else None,
         a_a_difference=scatter.a_a_difference,
@@ -88,7 +87,7 @@ def describe_performance(
         noisy=[
             *([calls.doubt] if calls.doubt else []),
             *([f"the reference: {calls_of_reference.doubt}"] if calls_of_reference.doubt else []),
-            *_find_marks(scatter, timer, conditions),
+            *_find_marks(scatter, conditions),
         ],
     )
 
@@ -98,7 +97,7 @@ def _count_pieces(results: TrialResults) -> int:
     return round(median([pieces for trial in results.trials for pieces in trial.pieces]))
 
 
-def _find_marks(scatter: Scatter, timer: str, conditions: Conditions) -> Iterator[str]:
+def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:
     """What the interval of a number cannot tell."""
     latency_ms, interval = scatter.latency_ms, scatter.interval
     if conditions.no_ceiling:
@@ -108,7 +107,7 @@ def _find_marks(scatter: Scatter, timer: str, conditions: Conditions) -> Iterato
             yield f"faster than the limit: {latency_ms / ceiling.copy_ms:.0%} of the time of a copy of the same bytes"
         if latency_ms < ceiling.empty_ms:
             yield "faster than the limit: an empty kernel takes longer"
-    if timer != "cpu_clock":
+    if not conditions.on_cpu:
         yield from _find_disturbances(conditions.clocks)
 
 

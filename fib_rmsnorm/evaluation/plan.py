@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
@@ -104,7 +104,9 @@ def make_plan(
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
     plan.solutions = {solution.name for solution in solutions}
-    runnable = _choose_runnable(plan, solutions, find_readiness)
+    found = {solution.name: find_readiness(solution) for solution in solutions}
+    runnable = [solution for solution in solutions if found[solution.name].runs]
+    plan.skips += [Skip(s.definition, s.name, found[s.name].note) for s in solutions if not found[s.name].runs]
     served = {solution.definition for solution in solutions}
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
     asked = [d for d in definitions if d.name in served or d.name in named]
@@ -121,8 +123,11 @@ def make_plan(
             reason = f"axis {axis!r} of the Definition is 0; it must be positive"
             plan.skips.append(Skip(definition.name, None, reason, is_failure=True))
         elif mine:
-            sound = _leave_out_faulty(plan, records, definition, workloads[definition.name])
-            _plan_definition(plan, definition, sound, mine, device, peers.get(definition.name), find_readiness)
+            peer = peers.get(definition.name)
+            mine = [peer, *(each for each in mine if each.name != peer.name)] if peer else mine
+            interpreted = {each.name for each in mine if find_readiness(each).ability == "interpret"}
+            for workload in workloads[definition.name]:
+                _plan_workload(plan, records, Group(definition, workload, tuple(mine), peer), device, interpreted)
     if not plan.evaluations:
         lacking = f"{'Workload' if solutions else 'Solution'} of {', '.join(d.name for d in definitions)}"
         why = _describe(plan.skips) if plan.skips else f"{records.root} has no {lacking}; see: fib-rmsnorm list"
@@ -142,12 +147,10 @@ def _leave_out_large(plan: Plan, definitions: list[Definition], workloads: dict[
 
 def describe_large(sizes: tuple[int, ...]) -> str:
     """Say which batch sizes a CPU does not take unasked, and how to ask for them; nothing if there are none."""
+    if not sizes:
+        return ""
     listed = ",".join(map(str, sizes))
-    return (
-        f"left out on a CPU: batch {listed.replace(',', ', ')}; to take them, add: --batch-sizes {listed}"
-        if sizes
-        else ""
-    )
+    return f"left out on a CPU: batch {listed.replace(',', ', ')}; to take them, add: --batch-sizes {listed}"
 
 
 def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection) -> None:
@@ -160,23 +163,8 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
     require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
         may_be_among = faulty.may_be_among(selection.solutions, selection.definitions, records.definitions)
-        if may_be_among and _matches(faulty.author, selection.authors):
+        if may_be_among and any(fnmatch(faulty.author, glob) for glob in selection.authors or ("*",)):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
-
-
-def _matches(name: str, globs: tuple[str, ...]) -> bool:
-    return not globs or any(fnmatch(name, glob) for glob in globs)
-
-
-def _choose_runnable(plan: Plan, solutions: list[Solution], find_readiness: FindReadiness) -> list[Solution]:
-    """Keep the Solutions that the device can run; note the others in the plan."""
-    runnable = []
-    for solution in solutions:
-        if (found := find_readiness(solution)).runs:
-            runnable.append(solution)
-        else:
-            plan.skips.append(Skip(solution.definition, solution.name, found.note))
-    return runnable
 
 
 def _choose_peers(
@@ -205,45 +193,23 @@ def _describe(skips: list[Skip]) -> str:
     return f"{first.solution or first.definition}{at}: {first.reason}{more}"
 
 
-def _leave_out_faulty(
-    plan: Plan, records: BenchRecords, definition: Definition, workloads: list[Workload]
-) -> list[Workload]:
-    """Skip as failed the Workloads that no Solution could serve, or a Solution would be charged with their faults."""
-    sound = []
-    for workload in workloads:
-        if faults := find_workload_faults(records.root, definition, workload):
-            fault = f"Workload {workload.uuid} is faulty: {faults[0]}"
-            plan.skips.append(Skip(definition.name, None, fault, workload, is_failure=True))
-        else:
-            sound.append(workload)
-    return sound
-
-
-def _plan_definition(
-    plan: Plan,
-    definition: Definition,
-    workloads: list[Workload],
-    solutions: list[Solution],
-    device: Device,
-    peer: Solution | None,
-    find_readiness: FindReadiness,
+def _plan_workload(
+    plan: Plan, records: BenchRecords, group: Group, device: Device, interpreted: Collection[str]
 ) -> None:
-    if peer is not None:
-        solutions = [peer, *(solution for solution in solutions if solution.name != peer.name)]
-    for workload in workloads:
-        moved = bytes_moved(definition, workload)
-        if reason := reason_not_to_fit(definition, workload, device):
-            plan.skips.append(Skip(definition.name, None, reason, workload))
-            continue
-        fitting = []
-        for solution in solutions:
-            interpreted = find_readiness(solution).ability == "interpret"
-            if interpreted and moved > MAX_INTERPRETED_BYTES:
-                reason = "interpreted: would take minutes per call at this size"
-                plan.skips.append(Skip(definition.name, solution.name, reason, workload))
-            else:
-                fitting.append(solution)
-        plan.groups.append(Group(definition, workload, tuple(fitting), peer if peer in fitting else None))
+    """Plan a group without what does not fit the device; a faulty Workload would be charged to its Solutions."""
+    definition, workload = group.definition, group.workload
+    if faults := find_workload_faults(records.root, definition, workload):
+        fault = f"Workload {workload.uuid} is faulty: {faults[0]}"
+        plan.skips.append(Skip(definition.name, None, fault, workload, is_failure=True))
+        return
+    if reason := reason_not_to_fit(definition, workload, device):
+        plan.skips.append(Skip(definition.name, None, reason, workload))
+        return
+    slow = set(interpreted) if bytes_moved(definition, workload) > MAX_INTERPRETED_BYTES else set()
+    reason = "interpreted: would take minutes per call at this size"
+    plan.skips += [Skip(definition.name, each.name, reason, workload) for each in group.solutions if each.name in slow]
+    fitting = tuple(each for each in group.solutions if each.name not in slow)
+    plan.groups.append(Group(definition, workload, fitting, group.peer if group.peer in fitting else None))
 
 
 def fits(definition: Definition, workload: Workload, device: Device) -> bool:

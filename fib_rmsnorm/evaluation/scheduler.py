@@ -1,22 +1,28 @@
-"""The scheduler: it keeps each device busy with one evaluation at a time, and records each Trace at once."""
+"""The scheduler: it keeps each device busy with one evaluation at a time, and records each Trace at once.
+
+Devices share the work: they take the longest groups first, so that none works alone at the end.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner, FoundRight
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.job_threads import run_in_threads
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
+
+# An evaluation of a few rows takes as long as the part of another that grows with its bytes does for this many.
+_FIXED_BYTES = 1 << 30
 
 ResultKey = tuple[str, str, str, str, str, Settings | None]
 
@@ -81,6 +87,68 @@ def key_of_trace(trace: Trace) -> ResultKey | None:
     )
 
 
+def estimate_work(group: Group) -> int:
+    """How long a group takes, in bytes, of which only the ratios to other groups' mean anything."""
+    return len(group.solutions) * (_FIXED_BYTES + bytes_moved(group.definition, group.workload))
+
+
+@dataclass
+class _Share:
+    """Groups that no device has taken, in the order in which devices will take them: those of one Definition."""
+
+    left: list[Group] = field(default_factory=list)
+    devices: set[int] = field(default_factory=set)
+    """The devices that took their last group here, and hold workers for it."""
+
+    def work_for_another(self) -> float:
+        """The work that is left for each device if one more comes."""
+        return sum(map(estimate_work, self.left)) / (len(self.devices) + 1)
+
+
+class WorkQueue:
+    """The groups that no device has taken yet. The devices' threads share it."""
+
+    def __init__(self, groups: Iterable[Group], devices: int) -> None:
+        """One device takes the groups in their own order: the time of all together does not depend on it."""
+        self._lock = threading.Lock()
+        self._shares: dict[str, _Share] = {}
+        if devices == 1:
+            self._shares["all"] = _Share(list(groups))
+            return
+        for group in sorted(groups, key=estimate_work, reverse=True):
+            self._shares.setdefault(group.definition.name, _Share()).left.append(group)
+
+    def __bool__(self) -> bool:
+        """Whether groups are left."""
+        with self._lock:
+            return any(share.left for share in self._shares.values())
+
+    def take(self, device: int) -> Group | None:
+        """The next group for the device of this number; None if none is left.
+
+        A device stays with a Definition, for whose Solutions it holds workers. When that is done, it helps where the
+        most work is left for each device.
+        """
+        with self._lock:
+            mine = next((share for share in self._shares.values() if device in share.devices), None)
+            if mine is None or not mine.left:
+                if mine is not None:
+                    mine.devices.discard(device)
+                waiting = [share for share in self._shares.values() if share.left]
+                if not waiting:
+                    return None
+                mine = max(waiting, key=_Share.work_for_another)
+                mine.devices.add(device)
+            return mine.left.pop(0)
+
+    def put_back(self, device: int, group: Group) -> None:
+        """Have another device take the group that was this one's last: this one takes no more."""
+        with self._lock:
+            share = self._shares.get("all") or self._shares[group.definition.name]
+            share.left.insert(0, group)
+            share.devices.discard(device)
+
+
 class Scheduler:
     """Runs a Plan over devices."""
 
@@ -105,30 +173,27 @@ class Scheduler:
 
         At the end the processes still run: to end those that hold a GPU takes half a second.
         """
-        yield from plan.skips
         device_runners = self._device_runners[: max(1, len(plan.groups))]
         work = WorkQueue(plan.groups, len(device_runners))
-        jobs = [
-            partial(self._run_device, device_runner, partial(work.take, number))
-            for number, device_runner in enumerate(device_runners)
-        ]
+        jobs = [partial(self._run_device, runner, work, number) for number, runner in enumerate(device_runners)]
         yield from run_in_threads(jobs, self._fork_server.stop)
 
-    def _run_device(self, device_runner: DeviceRunner, take: Callable[[], Group | None]) -> Iterator[Event]:
-        while group := take():
+    def _run_device(self, device_runner: DeviceRunner, work: WorkQueue, number: int) -> Iterator[Event]:
+        while group := work.take(number):
             yield from self._run_group(device_runner, group)
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         missing = []
+        hardware = device_runner.device.hardware
         for solution in group.solutions:
-            earlier = self._result_of(device_runner, group, solution)
-            if earlier is None:
-                missing.append(solution)
-            else:
+            key = result_key(group.definition, group.workload, solution, hardware, self._settings)
+            if earlier := self._done.get(key):
                 yield self._recorded(Resumed(earlier))
+            else:
+                missing.append(solution)
         if not missing:
             return
-        if unbuilt := device_runner.count_unbuilt(missing):
+        if unbuilt := device_runner.workers.count_unbuilt(missing):
             yield Building(device_runner.device, unbuilt)
         try:
             right = 0
@@ -140,10 +205,6 @@ class Scheduler:
                     yield self._recorded(Evaluated(found))
         except ReferenceFailedError as error:
             yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)
-
-    def _result_of(self, device_runner: DeviceRunner, group: Group, solution: Solution) -> Trace | None:
-        hardware = device_runner.device.hardware
-        return self._done.get(result_key(group.definition, group.workload, solution, hardware, self._settings))
 
     def _recorded(self, event: Evaluated | Resumed) -> Evaluated | Resumed:
         """The same event, recorded: before it is yielded, and before the next evaluation starts."""

@@ -16,7 +16,6 @@ from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
@@ -133,78 +132,52 @@ def _plainness(solution: Solution) -> tuple[bool, int]:
     return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 
-def run_try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Event | Check]:
+def run_try(
+    fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: bool = True
+) -> Generator[Event | Check]:
     """Judge the draft on every Workload, then time it where it is right, in turn with its rivals. Nothing is recorded.
 
-    Each verdict is a Check, and each evaluation of the draft and of a rival that ends is an Evaluated. Ends when the
-    draft has timed out once, which it would do again on every other Workload. The speed of the rivals says nothing
-    about a wrong draft, so they are left out then.
+    Each verdict is a Check. If it is `timed`, each evaluation of the draft and of a rival that ends is an Evaluated; if
+    not, what shows only in timed calls is not found. Ends when the draft has timed out once, which it would do again
+    on every other Workload. The speed of the rivals says nothing about a wrong draft, so they are left out then. A Skip
+    means that the right outputs cannot be computed.
     """
-    yield from run_in_threads([partial(_try, fork_server, wanted, config)], fork_server.stop)
+    yield from run_in_threads([partial(_try, fork_server, wanted, config, timed=timed)], fork_server.stop)
 
 
-def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Iterator[Event | Check]:
-    runner = DeviceRunner(fork_server, wanted.device, config)
+def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: bool) -> Iterator[Event | Check]:
+    runner, definition, draft = DeviceRunner(fork_server, wanted.device, config), wanted.definition, wanted.draft
     known: dict[str, Admitted] = {}
     yield Building(wanted.device, 1)
     try:
-        for workload, check, verdict in _judge(runner, wanted, timed=True):
-            yield check
-            if isinstance(verdict, Admitted):
-                known[workload.uuid] = verdict
-            else:
-                yield Evaluated(runner.failed(wanted.definition, workload, wanted.draft, verdict))
+        with ThreadPoolExecutor(1) as pool:
+            # What else a verdict needs, and timing, starts while the draft is built.
+            warming = pool.submit(runner.warm_up, definition, wanted.workloads[0], timed=timed)
+            for workload in wanted.workloads:
+                check, verdict = runner.gate.check(definition, workload, draft)
+                yield check
+                if isinstance(verdict, Admitted):
+                    known[workload.uuid] = verdict
+                elif timed:
+                    yield Evaluated(runner.failed(definition, workload, draft, verdict))
                 if has_timed_out([check]):
                     return
+            warming.result()
+        if not timed:
+            return
         rivals = wanted.rivals if len(known) == len(wanted.workloads) else ()
         # The judge still has the right outputs of the last one, which is usually the largest.
         for workload in reversed([workload for workload in wanted.workloads if workload.uuid in known]):
-            if unbuilt := runner.count_unbuilt(rivals):
+            if unbuilt := runner.workers.count_unbuilt(rivals):
                 yield Building(wanted.device, unbuilt)
-            right = {wanted.draft.name: known[workload.uuid]}
-            for found in runner.evaluate(wanted.definition, workload, [wanted.draft, *rivals], known=right):
+            right = {draft.name: known[workload.uuid]}
+            for found in runner.evaluate(definition, workload, [draft, *rivals], known=right):
                 if isinstance(found, Trace):
                     yield Evaluated(found)
     except ReferenceFailedError as error:
-        yield Skip(wanted.definition.name, None, str(error), wanted.workloads[0], is_failure=True)
-
-
-def _judge(
-    runner: DeviceRunner, wanted: TryPlan, *, timed: bool
-) -> Iterator[tuple[Workload, Check, Admitted | EvaluationFailedError]]:
-    """Judge the draft on every Workload. What else that needs, and timing, starts while the draft is built."""
-    with ThreadPoolExecutor(1) as pool:
-        rivals = wanted.rivals if timed else ()
-        warming = pool.submit(runner.warm_up, wanted.definition, wanted.workloads[0], rivals, timed=timed)
-        for workload in wanted.workloads:
-            check, verdict = runner.check(wanted.definition, workload, wanted.draft)
-            if not isinstance(verdict, Admitted):
-                for rival in rivals:
-                    runner.end(rival)  # nothing waits for the build of a rival that will not be timed
-            yield workload, check, verdict
-        warming.result()
+        yield Skip(definition.name, None, str(error), wanted.workloads[0], is_failure=True)
 
 
 def has_timed_out(checks: Sequence[Check]) -> bool:
     """Whether the draft timed out."""
     return any(check.status is EvaluationStatus.TIMEOUT for check in checks)
-
-
-def run_check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Generator[Check | Skip]:
-    """Judge the draft on every Workload and time nothing. Ends when it has timed out once.
-
-    It is built, called on every case and judged as in `run_try`. What shows only in timed calls is not found. A Skip
-    means that the right outputs cannot be computed.
-    """
-    yield from run_in_threads([partial(_check, fork_server, wanted, config)], fork_server.stop)
-
-
-def _check(fork_server: ForkServer, wanted: TryPlan, config: RunConfig) -> Iterator[Check | Skip]:
-    runner = DeviceRunner(fork_server, wanted.device, config)
-    try:
-        for _, check, _ in _judge(runner, wanted, timed=False):
-            yield check
-            if has_timed_out([check]):
-                return
-    except ReferenceFailedError as error:
-        yield Skip(wanted.definition.name, None, str(error), wanted.workloads[0], is_failure=True)

@@ -119,10 +119,10 @@ class WorkerPool:
             self._workers.popitem(last=False)[1].process.kill()
         return self._workers[key]
 
-    def holds(self, solution: Solution) -> bool:
-        """Whether a live worker holds the Solution, or the Solution is known not to build."""
-        key = digest(solution)
-        return key in self._unbuildable or (key in self._workers and self._workers[key].process.alive)
+    def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
+        """The number of Solutions that no live worker holds, without those that are known not to build."""
+        built = {key for key, worker in self._workers.items() if worker.process.alive} | self._unbuildable.keys()
+        return sum(digest(solution) not in built for solution in solutions)
 
     def end_others(self, kept: Iterable[Solution]) -> None:
         """End the workers of all Solutions but these, and forget which of the others did not build.
@@ -165,13 +165,8 @@ class WorkerPool:
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
-        request = Build(
-            definition=definition,
-            solution=solution,
-            device=self._device.name,
-            dataset=self._config.dataset,
-            cache=cache,
-        )
+        device, dataset = self._device.name, self._config.dataset
+        request = Build(definition=definition, solution=solution, device=device, dataset=dataset, cache=cache)
         budget, early_s = TimeBudget(self._config.timeout_s), 0.0
         if not self._fork_server.is_warm and is_native_unbuilt(solution, cache):
             builder, built = self._ask_to_build(EARLY_BUILDER, environment, request, budget)
@@ -180,17 +175,14 @@ class WorkerPool:
         try:
             process, built = self._ask_to_build(WORKER, environment, request, budget)
         except DeviceUnusableError:
-            self._end_idle(definition)
+            # The workers of other Definitions hold memory of the device, which evaluates one at a time.
+            idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+            for held in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
+                if held is not None:
+                    held.process.kill()
             process, built = self._ask_to_build(WORKER, environment, request, budget)
         build_s = early_s + built.build_s
         return WorkerClient(process, build_s, self._config, definition.name, is_interpreted=interpreted)
-
-    def _end_idle(self, definition: Definition) -> None:
-        """End the workers of other Definitions, which hold memory of the device: it evaluates one at a time."""
-        idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
-        for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-            if worker is not None:
-                worker.process.kill()
 
     def _ask_to_build(
         self, role: Role, environment: dict[str, str], request: Build, budget: TimeBudget
@@ -214,13 +206,12 @@ class WorkerPool:
             if role is WORKER:
                 self._open_device(process, request, budget)
             return process, ask_worker(process, request, Built, budget, self._config)
-        except EvaluationFailedError as failure:
+        except (EvaluationFailedError, InputError) as failure:
             process.kill()
+            if isinstance(failure, InputError):
+                raise
             drop_failed_build(request.cache)
             raise failure.with_log(process.take_log()) from None
-        except InputError:
-            process.kill()
-            raise
         finally:
             del self._building[key]
 
@@ -251,28 +242,17 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
 
     Raises EvaluationFailedError with the status that fits its failure, or InputError if a disk is full.
     """
-    try:
-        return _ask_worker(process, request, kind, budget, config)
-    except EvaluationFailedError as failure:
-        if failure.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR):
-            require_room()
-        raise
-
-
-def _ask_worker(
-    process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig
-) -> Answer:
     started = time.monotonic()
     try:
-        answer = ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
+        return ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
     except ProcessTimeoutError:
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
-    except ProcessDiedError as error:
-        raise WorkerDiedError(request, str(error)) from None
-    except (ProcessLimitError, InvalidAnswerError) as error:
+    except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
+        require_room()
+        if isinstance(error, ProcessDiedError):
+            raise WorkerDiedError(request, str(error)) from None
+        if isinstance(error, RefusedError):
+            raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
         raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
-    except RefusedError as refused:
-        raise EvaluationFailedError(refused.status, f"{request.doing}: {refused}") from None
     finally:
         budget.left_s -= time.monotonic() - started
-    return answer

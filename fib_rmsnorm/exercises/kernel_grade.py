@@ -152,18 +152,21 @@ def _judge(
     solution: Solution,
     batch_sizes: tuple[int, ...] = (),
 ) -> list[Check]:
+    from fib_rmsnorm.evaluation.plan import Skip
     from fib_rmsnorm.evaluation.run_config import RunConfig
-    from fib_rmsnorm.evaluation.try_kernel import plan_try, run_check
+    from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.schema import Settings
 
     trial = plan_try(registry, definition, solution, batch_sizes, choose_devices()[0], is_timed=False)
     checks = []
-    with closing(run_check(fork_server, trial, RunConfig(Settings(), 60.0, registry.root))) as events:
+    config = RunConfig(Settings(), 60.0, registry.root)
+    with closing(run_try(fork_server, trial, config, timed=False)) as events:
         for event in events:
-            if not isinstance(event, Check):
+            if isinstance(event, Skip):
                 raise InputError(f"{solution.name} was not judged: {event.reason}")
-            checks.append(event)
+            if isinstance(event, Check):
+                checks.append(event)
     return checks
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, making_folders
+from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.sandbox.private_folder import remove_private_folder
 from fib_rmsnorm.schema import Solution
 from fib_rmsnorm.sessions.version import Version
 
@@ -23,16 +24,12 @@ class Contender:
     """A version, or the baseline, and where it has been admitted to be timed."""
 
     solution: Solution
+    number: int = 0
+    """The number of a version."""
+    version: Version | None = None
+    """What is known of a version; None until it is judged."""
     admitted: dict[str, Admitted] = field(default_factory=dict)
     """By the uuid of the Workload."""
-
-
-@dataclass
-class CurrentVersion(Contender):
-    """The version that is being evaluated, or the last one that was."""
-
-    version: Version | None = None
-    number: int = field(kw_only=True)
 
     @property
     def passed(self) -> bool:
@@ -51,27 +48,23 @@ class DraftBuilds:
         sessions = cache_folder().absolute() / "sessions"
         with making_folders():
             sessions.mkdir(parents=True, exist_ok=True)
-            everyone = os.open(sessions, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(everyone, fcntl.LOCK_EX)  # else another session could remove our folder before it is locked
+            with held(sessions):  # else another session could remove our folder before it is locked
                 for folder in sessions.iterdir():
                     _remove_if_left(folder)
                 self.folder = Path(tempfile.mkdtemp(dir=sessions))
                 self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
-            finally:
-                os.close(everyone)
 
     def keep_only(self, solutions: Iterable[Solution]) -> None:
         """Remove what other Solutions have built."""
         kept = set(map(content_key, solutions))
         for folder in self.folder.iterdir():
             if folder.name not in kept:
-                _remove(folder)
+                remove_private_folder(str(folder))
 
     def close(self) -> None:
         """Remove the folder."""
-        _remove(self.folder)
+        remove_private_folder(str(self.folder))
         os.close(self._lock)
 
 
@@ -80,11 +73,6 @@ def _remove_if_left(folder: Path) -> None:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(folder)
+            remove_private_folder(str(folder))
         finally:
             os.close(descriptor)
-
-
-def _remove(folder: Path) -> None:
-    with suppress(RecursionError):  # a kernel can nest folders without end
-        shutil.rmtree(folder, ignore_errors=True)

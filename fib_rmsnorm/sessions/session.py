@@ -12,16 +12,16 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.judging.reference_client import reference_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
 from fib_rmsnorm.evaluation.worker_pool import TimeBudget
@@ -33,14 +33,14 @@ from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
-from fib_rmsnorm.sessions.contenders import Contender, CurrentVersion, DraftBuilds
+from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
 
 _MAX_HISTORY = 1000
 
 
-class Session:
+class Session(AbstractContextManager["Session"]):
     """Judges and times the versions of a kernel. A context manager; one thread at a time may use it.
 
         with Session(Registry.find(), "rmsnorm_d4096", device="cpu") as session:
@@ -75,11 +75,11 @@ class Session:
         self._timeout_s = timeout_s
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
-        self._evaluated: CurrentVersion | None = None
+        self._evaluated: Contender | None = None
         """The version whose evaluation `abandon` may end: the latest one while it is judged or timed."""
         self._count = 0
-        self._latest: CurrentVersion | None = None
-        self._before: CurrentVersion | None = None
+        self._latest: Contender | None = None
+        self._before: Contender | None = None
         self._baseline: Contender | None = None
         self._is_warm = False
         self._stack = ExitStack()
@@ -89,16 +89,13 @@ class Session:
         config = RunConfig(settings or Settings(), timeout_s, registry.root, drafts=self._builds.folder)
         self._runner = DeviceRunner(forks, self.device, config)
 
-    def __enter__(self) -> Session:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the processes of all versions and remove their builds."""
         self.abandon()
-        self._runner.end_others(self.definition, [])
+        self._runner.workers.end_others([])
         self._stack.close()
 
     def check(self, source: str | Path | KernelFile) -> Version:
@@ -124,13 +121,17 @@ class Session:
         fails.
         """
         self._abandoned.clear()
-        return self._follow(source, timed=timed, judged=judged, draft=draft)
+        return self._follow(KernelFile.of(source), timed=timed, judged=judged, draft=draft)
 
-    def _follow(
-        self, source: str | Path | KernelFile, *, timed: bool, judged: bool, draft: Solution | None
-    ) -> Generator[Version]:
-        kernel, started = KernelFile.of(source), time.monotonic()
-        begun = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+    def _follow(self, kernel: KernelFile, *, timed: bool, judged: bool, draft: Solution | None) -> Generator[Version]:
+        started = time.monotonic()
+        new = Version(
+            number=self._count + 1,
+            kernel=kernel.file.name,
+            definition=self.definition.name,
+            hardware=self.device.hardware,
+            started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        )
         try:
             draft = draft or self.read(kernel)
             plan = plan_try(
@@ -138,18 +139,18 @@ class Session:
             )
         except InputError as error:
             self._count += 1
-            refused = self._describe(self._count, kernel.file.name, begun, refused=str(error))
-            yield self._record(None, refused, done=True)
+            yield self._record(None, new.model_copy(update={"refused": str(error)}), done=True)
             return
-        current = self._take_up(draft)
-        self._evaluated = current
+        current = self._evaluated = self._take_up(draft)
+        timed = timed and not is_interpreted(current.solution, self.device)
         try:
             version = current.version
             if judged or version is None:
-                version = self._judge(current, plan, begun, started)
-                version = self._record(current, version, done=not (timed and self._can_be_timed(current, version)))
+                found = self._judge(current, plan, started)
+                version = new.model_copy(update={"number": current.number, "kernel": draft.name, **found})
+                version = self._record(current, version, done=not (timed and version.passed))
                 yield version
-            if timed and self._can_be_timed(current, version):
+            if timed and version.passed:
                 yield from self._time(current, version, plan, started)
             elif not judged:
                 yield version
@@ -172,7 +173,7 @@ class Session:
         self._abandoned.set()
         with self._ending:
             if self._evaluated is not None:
-                self._runner.end(self._evaluated.solution)
+                self._runner.workers.end(self._evaluated.solution)
 
     def _is_known(self, source: str | Path | KernelFile) -> bool:
         """Whether the latest version has the same files, is right, and its worker is there."""
@@ -185,67 +186,55 @@ class Session:
             return False
         return is_same and all(admitted.worker.process.alive for admitted in latest.admitted.values())
 
-    def _take_up(self, draft: Solution) -> CurrentVersion:
+    def _take_up(self, draft: Solution) -> Contender:
         """Make a draft the current version, and end the workers and builds of those that it replaces."""
-        key = digest(draft)
         latest = self._latest
-        if latest is None or latest.version is None or latest.version.sha256 != key:
+        if latest is None or latest.version is None or latest.version.sha256 != digest(draft):
             if latest is not None and latest.passed:
                 self._before = latest
             self._count += 1
-            named = draft.model_copy(update={"name": f"{draft.name}#{self._count}"})
-            latest = CurrentVersion(named, number=self._count)
+            latest = Contender(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}), self._count)
         self._latest = latest
         if not self._is_warm:
             rivals = choose_rivals(self._registry, self.definition, self.device)
             self._baseline = Contender(rivals[0]) if rivals else None
-        versions = [self._before, latest] if self._before else [latest]
-        kept = [contender.solution for contender in (*versions, self._baseline) if contender]
         # The current one's worker is kept only if it is right: what failed to build may build now.
-        self._runner.end_others(self.definition, [each for each in kept if latest.passed or each != latest.solution])
-        self._builds.keep_only(version.solution for version in versions)
+        kept = [self._before, self._baseline, latest if latest.passed else None]
+        solutions = [contender.solution for contender in kept if contender]
+        self._runner.workers.end_others([*solutions, reference_solution(self.definition)])
+        self._builds.keep_only(version.solution for version in (self._before, latest) if version)
         return latest
 
-    def _judge(self, current: CurrentVersion, plan: TryPlan, begun: str, started: float) -> Version:
+    def _judge(self, current: Contender, plan: TryPlan, started: float) -> dict[str, object]:
+        """Judge a version: what is known of it then, by the fields of Version."""
+        titles = title_workloads(map(NamedWorkload.of, plan.workloads))
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
-            titles = title_workloads(map(NamedWorkload.of, plan.workloads))
             verdicts = [
                 describe_verdict(check, titles[check.workload.uuid]) for check in self._check_all(current, plan)
             ]
             if warming is not None:
                 warming.result()
                 self._is_warm = True
-        build_s = next((admitted.worker.build_s for admitted in current.admitted.values()), None)
-        return self._describe(
-            current.number,
-            plan.draft.name,
-            begun,
-            sha256=digest(plan.draft),
-            planned=[workload.axes for workload in plan.workloads],
-            titles=list(titles.values()),
-            verdicts=verdicts,
-            note=plan.note or ("interpreted, so not timed" if self._is_interpreted(current) else ""),
-            abandoned=len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
-            build_s=build_s,
-            verdict_s=round(time.monotonic() - started, 3),
-        )
+        interpreted = is_interpreted(current.solution, self.device)
+        return {
+            "sha256": digest(plan.draft),
+            "titles": list(titles.values()),
+            "verdicts": verdicts,
+            "note": plan.note or ("interpreted, so not timed" if interpreted else ""),
+            "abandoned": len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
+            "build_s": next((admitted.worker.build_s for admitted in current.admitted.values()), None),
+            "verdict_s": round(time.monotonic() - started, 3),
+        }
 
-    def _describe(self, number: int, kernel: str, begun: str, **known: Any) -> Version:
-        """What is known of a version, of these fields."""
-        definition, hardware = self.definition.name, self.device.hardware
-        return Version(
-            number=number, kernel=kernel, definition=definition, hardware=hardware, started_at=begun, **known
-        )
-
-    def _check_all(self, current: CurrentVersion, plan: TryPlan) -> Iterator[Check]:
+    def _check_all(self, current: Contender, plan: TryPlan) -> Iterator[Check]:
         """Judge a version on each Workload, until it has timed out once or is abandoned."""
         current.admitted.clear()
         for workload in plan.workloads:
             if self._abandoned.is_set():
                 return
-            check, verdict = self._runner.check(self.definition, workload, current.solution)
+            check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 return
             if isinstance(verdict, Admitted):
@@ -254,36 +243,22 @@ class Session:
             if check.status is EvaluationStatus.TIMEOUT:
                 return
 
-    def _is_interpreted(self, current: CurrentVersion) -> bool:
-        return is_interpreted(current.solution, self.device)
-
-    def _can_be_timed(self, current: CurrentVersion, version: Version) -> bool:
-        return version.passed and not self._is_interpreted(current)
-
-    def _time(self, current: CurrentVersion, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
+    def _time(self, current: Contender, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
         version = version.model_copy(update={"timings": [], "abandoned": False})
-        titles = title_workloads(map(NamedWorkload.of, plan.workloads))
-        for workload in plan.workloads:
+        for workload, title in zip(plan.workloads, version.titles, strict=True):
             traces = {} if self._abandoned.is_set() else self._time_in_turn(current, workload)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
                 return
-            rivals = self._before_and_baseline()
-            version = add_timing(version, workload, titles[workload.uuid], traces, current.solution.name, rivals)
+            before, baseline = (each.solution.name if each else None for each in (self._before, self._baseline))
+            version = add_timing(version, workload, title, traces, current.solution.name, (before, baseline))
             version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3)})
             is_done = workload is plan.workloads[-1] or not version.passed
             yield self._record(current, version, done=is_done)
             if is_done:
                 return
 
-    def _before_and_baseline(self) -> tuple[str | None, str | None]:
-        """The names of the rivals."""
-        before, baseline = (
-            contender.solution.name if contender else None for contender in (self._before, self._baseline)
-        )
-        return before, baseline
-
-    def _time_in_turn(self, current: CurrentVersion, workload: Workload) -> dict[str, Trace]:
+    def _time_in_turn(self, current: Contender, workload: Workload) -> dict[str, Trace]:
         """Time a version and its rivals in turn: their Traces by name."""
         room = self._runner.max_at_once(self.definition, workload) - 1
         rivals = [contender for contender in (self._before, self._baseline) if contender][: max(0, room)]
@@ -296,13 +271,13 @@ class Session:
         known = contender.admitted.get(workload.uuid)
         if known is not None and known.worker.process.alive:
             return replace(known, budget=TimeBudget(self._timeout_s))
-        _, verdict = self._runner.check(self.definition, workload, contender.solution)
+        _, verdict = self._runner.gate.check(self.definition, workload, contender.solution)
         if not isinstance(verdict, Admitted):
             return None
         contender.admitted[workload.uuid] = verdict
         return verdict
 
-    def _record(self, current: CurrentVersion | None, version: Version, *, done: bool) -> Version:
+    def _record(self, current: Contender | None, version: Version, *, done: bool) -> Version:
         """Put a version at the end of the history, in place of what was known of it."""
         version = version.model_copy(update={"done": done})
         if current is not None:

@@ -1,25 +1,27 @@
-"""How a client and `fib-rmsnorm serve` talk: JSON objects, one a line, typed on both sides, on a local socket."""
+"""How a client and `fib-rmsnorm serve` talk: JSON objects, one a line, typed on both sides, on a local socket.
+
+The client is for an editor or an agent. It needs no torch.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
-import stat
 import struct
 import tempfile
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from shlex import quote
-from typing import Annotated, Literal, NamedTuple
+from shlex import join
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.sessions.version import Version
 
 MAX_LINE_BYTES = 1 << 20
 _NAME = "fib-rmsnorm.sock"
-_MAX_BYTES = 107  # of the path of a socket on Linux
 _PEER = struct.Struct("3i")  # struct ucred of the kernel's socket.h
 
 
@@ -51,38 +53,19 @@ class KernelFile(BaseModel):
         return source if isinstance(source, KernelFile) else cls(file=Path(source))
 
 
-class _Request(BaseModel):
+class SessionRequest(BaseModel):
+    """Judge a kernel, judge and time it, list the versions so far, or end the server."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    do: Literal["check", "measure", "history", "shutdown"]
+    kernel: KernelFile | None = None
 
-class CheckKernel(_Request):
-    """Judge a kernel, and time nothing."""
-
-    do: Literal["check"] = "check"
-    kernel: KernelFile
-
-
-class MeasureKernel(_Request):
-    """Judge a kernel and time it."""
-
-    do: Literal["measure"] = "measure"
-    kernel: KernelFile
-
-
-class ListVersions(_Request):
-    """List the versions so far."""
-
-    do: Literal["history"] = "history"
-
-
-class ShutDown(_Request):
-    """End the server."""
-
-    do: Literal["shutdown"] = "shutdown"
-
-
-SessionRequest = CheckKernel | MeasureKernel | ListVersions | ShutDown
-_requests: TypeAdapter[SessionRequest] = TypeAdapter(Annotated[SessionRequest, Field(discriminator="do")])
+    @model_validator(mode="after")
+    def _check_kernel(self) -> SessionRequest:
+        if (self.kernel is None) == (self.do in ("check", "measure")):
+            raise ValueError("`check` and `measure` have a kernel, and no other request")
+        return self
 
 
 class SessionAnswer(BaseModel):
@@ -93,26 +76,22 @@ class SessionAnswer(BaseModel):
     error: str = ""
 
 
+Message = TypeVar("Message", SessionRequest, SessionAnswer)
+
+
 class BadMessageError(FibRmsnormError):
     """A line is not a message of this protocol."""
 
 
-def parse_request(line: bytes) -> SessionRequest:
-    """Read a request. Raises BadMessageError that says in one line what is wrong."""
+def parse(kind: type[Message], line: bytes) -> Message:
+    """Read a message. Raises BadMessageError that says in one line what is wrong."""
     try:
-        return _requests.validate_json(line)
+        return kind.model_validate_json(line)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        raise BadMessageError(f"bad request: {where + ': ' if where else ''}{first['msg']}") from None
-
-
-def parse_answer(line: bytes) -> SessionAnswer:
-    """Read an answer. Raises BadMessageError."""
-    try:
-        return SessionAnswer.model_validate_json(line)
-    except ValidationError as error:
-        raise BadMessageError(f"bad answer: {error.errors(include_url=False)[0]['msg']}") from None
+        where = ".".join(map(str, first["loc"]))
+        what = "request" if kind is SessionRequest else "answer"
+        raise BadMessageError(f"bad {what}: {where + ': ' if where else ''}{first['msg']}") from None
 
 
 def to_line(message: BaseModel) -> bytes:
@@ -120,17 +99,10 @@ def to_line(message: BaseModel) -> bytes:
     return message.model_dump_json().encode() + b"\n"
 
 
-class SocketPeer(NamedTuple):
-    """The process at the other end of a local socket."""
-
-    pid: int
-    uid: int
-    gid: int
-
-
-def read_peer(connection: socket.socket) -> SocketPeer:
-    """Who connected, or who listens, as the kernel says."""
-    return SocketPeer(*_PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)))
+def read_peer(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user that connected, or that listen, as the kernel says."""
+    pid, uid, _gid = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return pid, uid
 
 
 def default_socket() -> Path:
@@ -140,43 +112,68 @@ def default_socket() -> Path:
     return folder / _NAME
 
 
-def prepare_socket(path: Path) -> Path:
-    """Make the socket's folder with mode 0700 if it is missing, and remove a socket that no server holds.
+class Client(AbstractContextManager["Client"]):
+    """A connection to a server. A context manager. What the server refuses raises FibRmsnormError.
 
-    Raises InputError if others could enter the folder, or if the path is in use or too long.
+    with Client() as client:
+        version = client.measure("kernel.py")
     """
-    path = path.absolute()
-    if len(os.fsencode(path)) > _MAX_BYTES:
-        raise InputError(f"--socket {path}: longer than {_MAX_BYTES} bytes, the limit of a socket")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.parent.lstat()
-    except OSError as error:
-        raise InputError(f"--socket {path}: {error.strerror}") from None
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise InputError(f"--socket {path}: others can enter its folder; {_advise(path)}")
-    if path.exists() or path.is_symlink():
-        if not path.is_socket():
-            raise InputError(f"--socket {path}: exists and is not a socket")
-        if _is_served(path):
-            raise InputError(f"--socket {path}: another server listens there; end it, or choose another path")
-        path.unlink()
-    return path
 
+    def __init__(self, path: str | Path | None = None) -> None:
+        """Connect to the server at `path`, else at its default path.
 
-def _advise(path: Path) -> str:
-    """How to keep others out: not by closing a folder that others may use, such as /tmp."""
-    with suppress(OSError):
-        if path.parent.lstat().st_uid == os.getuid() and not any(path.parent.iterdir()):
-            return f"run: chmod 700 {quote(str(path.parent))}"
-    private = path.parent / "fib-rmsnorm" / path.name
-    return f"name a new one, which is made for you alone: --socket {quote(str(private))}"
-
-
-def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
+        Raises InputError if none listens there, or if it is another user's, whose verdicts are worth nothing.
+        """
+        path = Path(path) if path else default_socket()
+        self._socket = socket.socket(socket.AF_UNIX)
         try:
-            probe.connect(os.fspath(path))
-        except OSError:
-            return False
-    return True
+            self._socket.connect(os.fspath(path))
+        except OSError as error:
+            self._socket.close()
+            start = ["fib-rmsnorm", "serve", "--socket", str(path)]
+            raise InputError(f"no server at {path} ({error.strerror or error}); start one: {join(start)}") from None
+        if read_peer(self._socket)[1] != os.getuid():
+            self._socket.close()
+            raise InputError(f"the server at {path} is another user's; start one: fib-rmsnorm serve --socket PATH")
+        self._stream = self._socket.makefile("rwb")
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the server goes on."""
+        self._stream.close()
+        self._socket.close()
+
+    def check(self, source: str | Path | KernelFile) -> Version:
+        """Judge a kernel, and time nothing."""
+        return self._ask(SessionRequest(do="check", kernel=_located(source)))[0]
+
+    def measure(self, source: str | Path | KernelFile) -> Version:
+        """Judge a kernel, and time it if it is right."""
+        return self._ask(SessionRequest(do="measure", kernel=_located(source)))[0]
+
+    def history(self) -> Sequence[Version]:
+        """The versions so far, the one that was evaluated last at the end."""
+        return self._ask(SessionRequest(do="history"))
+
+    def shut_down(self) -> None:
+        """End the server."""
+        self._ask(SessionRequest(do="shutdown"))
+
+    def _ask(self, request: SessionRequest) -> list[Version]:
+        self._stream.write(to_line(request))
+        self._stream.flush()
+        line = self._stream.readline()
+        if not line:
+            raise FibRmsnormError("the server closed the connection")
+        answer = parse(SessionAnswer, line)
+        if not answer.ok:
+            raise FibRmsnormError(answer.error)
+        return answer.versions
+
+
+def _located(source: str | Path | KernelFile) -> KernelFile:
+    """The kernel with a path that holds in the server's working folder too."""
+    kernel = KernelFile.of(source)
+    return kernel.model_copy(update={"file": kernel.file.absolute()})

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import threading
 from pathlib import Path
+from shlex import quote
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 
 import psutil
 
-from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.sessions.session import Session
 from fib_rmsnorm.sessions.session_protocol import (
     MAX_LINE_BYTES,
     BadMessageError,
-    CheckKernel,
-    ListVersions,
-    MeasureKernel,
     SessionAnswer,
     SessionRequest,
-    parse_request,
+    parse,
     read_peer,
     to_line,
 )
+
+_MAX_PATH_BYTES = 107  # of a socket on Linux
 
 
 class SessionServer(ThreadingUnixStreamServer):
@@ -49,13 +50,11 @@ class SessionServer(ThreadingUnixStreamServer):
         """Answer a request when it is its turn."""
         try:
             with self._turn:
-                match request:
-                    case CheckKernel():
-                        return SessionAnswer(ok=True, versions=[self._session.check(request.kernel)])
-                    case MeasureKernel():
-                        return SessionAnswer(ok=True, versions=[self._session.measure(request.kernel)])
-                    case ListVersions():
-                        return SessionAnswer(ok=True, versions=list(self._session.history))
+                if request.kernel is not None:
+                    evaluate = self._session.check if request.do == "check" else self._session.measure
+                    return SessionAnswer(ok=True, versions=[evaluate(request.kernel)])
+                if request.do == "history":
+                    return SessionAnswer(ok=True, versions=list(self._session.history))
             self.shutdown()
             return SessionAnswer(ok=True)
         except (FibRmsnormError, OSError) as error:  # OSError: a name too long, say
@@ -74,7 +73,7 @@ class _ClientConnection(StreamRequestHandler):
                     self.wfile.write(to_line(SessionAnswer(ok=False, error="bad request: longer than 1 MiB")))
                     return
                 try:
-                    answer = self.server.answer(parse_request(line))
+                    answer = self.server.answer(parse(SessionRequest, line))
                 except BadMessageError as error:
                     answer = SessionAnswer(ok=False, error=str(error))
                 self.wfile.write(to_line(answer))
@@ -84,9 +83,46 @@ class _ClientConnection(StreamRequestHandler):
 
 def _is_welcome(connection: socket.socket) -> bool:
     """Whether a client is of the same user, and not a kernel that is being evaluated here."""
-    peer = read_peer(connection)
+    pid, uid = read_peer(connection)
     try:
-        ancestors = {parent.pid for parent in psutil.Process(peer.pid).parents()}
+        ancestors = {parent.pid for parent in psutil.Process(pid).parents()}
     except psutil.Error:
         return False
-    return peer.uid == os.getuid() and os.getpid() not in ancestors
+    return uid == os.getuid() and os.getpid() not in ancestors
+
+
+def prepare_socket(path: Path) -> Path:
+    """Make the socket's folder with mode 0700 if it is missing, and remove a socket that no server holds.
+
+    Raises InputError if others could enter the folder, or if the path is in use or too long.
+    """
+    path = path.absolute()
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        raise InputError(f"--socket {path}: longer than {_MAX_PATH_BYTES} bytes, the limit of a socket")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.parent.lstat()
+    except OSError as error:
+        raise InputError(f"--socket {path}: {error.strerror}") from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        private = quote(str(path.parent / "fib-rmsnorm" / path.name))
+        raise InputError(
+            f"--socket {path}: others can enter its folder; name a new one, which is made for you alone:"
+            f" --socket {private}"
+        )
+    if path.exists() or path.is_symlink():
+        if not path.is_socket():
+            raise InputError(f"--socket {path}: exists and is not a socket")
+        if _is_served(path):
+            raise InputError(f"--socket {path}: another server listens there; end it, or choose another path")
+        path.unlink()
+    return path
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
@@ -80,10 +79,8 @@ class Version(BaseModel):
     """When its evaluation began: UTC, ISO 8601."""
     sha256: str | None = None
     """A digest of its sources and spec; None if they cannot be read."""
-    planned: list[dict[str, int]] = []
-    """The axes of the Workloads to judge it on."""
     titles: list[str] = []
-    """What tells these Workloads from each other."""
+    """What tells the Workloads to judge it on from each other."""
     verdicts: list[WorkloadVerdict] = []
     timings: list[VersionTiming] = []
     refused: str = ""
@@ -106,10 +103,9 @@ class Version(BaseModel):
         """PASSED if it is right on every planned Workload, else the status of the first failure."""
         if self.refused:
             return REFUSED
-        failed = [verdict.status.value for verdict in self.verdicts if verdict.status is not EvaluationStatus.PASSED]
-        if failed:
-            return str(failed[0])
-        return "PASSED" if self.planned and len(self.verdicts) == len(self.planned) else ABANDONED
+        if self.failures:
+            return str(self.failures[0].status.value)
+        return "PASSED" if self.titles and len(self.verdicts) == len(self.titles) else ABANDONED
 
     @property
     def passed(self) -> bool:
@@ -145,9 +141,14 @@ def add_timing(
     performance = own.evaluation.performance if own and own.evaluation else None
     if performance is None:
         verdicts = [verdict for verdict in version.verdicts if verdict.title != title]
-        failure = describe_verdict(Check.of(own), title) if own else _lost(workload, title)
+        if own:
+            failure = describe_verdict(Check.of(own), title)
+        else:
+            why = "it was right before, and failed when it was judged again"
+            status = EvaluationStatus.RUNTIME_ERROR
+            failure = WorkloadVerdict(axes=workload.axes, title=title, status=status, cases=0, log=why)
         return version.model_copy(update={"verdicts": [*verdicts, failure]})
-    before, baseline = map(partial(_describe_rival, traces=traces, mine_ms=performance.latency_ms), rivals)
+    before, baseline = (_describe_rival(each, traces, performance.latency_ms) for each in rivals)
     timing = VersionTiming(
         axes=workload.axes,
         title=title,
@@ -160,11 +161,6 @@ def add_timing(
         baseline=baseline,
     )
     return version.model_copy(update={"timings": [*version.timings, timing]})
-
-
-def _lost(workload: Workload, title: str) -> WorkloadVerdict:
-    log = "it was right before, and failed when it was judged again"
-    return WorkloadVerdict(axes=workload.axes, title=title, status=EvaluationStatus.RUNTIME_ERROR, cases=0, log=log)
 
 
 def _describe_rival(name: str | None, traces: Mapping[str, Trace], mine_ms: float) -> Rival | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from watchfiles import watch
@@ -25,7 +25,7 @@ _HALF_WRITTEN_S = 0.2
 """What cannot be read may be half of a file; the other half comes within this time."""
 
 
-class WatchedFiles:
+class WatchedFiles(AbstractContextManager["WatchedFiles"]):
     """Watches folders in a thread of its own, and those that are added. A context manager.
 
     Folders, not files: an editor may replace a file by a new one of the same name.
@@ -61,39 +61,31 @@ class WatchedFiles:
         while not self._stop.is_set():
             self._report()  # what happened while nobody watched
             watched = self._there()
-            if not watched:
-                self._stop.wait(_LOOK_MS / 1e3)
-                continue
-            for changes in self._watch(watched):
-                if changes:
-                    self._report()
-                if self._there() != watched:
-                    break
-
-    def _watch(self, watched: dict[Path, tuple[int, int]]) -> Iterator[object]:
-        try:
-            yield from watch(
-                *watched,
-                recursive=False,
-                step=_STEP_MS,
-                debounce=_BURST_MS,
-                rust_timeout=_LOOK_MS,
-                yield_on_timeout=True,
-                raise_interrupt=False,
-                stop_event=self._stop,
-            )
-        except FileNotFoundError:  # a folder went away while its watch began
-            self._stop.wait(_STEP_MS / 1e3)
+            try:
+                for changes in watch(
+                    *watched,
+                    recursive=False,
+                    step=_STEP_MS,
+                    debounce=_BURST_MS,
+                    rust_timeout=_LOOK_MS,
+                    yield_on_timeout=True,
+                    raise_interrupt=False,
+                    stop_event=self._stop,
+                ):
+                    if changes:
+                        self._report()
+                    if self._there() != watched:
+                        break
+            except FileNotFoundError:  # a folder went away while its watch began
+                self._stop.wait(_STEP_MS / 1e3)
 
     def _there(self) -> dict[Path, tuple[int, int]]:
         """The folders that exist, each with what tells it from one that replaced it."""
         found = {}
         for folder in self._folders:
-            try:
+            with suppress(OSError):
                 status = folder.stat()
-            except OSError:
-                continue
-            found[folder] = status.st_dev, status.st_ino
+                found[folder] = status.st_dev, status.st_ino
         return found
 
     def _report(self) -> None:

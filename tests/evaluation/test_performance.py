@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.timing.trial_times import choose_calls, collect
-from fib_rmsnorm.evaluation.trials.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 
@@ -29,9 +29,9 @@ def make_trial(launches):
 )
 def test_the_last_trial_tells_what_is_launched(launches, told):
     trials = tuple(map(make_trial, launches))
-    results = TrialResults(TimingPrepared("cupti", 0.0, None), trials, None, None, (), "iterations")
+    results = TrialResults(TimingPrepared("cupti", 0.0, None), trials)
     admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
-    conditions = Conditions(Settings(), 1024, None, None, Clocks(), None)
+    conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, on_cpu=False)
     performance = describe_performance(admitted, results, results, conditions)
     assert performance.launches == told
     assert (performance.samples, performance.disturbed_calls) == (4, None)
@@ -45,11 +45,9 @@ def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
 
 def describe_trials(*trials, ceiling=None, clocks=None):
     """The Performance of a Solution's trials and the reference's on a CPU."""
-    own, reference = (
-        TrialResults(TimingPrepared("cpu_clock", 0.0, None), each, None, None, (), "iterations") for each in trials
-    )
+    own, reference = (TrialResults(TimingPrepared("cpu_clock", 0.0, None), each) for each in trials)
     admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
-    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None)
+    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None, on_cpu=True)
     return describe_performance(admitted, own, reference, conditions)
 
 

@@ -13,8 +13,7 @@ from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler
-from fib_rmsnorm.evaluation.work_queue import WorkQueue
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry

@@ -7,7 +7,7 @@ import heapq
 import pytest
 
 from fib_rmsnorm.evaluation.plan import Group
-from fib_rmsnorm.evaluation.work_queue import WorkQueue, estimate_work
+from fib_rmsnorm.evaluation.scheduler import WorkQueue, estimate_work
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from support.norms import kernel_for

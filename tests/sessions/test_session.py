@@ -18,12 +18,13 @@ import pytest
 
 from fib_rmsnorm import Client, Definition, FibRmsnormError, Registry, Session
 from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.session_server import SessionServer
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
+from support.registries import QUICK, RIGHT, add_kernel, make_registry, make_scaling_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
 HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
@@ -291,6 +292,16 @@ def test_a_kernel_that_is_not_timed_here_is_checked_then_measured(session, kerne
     checked = session.check(save(kernel, source))
     assert checked.passed and "interpreted" in checked.note
     assert session.measure(kernel) == checked
+
+
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel, lent):
+    registry = make_scaling_registry(tmp_path / "registry")
+    definition = registry.definition("scaled")
+    both = [generate_workloads(definition, [2], scalars={"factor": factor})[0] for factor in (2, 3)]
+    registry.write_workloads(definition, both)
+    with Session(registry, "scaled", device="cpu") as session:
+        found = session.check(save(kernel, "def run(x, factor):\n    return x * 2\n"))
+    assert [verdict.title for verdict in found.failures] == ["batch=2, factor=3"]
 
 
 LISTENS = """\

@@ -60,12 +60,9 @@ class CeilingClient:
         return ceiling.model_copy(update={"peak_bandwidth_gb_per_s": gpu.peak_bandwidth_gb_per_s()})
 
     def _ask(self, request: Request, kind: type[Answer]) -> Answer:
-        process = self._process
-        if process is None or not process.alive:
-            process = self._process = self._start()
-            if self._device.kind != "cpu":
-                self._open_device(process)
-        return self._ask_once(process, request, kind)
+        if self._process is None or not self._process.alive:
+            self._process = self._start()
+        return self._ask_once(self._process, request, kind)
 
     def _start(self) -> Process:
         """Start the process. It runs no code of others, but is confined like what does: it needs no more."""
@@ -73,16 +70,16 @@ class CeilingClient:
         with making_folders():
             builds.mkdir(parents=True, exist_ok=True)
         variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
-        return self._fork_server.spawn(
+        process = self._fork_server.spawn(
             CEILING, variables, is_confined=True, readable=toolchain_paths(), writable=[builds]
         )
-
-    def _open_device(self, process: Process) -> None:
-        with take_turn(self._device.name):
-            opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
-        if opened.fault is not None:
-            process.kill()
-            raise NoCeilingError(describe_unusable(self._device, opened.fault))
+        if self._device.kind != "cpu":
+            with take_turn(self._device.name):
+                opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
+            if opened.fault is not None:
+                process.kill()
+                raise NoCeilingError(describe_unusable(self._device, opened.fault))
+        return process
 
     def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:
         try:

@@ -63,6 +63,17 @@ class StreamTraffic:
         """Bytes of the last stream that is written."""
         return self.bytes_written - (self.writes - 1) * self.stream_bytes
 
+    def in_units(self, size: int, spread: int = 0) -> tuple[int, int, int, int]:
+        """The stride and the length of streams with `spread` bytes between them, and of the last read and written.
+
+        In units of `size` bytes, rounded up. That adds no work, because memory moves in sectors of 32 bytes.
+        """
+        stride, stream, read, written = (
+            -(-each // size)
+            for each in (self.stream_bytes + spread, self.stream_bytes, self.last_read, self.last_written)
+        )
+        return stride, stream, read, written
+
 
 class BuildCopy(Request):
     """Compile the copy for a device."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -13,14 +12,12 @@ import torch
 
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, TorchCopy
-from fib_rmsnorm.evaluation.ceiling.cpp_copy import CppCopy
+from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, CppCopy, TorchCopy
 from fib_rmsnorm.evaluation.ceiling.cuda_copy import CudaCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import PLACES, Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
-from fib_rmsnorm.evaluation.timing.scatter import measure_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError
 from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, TrialTimes, choose_calls, collect
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
@@ -123,8 +120,7 @@ class CeilingProcess:
         device = self._find_device(request.device, request.cache)
         known = self._measured.get(request)
         if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
-            measure = partial(device.measure, request.traffic, cold=request.cold)
-            self._measured[request] = _measure_repeatedly(measure)
+            self._measured[request] = _measure_repeatedly(device, request)
         return self._measured[request]
 
     def _find_device(self, device: str, cache: Path) -> DeviceCeiling:
@@ -136,7 +132,13 @@ class CeilingProcess:
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
     """The best copier that can be built here, and why no better one can be; None if it is the best."""
     reasons: list[str] = []
-    for make in (CppCopy,) if device == "cpu" else (CudaCopy, _import_triton_copy):
+
+    def import_triton_copy(*_: object) -> Copier:
+        from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
+
+        return TritonCopy()
+
+    for make in (CppCopy,) if device == "cpu" else (CudaCopy, import_triton_copy):
         try:
             return make(device, cache), "; ".join(reasons) or None
         except (BuildError, ImportError) as error:  # noqa: PERF203 - once or twice
@@ -144,19 +146,13 @@ def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
     return TorchCopy(device), "; ".join(reasons)
 
 
-def _import_triton_copy(_: str, __: Path) -> Copier:
-    from fib_rmsnorm.evaluation.ceiling.triton_copy import TritonCopy
-
-    return TritonCopy()
-
-
-def _measure_repeatedly(measure: Callable[[], Ceiling], attempts: int = MAX_ATTEMPTS) -> Ceiling:
+def _measure_repeatedly(device: DeviceCeiling, request: MeasureCeiling, attempts: int = MAX_ATTEMPTS) -> Ceiling:
     try:
-        return measure()
+        return device.measure(request.traffic, cold=request.cold)
     except MeasurementError as error:
         if attempts == 1:
             raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        return _measure_repeatedly(measure, attempts - 1)
+        return _measure_repeatedly(device, request, attempts - 1)
 
 
 @contextmanager

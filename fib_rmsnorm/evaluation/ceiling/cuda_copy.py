@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant, load_copy
+from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, load_copy
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 SOURCE = "copy.cu"
@@ -69,10 +69,8 @@ _SHAPES = [
 ]
 
 
-class CudaCopy:
+class CudaCopy(Copier):
     """16-byte vectors through registers, in many launch shapes."""
-
-    cores = ()
 
     def __init__(self, device: str, cache: Path) -> None:
         find = load_copy(SOURCE, cache)
@@ -81,10 +79,7 @@ class CudaCopy:
         self._multiprocessors: int = torch.cuda.get_device_properties(device).multi_processor_count
 
     def variants(self, traffic: StreamTraffic) -> list[CopyVariant]:
-        """The launch shapes that suit the traffic, for its streams and for one stream of each direction.
-
-        Bytes are rounded up to vectors. That adds no work, because memory moves in sectors of two vectors.
-        """
+        """The launch shapes that suit the traffic, for its streams and for one stream of each direction."""
         return [
             CopyVariant(shape.name(streams), partial(self._bind, shape, streams))
             for streams in dict.fromkeys((traffic, traffic.flat))
@@ -95,23 +90,12 @@ class CudaCopy:
     def _bind(
         self, shape: _Shape, traffic: StreamTraffic, source: torch.Tensor, destination: torch.Tensor, spread: int
     ) -> Call:
-        return partial(
-            self._copy,
-            source.data_ptr(),
-            destination.data_ptr(),
-            (traffic.stream_bytes + spread) // _VECTOR_BYTES,
-            traffic.stream_bytes // _VECTOR_BYTES,
-            -(-traffic.last_read // _VECTOR_BYTES),
-            -(-traffic.last_written // _VECTOR_BYTES),
-            traffic.reads,
-            traffic.writes,
-            shape.threads,
-            shape.vecs,
-            shape.blocks(_count_vectors(traffic), self._multiprocessors),
-            shape.instructions,
-        )
+        streams = (*traffic.in_units(_VECTOR_BYTES, spread), traffic.reads, traffic.writes)
+        blocks = shape.blocks(_count_vectors(traffic), self._multiprocessors)
+        launch = (shape.threads, shape.vecs, blocks, shape.instructions)
+        return partial(self._copy, source.data_ptr(), destination.data_ptr(), *streams, *launch)
 
 
 def _count_vectors(traffic: StreamTraffic) -> int:
     """Vectors of the longest stream."""
-    return -(-max(traffic.stream_bytes, traffic.last_read, traffic.last_written) // _VECTOR_BYTES)
+    return max(traffic.in_units(_VECTOR_BYTES)[1:])

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import CopyVariant
+from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 _WORD_BYTES = 4
@@ -49,10 +49,8 @@ def _nothing():  # type: ignore[no-untyped-def] # noqa: ANN202
     pass
 
 
-class TritonCopy:
+class TritonCopy(Copier):
     """A copy in which each program moves one block of words of each stream."""
-
-    cores = ()
 
     @staticmethod
     def empty() -> None:
@@ -70,9 +68,8 @@ class TritonCopy:
 def _bind(
     traffic: StreamTraffic, block: int, warps: int, source: torch.Tensor, destination: torch.Tensor, spread: int
 ) -> Call:
-    sizes = (traffic.stream_bytes + spread, traffic.stream_bytes, traffic.last_read, traffic.last_written)
-    stride, words, last_read, last_written = (-(-size // _WORD_BYTES) for size in sizes)
-    grid = (triton.cdiv(max(words, last_read, last_written), block),)
+    stride, *lengths = traffic.in_units(_WORD_BYTES, spread)
+    grid = (triton.cdiv(max(lengths), block),)
     tensors: list[Any] = [each[: each.numel() // 4 * 4].view(torch.int32) for each in (source, destination)]
-    arguments = (*tensors, stride, words, last_read, last_written, traffic.reads, traffic.writes, block)
+    arguments = (*tensors, stride, *lengths, traffic.reads, traffic.writes, block)
     return partial(_copy[grid], *arguments, num_warps=warps)

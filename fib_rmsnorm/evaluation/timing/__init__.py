@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
+
 from fib_rmsnorm.evaluation.timing.timer import Timer
 
 __all__ = ["Timer", "choose_timer", "cupti_fault", "timer_name"]
 
+TIMERS: dict[str, tuple[str, ...]] = {"cpu": ("cpu_clock.CpuClock",), "cuda": ("cupti.Cupti", "cuda_events.CudaEvents")}
+"""The timers of each kind of device, the best first: the module in this folder and its class."""
+
+
+def _find_timer(device: str) -> type[Timer]:
+    """The best timer of a device that can be imported: some need a library of their own."""
+    for timer in TIMERS["cpu" if device == "cpu" else "cuda"]:
+        with suppress(ImportError):
+            return _import_timer(timer)
+    raise ImportError(f"no timer for {device}")
+
+
+def _import_timer(timer: str) -> type[Timer]:
+    module, _, name = timer.partition(".")
+    found: type[Timer] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found
+
 
 def choose_timer(device: str) -> Timer:
     """The best timer for a device: the clock on a CPU; on a GPU, CUPTI if it can be imported, else CUDA events."""
-    name = timer_name(device)
-    if name == "cpu_clock":
-        from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
-
-        return CpuClock()
-    if name == "cupti":
-        from fib_rmsnorm.evaluation.timing.cupti import Cupti
-
-        return Cupti(device)
-    from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
-
-    return CudaEvents(device)
+    return _find_timer(device)(*([] if device == "cpu" else [device]))
 
 
 def timer_name(device: str) -> str:
     """The name of the timer that `choose_timer` makes."""
-    if device == "cpu":
-        return "cpu_clock"
-    return "cuda_events" if cupti_fault() else "cupti"
+    return _find_timer(device).name
 
 
 def cupti_fault() -> str | None:
     """Why CUPTI cannot be used, in one line; None if it can be imported."""
     try:
-        from fib_rmsnorm.evaluation.timing import cupti  # noqa: F401
+        _import_timer("cupti.Cupti")
     except ImportError as error:
         return " ".join(str(error).split())
     return None

@@ -12,7 +12,7 @@ from time import clock_gettime_ns as cpu_time
 from time import perf_counter_ns as clock
 from typing import NamedTuple
 
-from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, repeat
 
 _THREADS = Path("/proc/self/task")
 # Shorter waits change no median. A process that the system prefers to a call takes its core for longer.
@@ -21,11 +21,10 @@ _LEAST_SHARE = 0.02
 _CLOCK_OF_THREAD = 6  # CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED of the kernel's posix-timers.h
 
 
-class CpuClock:
+class CpuClock(Timer):
     """Wall-clock time of synchronous calls. Caches are as the previous calls left them."""
 
     name = "cpu_clock"
-    tick_ms = 0.0
 
     def measure(
         self,
@@ -43,9 +42,6 @@ class CpuClock:
             # Not a list, in which a call could change the samples of earlier ones.
             samples = tuple(_time_each(prepare, repeat(calls, budget_s), after, threads))
         return list(samples)
-
-    def rest(self) -> None:
-        """Do nothing: this timer slows nothing down."""
 
 
 class _Thread(NamedTuple):

@@ -1,4 +1,4 @@
-"""Functions of the CUDA driver that torch does not offer, called in the current device's context."""
+"""What timing asks of the CUDA driver and torch does not offer, in the current device's context."""
 
 from __future__ import annotations
 
@@ -9,6 +9,35 @@ import torch
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the stream does not wait for the default stream
+_FIRST_WITH_PERSISTING_LINES = (8, 0)
+# A call that waits for the device would wait forever; one of 1,000 kernels is issued in less.
+_LIMIT_NS = 5_000_000
+_BLOCKING_PTX = """
+.version 7.8
+.target sm_70
+.address_size 64
+
+.visible .entry wait_for_host(.param .u64 numbers, .param .u64 limit_ns, .param .u32 number)
+{
+    .reg .pred %released, %waits;
+    .reg .b32 %number, %seen;
+    .reg .b64 %numbers, %limit, %start, %now;
+    ld.param.u64 %numbers, [numbers];
+    ld.param.u64 %limit, [limit_ns];
+    ld.param.u32 %number, [number];
+    mov.u64 %start, %globaltimer;
+LOOP:
+    ld.relaxed.sys.global.u32 %seen, [%numbers];
+    setp.eq.u32 %released, %seen, %number;
+    @%released ret;
+    mov.u64 %now, %globaltimer;
+    sub.u64 %now, %now, %start;
+    setp.lt.u64 %waits, %now, %limit;
+    @%waits bra LOOP;
+    st.relaxed.sys.global.u32 [%numbers+4], %number;
+    ret;
+}
+"""
 
 
 def load_driver() -> ctypes.CDLL:
@@ -50,3 +79,84 @@ def make_private_stream(device: str) -> torch.cuda.Stream:
     stream = ctypes.c_void_p()
     require_success(load_driver().cuStreamCreate(ctypes.byref(stream), _NON_BLOCKING), "creating a stream")
     return torch.cuda.ExternalStream(stream.value, device=device)  # type: ignore[no-untyped-call]
+
+
+def make_event() -> torch.cuda.Event:
+    """Create an event that notes the time."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+class L2Eviction:
+    """Fills L2 with clean lines by reading a buffer that is larger than L2.
+
+    Writing a buffer would evict too, but its dirty lines would be written back while the timed kernel runs. That made a
+    bandwidth-bound kernel 19% slower.
+
+    Reading alone does not evict persisting lines, which a kernel loads with `evict_last` (as torch.compile's and some
+    Triton kernels do) or from an access policy window. On an H200, a copy of 4 MB with such loads took 2.1 us instead
+    of 2.3, however much was read in between. So persisting lines are reset first, which takes the host 3 us.
+    """
+
+    def __init__(self, device: str) -> None:
+        properties = torch.cuda.get_device_properties(device)
+        self._buffer = torch.zeros(2 * max(properties.L2_cache_size, 1 << 20) // 4, dtype=torch.int32, device=device)
+        self._sink = torch.empty((), dtype=torch.int32, device=device)
+        has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
+        self._synchronize = Synchronize()
+        self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
+
+    def __call__(self) -> None:
+        """Wait for the device, and enqueue the eviction on the current stream.
+
+        Raises MeasurementError if the driver refuses.
+        """
+        self._synchronize()  # otherwise running work could still use L2, and mark lines after the reset
+        if self._reset is not None:
+            require_success(self._reset(), "resetting the persisting lines of L2")
+        torch.amax(self._buffer, dim=0, out=self._sink)
+
+
+class LateReleaseError(MeasurementError):
+    """The blocking kernel reached its limit: the call waited for the device, or the host took longer than that."""
+
+
+class BlockingKernel:
+    """Holds a stream of the current device until the host has issued a whole call, or for 5 ms.
+
+    So the call's kernels never wait for the host. The kernel spins until the host writes a number to memory that both
+    can access. nvbench calls it a blocking kernel.
+    """
+
+    def __init__(self) -> None:
+        self._driver = load_driver()
+        self._module, self._function = load_kernel(_BLOCKING_PTX, "wait_for_host")
+        self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
+        """The number of the last call that was released, and of the last one that was not released in time."""
+        self._released, self._late = (
+            ctypes.c_uint32.from_address(self._memory.data_ptr() + offset) for offset in (0, 4)
+        )
+        self._number = 0
+
+    def hold(self, stream: torch.cuda.Stream) -> None:
+        """Enqueue the kernel on a stream. `release` must follow."""
+        self._number += 1
+        values = (
+            ctypes.c_uint64(self._memory.data_ptr()),
+            ctypes.c_uint64(_LIMIT_NS),
+            ctypes.c_uint32(self._number),
+        )
+        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        one = (ctypes.c_uint(1),) * 3
+        launched = self._driver.cuLaunchKernel(
+            self._function, *one, *one, 0, ctypes.c_void_p(stream.cuda_stream), parameters, None
+        )
+        require_success(launched, "launching the blocking kernel")
+
+    def release(self) -> None:
+        """Let the stream go on."""
+        self._released.value = self._number
+
+    def require_in_time(self, calls: int) -> None:
+        """Raise LateReleaseError for the last of `calls` if its hold reached the limit. The device must be idle."""
+        if self._late.value == self._number:
+            raise LateReleaseError("the call waited for the device, or took the host over 5 ms", calls)

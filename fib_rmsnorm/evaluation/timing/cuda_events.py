@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.blocking_kernel import BlockingKernel
-from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.cuda_driver import BlockingKernel, L2Eviction, make_event
+from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, Timer, repeat
 
 
-class CudaEvents:
+class CudaEvents(Timer):
     """Time between two events around each call, which includes that of the events: compare it with an empty kernel's.
 
     Events enclose the host's gaps, too, so a call that is not queued takes as long as the host takes to issue it.
     """
 
     name = "cuda_events"
-    tick_ms = 0.0
 
     def __init__(self, device: str) -> None:
         self._evict = L2Eviction(device)
@@ -36,7 +34,7 @@ class CudaEvents:
         samples: list[Sample] = []
         for index in repeat(calls, budget_s):
             call = prepare(index)
-            start, end = _event(), _event()
+            start, end = make_event(), make_event()
             if cold:
                 self._evict()
             if queued:
@@ -55,10 +53,3 @@ class CudaEvents:
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))
         return samples
-
-    def rest(self) -> None:
-        """Do nothing: this timer slows nothing down."""
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

@@ -1,18 +1,122 @@
-"""Time calls on a GPU with CUPTI's activity records, whatever streams they use."""
+"""Time calls on a GPU with CUPTI's activity records, whatever streams they use.
+
+The records are read directly from CUPTI's buffers; cupti-python only finds and loads the library. Its version for CUDA
+13.0 takes 50 to 100 us to convert a record to an object and 4 us to enable a kind of record: a third of a trial's time.
+We need three numbers of each record, and more only of the kernels of one call: each kernel's record is copied (0.2 us),
+and read later if it belongs to that call.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
+from typing import Any
+
 import torch
+from cupti import cupti
 
-from fib_rmsnorm.evaluation.timing.activity import ActivityRecorder
-from fib_rmsnorm.evaluation.timing.attribution import attribute
-from fib_rmsnorm.evaluation.timing.blocking_kernel import BlockingKernel
-from fib_rmsnorm.evaluation.timing.cuda_driver import Synchronize, make_private_stream
-from fib_rmsnorm.evaluation.timing.l2 import L2Eviction
-from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, repeat
+from fib_rmsnorm.evaluation.timing.cuda_driver import (
+    BlockingKernel,
+    L2Eviction,
+    Synchronize,
+    make_private_stream,
+    require_success,
+)
+from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRecord, Piece, attribute
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, repeat
+
+_BUFFER_BYTES = 1 << 20  # some 5,000 records; CUPTI asks for more if it needs more
+_FORCED_FLUSH = 1
+
+_RECORDS: dict[int, type[KernelRecord | MemoryRecord]] = {
+    int(cupti.ActivityKind.CONCURRENT_KERNEL): KernelRecord,
+    int(cupti.ActivityKind.MEMCPY): MemoryRecord,
+    int(cupti.ActivityKind.MEMSET): MemoryRecord,
+}
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
+_Sizes = ctypes.POINTER(ctypes.c_size_t)
+_Requested = ctypes.CFUNCTYPE(None, _Pointers, _Sizes, _Sizes)
+_Completed = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
 
 
-class Cupti:
+class ActivityRecorder:
+    """Records kernels, copies and fills while it is on. Only the recorder that was opened last works."""
+
+    def __init__(self) -> None:
+        library = _loaded_library()
+        self._enable, self._disable = library.cuptiActivityEnable, library.cuptiActivityDisable
+        self._flush, self._next = library.cuptiActivityFlushAll, library.cuptiActivityGetNextRecord
+        self._count_dropped = library.cuptiActivityGetNumDroppedRecords
+        self._register, self._finalize = library.cuptiActivityRegisterCallbacks, library.cuptiFinalize
+        self._next.argtypes = [ctypes.c_void_p, ctypes.c_size_t, _Pointers]
+        self._pieces: list[Piece] = []
+        self._buffers: dict[int, ctypes.Array[ctypes.c_uint64]] = {}
+        """The buffers that CUPTI has, by address."""
+        self._spare: list[ctypes.Array[ctypes.c_uint64]] = []
+        self._callbacks = _Requested(self._give_buffer), _Completed(self._take_buffer)  # CUPTI needs them to stay alive
+
+    def open(self) -> None:
+        """Attach CUPTI to the process. Raises MeasurementError if CUPTI cannot be used."""
+        _require(self._register(*self._callbacks), "registering its buffers")
+
+    def close(self) -> None:
+        """Detach CUPTI from the process until the recorder is opened again. The device must be idle."""
+        _require(self._finalize(), "detaching it")
+
+    def _give_buffer(self, buffer: Any, size: Any, most_records: Any) -> None:
+        try:
+            memory = self._spare.pop()
+        except IndexError:  # not tested for first: other threads that launch work also take buffers
+            memory = (ctypes.c_uint64 * (_BUFFER_BYTES // 8))()
+        address = ctypes.addressof(memory)
+        self._buffers[address] = memory
+        buffer[0], size[0], most_records[0] = address, _BUFFER_BYTES, 0
+
+    def _take_buffer(self, _context: int | None, _stream: int, buffer: int, _size: int, valid: int) -> None:
+        record = ctypes.c_void_p()
+        while self._next(buffer, valid, ctypes.byref(record)) == 0 and record.value:
+            if layout := _RECORDS.get(ctypes.c_uint32.from_address(record.value).value):
+                found = layout.from_address(record.value)
+                kernel = bytes(found) if layout is KernelRecord else b""  # copied, because CUPTI reuses the buffer
+                self._pieces.append(Piece(found.start, found.end, found.stream_id, kernel))
+        self._spare.append(self._buffers.pop(buffer))
+
+    def on(self) -> None:
+        """Start recording."""
+        for kind in _RECORDS:
+            _require(self._enable(kind), "switching its records on")
+
+    def off(self) -> None:
+        """Stop recording."""
+        for kind in _RECORDS:
+            _require(self._disable(kind), "switching its records off")
+
+    def take(self) -> list[Piece]:
+        """Return what was recorded since the last call, unordered. Raises MeasurementError if records were lost."""
+        _require(self._flush(_FORCED_FLUSH), "flushing its records")
+        pieces, self._pieces = self._pieces, []
+        lost = ctypes.c_size_t()
+        _require(self._count_dropped(None, 0, ctypes.byref(lost)), "counting lost records")
+        if lost.value:
+            raise MeasurementError(f"CUPTI lost {lost.value} records")
+        return pieces
+
+
+def _loaded_library() -> ctypes.CDLL:
+    """The CUPTI library that cupti-python has loaded. If there are several, any will do, as long as we use only one."""
+    cupti.get_timestamp()  # loads it
+    mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    found = sorted(path for path in mapped if Path(path).name.startswith("libcupti.so"))
+    if not found:
+        raise MeasurementError("cupti-python did not load libcupti.so; reinstall cupti-python")
+    return ctypes.CDLL(found[-1])
+
+
+def _require(error: int, doing: str) -> None:
+    require_success(error, doing, "CUPTI")
+
+
+class Cupti(Timer):
     """Times the kernels, copies and fills of each call, on any stream and from any thread.
 
     The device is idle before and after a call. Right before a call, we run a marker on our own stream: the eviction or
@@ -41,12 +145,6 @@ class Cupti:
         """CUPTI's number for our stream; None while CUPTI is detached."""
         self._was_interrupted = False
         """Whether the last measurement ended before its records were taken."""
-
-    def _attach(self) -> int:
-        if self._stream_number is None:
-            self._recorder.open()
-            self._stream_number = self._find_stream_number()
-        return self._stream_number
 
     def rest(self) -> None:
         """Detach CUPTI. The next measurement attaches it again, which takes 8 ms."""
@@ -88,7 +186,9 @@ class Cupti:
         queued: bool = True,
     ) -> list[Sample]:
         """Time each call by itself."""
-        stream_number = self._attach()
+        if self._stream_number is None:
+            self._recorder.open()
+            self._stream_number = self._find_stream_number()
         if self._was_interrupted:
             self._recorder.take()  # discards what it recorded
         self._was_interrupted = True
@@ -112,4 +212,4 @@ class Cupti:
             self._recorder.off()
         recorded = self._recorder.take()
         self._was_interrupted = False
-        return attribute(recorded, stream_number, extras)
+        return attribute(recorded, self._stream_number, extras)

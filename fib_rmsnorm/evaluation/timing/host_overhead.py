@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter
 
 import torch
@@ -36,15 +35,17 @@ def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.sy
     least_s = _time_issue(call, _MIN_CALLS)
     synchronize()
     calls = min(max(int(_SECONDS_PER_MEAN * _MIN_CALLS / (perf_counter() - began)), _MIN_CALLS), _MAX_CALLS)
-    with _allowed_processors() as allowed:
-        tried = random.sample(allowed, min(len(allowed), _MAX_PROCESSORS))
-        for count, processor in enumerate(tried):
+    allowed = sorted(os.sched_getaffinity(0))
+    try:
+        for count, processor in enumerate(random.sample(allowed, min(len(allowed), _MAX_PROCESSORS))):
             if count >= _MIN_PROCESSORS and perf_counter() - began > _BUDGET_S:
                 break
             os.sched_setaffinity(0, {processor})
             for _ in range(_MEANS_PER_PROCESSOR):
                 least_s = min(least_s, _time_issue(call, calls))
                 synchronize()
+    finally:
+        os.sched_setaffinity(0, allowed)
     return least_s * 1e6
 
 
@@ -55,13 +56,3 @@ def _time_issue(call: Call, calls: int) -> float:
     for _ in range(calls):
         call()
     return (perf_counter() - started) / calls
-
-
-@contextmanager
-def _allowed_processors() -> Iterator[list[int]]:
-    """The processors on which this thread may run. They are restored at the end."""
-    allowed = os.sched_getaffinity(0)
-    try:
-        yield sorted(allowed)
-    finally:
-        os.sched_setaffinity(0, allowed)

@@ -1,4 +1,4 @@
-"""The layouts of CUPTI's activity records in memory, and the launch in a kernel's record.
+"""The layouts of CUPTI's activity records in memory, and the timed calls to which recorded work belongs.
 
 Later versions of a record only add fields at the end.
 """
@@ -6,7 +6,11 @@ Later versions of a record only add fields at the end.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import NamedTuple
 
+from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError, Sample
 from fib_rmsnorm.schema import KernelLaunch
 
 _MAX_NAME_BYTES = 256  # the names of torch's templates take kilobytes
@@ -75,3 +79,58 @@ def _read_name(address: int | None) -> str:
     if not address:
         return ""
     return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")
+
+
+class Piece(NamedTuple):
+    """A kernel, copy or fill: its start and end in nanoseconds of the device's clock, and its stream."""
+
+    start: int
+    end: int
+    stream: int
+    kernel: bytes = b""
+    """A copy of the kernel's record; empty for a copy or fill."""
+
+
+def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -> list[Sample]:
+    """Make a sample for each call, from the work that ran between our marker before it and the marker before the next.
+
+    The last sample also has the call's launches. Markers are our own work on our stream. Only the order on the device
+    counts, not the host's clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is
+    the number of pieces at the end of each call that are ours too, on the call's stream. Raises MeasurementError if a
+    marker or a call's work is missing, or if other work ran amid a marker: deferred by a call, or on our stream.
+    """
+    calls: list[list[Piece]] = []
+    ours_before = False
+    for piece in sorted(pieces):
+        ours = piece.stream == our_stream
+        if ours and not ours_before:
+            calls.append([])
+        elif not ours and calls:
+            calls[-1].append(piece)
+        ours_before = ours
+    own = [work[: len(work) - extra] for work, extra in zip(calls, extras, strict=False)]
+    samples = [
+        Sample(
+            (max(piece.end for piece in work) - work[0].start) / 1e6,
+            sum(piece.end - piece.start for piece in work) / 1e6,
+            len(work),
+            _read_launches(work) if number == len(extras) else None,
+        )
+        for number, work in enumerate(own, 1)
+        if work
+    ]
+    if len(calls) > len(extras):
+        raise MeasurementError(
+            "device work ran amid the marker of a timed call: it was deferred, or used the marker's stream", len(extras)
+        )
+    if idle := len(extras) - len(samples):
+        raise MeasurementError(
+            f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls: it was deferred, or missing",
+            len(extras),
+        )
+    return samples
+
+
+def _read_launches(pieces: Iterable[Piece]) -> tuple[KernelLaunch, ...]:
+    kernels = islice((piece.kernel for piece in pieces if piece.kernel), MAX_LAUNCHES)
+    return tuple(launch for kernel in kernels if (launch := read_launch(kernel)))

@@ -1,16 +1,23 @@
-"""Medians of timed samples, and their confidence intervals."""
+"""Medians of timed samples, their confidence intervals, how far calls and trials lie apart, and calls in a graph."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median, stdev
+from dataclasses import dataclass, replace
+from statistics import median, quantiles, stdev
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, Latency
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96
+LINKS = 40
+"""The links of a graph. An event's clock ticks every 0.5 us, which is 1% of a call of 1 us this way."""
+_CHAIN_GOAL = 0.01
 # With fewer trials, their standard deviation means little.
 _MIN_TRIALS = 3
 
@@ -91,3 +98,83 @@ def a_a_difference(trials: Sequence[Sequence[float]], tick: float) -> float | No
     earlier, later = ([sample for trial in some for sample in trial] for some in (trials[:half], trials[-half:]))
     first = grouped_median(earlier, tick)
     return abs(grouped_median(later, tick) - first) / first if first else None
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A median with all that says how sure it is."""
+
+    latency_ms: float
+    interval: Interval
+    p5_ms: float
+    p95_ms: float
+    a_a_difference: float | None
+    of_trials: float
+    """How far the medians of the trials lie from each other, relative to their median, as a standard deviation."""
+
+
+def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
+    """Sum up the calls of trials, of which some may have none."""
+    trials = [trial for trial in trials if trial]
+    samples = [sample for trial in trials for sample in trial]
+    p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
+    return Scatter(
+        latency_ms=grouped_median(samples, tick),
+        interval=latency_interval(trials, tick),
+        p5_ms=p5,
+        p95_ms=p95,
+        a_a_difference=a_a_difference(trials, tick),
+        of_trials=_relative_scatter([grouped_median(trial, tick) for trial in trials]),
+    )
+
+
+def _relative_scatter(medians: Sequence[float]) -> float:
+    """By their quartiles, which lie 1.349 standard deviations apart where values are normal: few are outliers."""
+    if len(medians) < 3 or min(medians) <= 0:
+        return 0.0
+    low, _, high = quantiles(map(math.log, medians), n=4, method="inclusive")
+    return (high - low) / 1.349
+
+
+def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:
+    """Sum up the calls that count. Of disturbed ones, the interval is an upper bound alone."""
+    scatter = measure_scatter(calls.trials_ms, tick)
+    if calls.doubt is None:
+        return scatter
+    high = measure_scatter(calls.all_ms, tick).interval.high
+    return replace(scatter, interval=Interval(0.0, max(scatter.latency_ms, high)))
+
+
+@dataclass(frozen=True)
+class ChainTimes:
+    """The milliseconds that each replay of a graph of links took, with the calls and without them."""
+
+    with_ms: Annotated[list[Latency], Field(min_length=1)]
+    without_ms: Annotated[list[Latency], Field(min_length=1)]
+
+    @property
+    def call_ms(self) -> list[float]:
+        """What a call costs, by replay: both graphs ran one right after the other, so that a drift cancels out."""
+        return [(full - bare) / LINKS for full, bare in zip(self.with_ms, self.without_ms, strict=False)]
+
+
+def has_precise_cost(trials: Sequence[ChainTimes]) -> bool:
+    """Whether the interval of a call's cost is within 1%."""
+    scatter = measure_scatter([trial.call_ms for trial in trials], 0.0)
+    return scatter.latency_ms > 0 and scatter.interval.relative_to(scatter.latency_ms) <= _CHAIN_GOAL
+
+
+def sum_up_chain(kind: str, trials: Sequence[ChainTimes]) -> dict[str, Any]:
+    """The fields of the schema's Chain that begin with `kind`: the cost of a call with its interval."""
+    if not trials:
+        return {}
+    scatter = measure_scatter([trial.call_ms for trial in trials], 0.0)
+    found = {
+        "latency_ms": scatter.latency_ms,
+        "low_ms": scatter.interval.low,
+        "high_ms": scatter.interval.high,
+        "a_a_difference": scatter.a_a_difference,
+        "bare_link_ms": median(bare for trial in trials for bare in trial.without_ms) / LINKS,
+        "replays": sum(len(trial.with_ms) for trial in trials),
+    }
+    return {f"{kind}_{name}": value for name, value in found.items()}

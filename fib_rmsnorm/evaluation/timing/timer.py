@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import KernelLaunch
@@ -14,10 +14,6 @@ Prepare = Callable[[int], Call]
 """Prepares call `i`, untimed, and returns the call to time."""
 After = Callable[[], int]
 """Runs right after each call, untimed, and returns how many pieces of device work it has launched."""
-
-# A trial has at least this many calls, however slow they are.
-_MIN_CALLS = 1
-
 
 MAX_ATTEMPTS = 3
 """A trial whose measurement fails is attempted this often: dropped records need not be dropped again."""
@@ -49,18 +45,13 @@ class Sample(NamedTuple):
     """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
 
-class Timer(Protocol):
+class Timer:
     """Times calls with one mechanism."""
 
-    @property
-    def name(self) -> str:
-        """`cupti`, `cuda_events` or `cpu_clock`. It is recorded with every latency."""
-        ...
-
-    @property
-    def tick_ms(self) -> float:
-        """The resolution of its clock; 0 if that is far below any latency."""
-        ...
+    name: ClassVar[str]
+    """`cupti`, `cuda_events` or `cpu_clock`. It is recorded with every latency."""
+    tick_ms: ClassVar[float] = 0.0
+    """The resolution of its clock; 0 if that is far below any latency."""
 
     def measure(
         self,
@@ -78,17 +69,16 @@ class Timer(Protocol):
         that its kernels never wait for the host. A CPU timer ignores both. Raises MeasurementError if the mechanism
         lost records, and LateReleaseError if a queued call waited for the device.
         """
-        ...
+        raise NotImplementedError
 
     def rest(self) -> None:
-        """Stop slowing the process down until the next measurement."""
-        ...
+        """Stop slowing the process down until the next measurement. Most timers never do."""
 
 
 def repeat(times: int, budget_s: float) -> Iterator[int]:
-    """Count to `times`, stopping early once the budget is spent."""
+    """Count to `times`, stopping early once the budget is spent, but not before the first."""
     started = time.perf_counter()
     for index in range(times):
-        if index >= _MIN_CALLS and time.perf_counter() - started > budget_s:
+        if index and time.perf_counter() - started > budget_s:
             return
         yield index

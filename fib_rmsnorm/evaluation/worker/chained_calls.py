@@ -19,9 +19,6 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.tracebacks import describe_exception
-from fib_rmsnorm.evaluation.chain.captured_graph import CapturedGraph
-from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, ChainTimes
-from fib_rmsnorm.evaluation.chain.copy_kernel import CopyKernel
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
@@ -30,6 +27,8 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import (
     allocate_at_random_place,
     find_overrun,
 )
+from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
+from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller, check_form
 from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall

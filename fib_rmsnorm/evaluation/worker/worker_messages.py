@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat
 
-from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition

@@ -19,7 +19,7 @@ from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
-from fib_rmsnorm.evaluation.timing.blocking_kernel import LateReleaseError
+from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox

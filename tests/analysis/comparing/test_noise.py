@@ -15,7 +15,7 @@ from functools import cache
 import pytest
 
 from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, compare
-from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
+from fib_rmsnorm.evaluation.timing.latency_statistics import measure_scatter
 from support.trace_json import record
 
 Noise = Callable[[random.Random], float]

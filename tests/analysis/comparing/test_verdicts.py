@@ -15,8 +15,8 @@ from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
 from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
-from fib_rmsnorm.evaluation.trials.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.student_t import t_quantile
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import record

@@ -29,6 +29,7 @@ def spend(clock, monkeypatch):
 @pytest.mark.parametrize("fast", PROCESSORS[:2])
 def test_a_slow_processor_does_not_count(spend, fast, monkeypatch):
     monkeypatch.setattr(host_overhead, "_BUDGET_S", float("inf"))  # of many processors it tries some, at random
+
     def call() -> None:
         spend(FAST_S if os.sched_getaffinity(0) == {fast} else SLOW_S)
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.chain.chain_latency import LINKS
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS
 from fib_rmsnorm.evaluation.worker import chained_calls
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import UncapturableError, find_produced_input

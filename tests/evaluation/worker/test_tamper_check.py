@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
-from fib_rmsnorm.evaluation.timing.attribution import Piece
+from fib_rmsnorm.evaluation.timing.kernel_records import Piece
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
 from fib_rmsnorm.operators import RmsNorm

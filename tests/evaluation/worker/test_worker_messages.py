@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask

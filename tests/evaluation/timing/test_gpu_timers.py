@@ -1,4 +1,4 @@
-"""A GPU is held until the host has issued a call, so that its kernels do not wait for the host."""
+"""A GPU is held until the host has issued a call, and CUPTI is detached from the process while it times nothing."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ import time
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.timing import cupti_fault
-from fib_rmsnorm.evaluation.timing.blocking_kernel import LateReleaseError
+from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
+from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
+from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import Timer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 PAUSE_S = 0.001
+CALLS = 20
+ROUNDS = 10
+
+
+@pytest.fixture
+def cupti() -> Timer:
+    if fault := cupti_fault():
+        pytest.skip(fault)
+    return choose_timer("cuda:0")
 
 
 @pytest.fixture(params=["cupti", "cuda_events"])
 def timer(request) -> Timer:
-    if request.param == "cuda_events":
-        return CudaEvents("cuda:0")
-    if fault := cupti_fault():
-        pytest.skip(fault)
-    from fib_rmsnorm.evaluation.timing.cupti import Cupti
-
-    return Cupti("cuda:0")
+    return request.getfixturevalue("cupti") if request.param == "cupti" else CudaEvents("cuda:0")
 
 
 def two_fills_with_a_pause() -> None:
@@ -77,3 +81,41 @@ def test_a_call_that_raises_releases_the_gpu(timer):
         timer.measure(lambda _: fails, 1, cold=True, budget_s=10)
     torch.cuda.synchronize()
     assert spans_ms(timer, two_fills_with_a_pause, queued=True)
+
+
+def fill() -> None:
+    torch.zeros(1024, device="cuda")
+
+
+def cold_spans_ms(timer: Timer) -> list[float]:
+    return [sample.span_ms for sample in timer.measure(lambda _: fill, CALLS, cold=True, budget_s=10)]
+
+
+def test_measures_after_a_rest_as_before(cupti):
+    for _ in range(3):
+        assert all(0 < span_ms < 1 for span_ms in cold_spans_ms(cupti))
+        cupti.rest()
+        cupti.rest()  # there is nothing left to do
+
+
+def test_a_call_costs_the_host_less_at_rest(cupti):
+    awake, at_rest = [], []
+    for _ in range(ROUNDS):
+        cold_spans_ms(cupti)
+        awake.append(host_overhead_us(fill))
+        cupti.rest()
+        at_rest.append(host_overhead_us(fill))
+    assert min(at_rest) < min(awake)
+
+
+def test_graphs_outlive_a_rest(cupti):
+    for _ in range(2):
+        cold_spans_ms(cupti)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            fill()
+        cupti.rest()
+        graph.replay()
+        found = cupti.measure(lambda _, graph=graph: graph.replay, CALLS, cold=True, budget_s=10)
+        assert [sample.pieces for sample in found] == [1] * CALLS
+        cupti.rest()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fib_rmsnorm.evaluation.chain.chain_latency import ChainTimes, has_precise_cost
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.interleaved_trials import ask_for_times, is_quickly_judged, take_turns
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.trials.interleaved_trials import is_quickly_judged
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, has_precise_cost
 from fib_rmsnorm.evaluation.worker.worker_messages import ChainTimed, TimeChain
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.schema import Definition, Workload
@@ -25,8 +24,8 @@ _MAX_TRIALS = 24
 class ChainResults:
     """The trials of a solution in CUDA graphs."""
 
-    chained: tuple[ChainTimes, ...] = ()
-    dependent: tuple[ChainTimes, ...] = ()
+    chained: Sequence[ChainTimes] = ()
+    dependent: Sequence[ChainTimes] = ()
     """With producers and consumers that are launched by programmatic dependent launch."""
     refused: str | None = None
     """Why the solution's calls cannot be captured."""
@@ -52,10 +51,6 @@ class _Chained:
             return True
         return len(trials) >= _MIN_TRIALS and has_precise_cost(trials)
 
-    def outcome(self) -> ChainOutcome:
-        """Its results, or its failure."""
-        return self.failure or ChainResults(tuple(self.trials[False]), tuple(self.trials[True]), self.refused)
-
 
 class ChainedTrials:
     """Times solutions in CUDA graphs on one Workload. Their isolated timing has ended."""
@@ -71,28 +66,22 @@ class ChainedTrials:
         solutions = [_Chained(each) for each in admitted]
         for kind in (False, True) if dependent else (False,):
             self._run_trials(solutions, dependent=kind)
-        return [solution.outcome() for solution in solutions]
+        return [each.failure or ChainResults(each.trials[False], each.trials[True], each.refused) for each in solutions]
 
     def _run_trials(self, solutions: Sequence[_Chained], *, dependent: bool) -> None:
         judged = set(range(_MAX_TRIALS))
         if not is_quickly_judged(self._definition, self._workload):
             judged = {self._random.randrange(_MIN_TRIALS)}
-        trial = 0
-        while running := [each for each in solutions if not each.is_done(dependent=dependent)]:
-            for each in running if trial % 2 == 0 else reversed(running):
-                try:
-                    self._run_trial(each, dependent=dependent, is_judged=trial in judged)
-                except EvaluationFailedError as failure:  # noqa: PERF203 - the others go on
-                    each.failure = failure
-            trial += 1
+        for trial, each in take_turns(lambda: [one for one in solutions if not one.is_done(dependent=dependent)]):
+            try:
+                self._run_trial(each, dependent=dependent, is_judged=trial in judged)
+            except EvaluationFailedError as failure:  # noqa: PERF203 - the others go on
+                each.failure = failure
 
     def _run_trial(self, solution: _Chained, *, dependent: bool, is_judged: bool) -> None:
         admitted = solution.admitted
         request = TimeChain(workload=self._workload, dependent=dependent, replays=_REPLAYS, budget_s=_TRIAL_BUDGET_S)
-        started = time.perf_counter_ns()
-        timed = admitted.worker.ask(request, ChainTimed, admitted.budget)
-        if not started <= timed.clock_ns <= time.perf_counter_ns():
-            raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
+        timed = ask_for_times(admitted, request, ChainTimed)
         if timed.times is None:
             solution.refused = timed.refused or "no reason given"
             admitted.worker.process.kill()  # a capture that failed may leave torch's allocator in the midst of it

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from fib_rmsnorm.evaluation import interleaved_trials
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.trials import interleaved_trials
-from fib_rmsnorm.evaluation.trials.interleaved_trials import InterleavedTrials
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials
 from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
@@ -42,12 +42,10 @@ class Worker:
         trial_s: float,
         calls: int,
         spread: float,
-        timer: str = "cupti",
         pieces: int = 1,
         undisturbed: float = 1.0,
     ) -> None:
         self._clock = clock
-        self._timer = timer
         self._trial_s = trial_s
         self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
         self._disturbed = [number >= undisturbed * calls for number in range(calls)]
@@ -57,7 +55,7 @@ class Worker:
 
     def ask(self, request, *_):
         if isinstance(request, PrepareTiming):
-            return TimingPrepared(timer=self._timer, tick_ms=0.0, operators=None)
+            return TimingPrepared(timer="cupti", tick_ms=0.0, operators=None)
         if isinstance(request, CountCosts):
             return Costs(None, None)
         if isinstance(request, Time):
@@ -78,7 +76,7 @@ def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread:
     clock = Clock()
     monkeypatch.setattr(interleaved_trials, "time", clock)
     (workload,) = generate_workloads(DEFINITION, [batch])
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(l2=l2))
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(l2=l2), on_cpu=False)
     budget = SimpleNamespace(left_s=60.0)
     worker, reference = Worker(clock, trial_s, calls, spread), Worker(clock, trial_s, calls, spread)
     solution = SimpleNamespace(name="slow")
@@ -126,7 +124,7 @@ def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
         def judge_timed_calls(self, definition, workload, worker, budget, count):
             steps.append((worker.name, "judge"))
 
-    trials = InterleavedTrials(DEFINITION, workload, Judge(), Settings())
+    trials = InterleavedTrials(DEFINITION, workload, Judge(), Settings(), on_cpu=False)
     budget = SimpleNamespace(left_s=60.0)
     # The median of one is precise at once, that of another never.
     admitted = [
@@ -142,13 +140,13 @@ def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
 NAMES = {0: "reference", 1: "a", 2: "b"}
 
 
-def steps_of(monkeypatch, timer: str) -> list[str | set[str]]:
+def steps_of(monkeypatch, *, on_cpu: bool) -> list[str | set[str]]:
     """Who is timed, and before it who is waited for, until each was timed four times."""
     clock, steps = Clock(), []
 
     class Observed(Worker):
         def __init__(self, pid: int) -> None:
-            super().__init__(clock, 0.001, 40, 0.0, timer)
+            super().__init__(clock, 0.001, 40, 0.0)
             self.process = SimpleNamespace(pid=pid)
 
         def ask(self, request, *others):
@@ -163,24 +161,25 @@ def steps_of(monkeypatch, timer: str) -> list[str | set[str]]:
         Admitted(SimpleNamespace(name=name), Observed(pid), SimpleNamespace(left_s=60.0)) for pid, name in NAMES.items()
     )
     settings = Settings(iterations=40, num_trials=4)
-    InterleavedTrials(DEFINITION, workload, JudgeClient(), settings).run(solutions, reference)
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings, on_cpu=on_cpu)
+    trials.run(solutions, reference)
     return steps
 
 
-@pytest.mark.parametrize("timer", ["cupti", "cpu_clock"])
-def test_the_order_turns_from_trial_to_trial(monkeypatch, timer):
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_the_order_turns_from_trial_to_trial(monkeypatch, on_cpu):
     """A drift of the machine affects all alike then."""
     order = [*NAMES.values()]
-    timed = [step for step in steps_of(monkeypatch, timer) if isinstance(step, str)]
+    timed = [step for step in steps_of(monkeypatch, on_cpu=on_cpu) if isinstance(step, str)]
     assert timed == [*order, *reversed(order)] * 2
 
 
 def test_on_a_cpu_nobody_is_timed_before_all_others_are_quiet(monkeypatch):
-    steps = steps_of(monkeypatch, "cpu_clock")
+    steps = steps_of(monkeypatch, on_cpu=True)
     assert len(steps) == 24
     for quiet, timed in zip(steps[::2], steps[1::2], strict=True):
         assert quiet == {*NAMES.values()} - {timed}
-    assert all(isinstance(step, str) for step in steps_of(monkeypatch, "cupti"))  # a GPU has a clock of its own
+    assert all(isinstance(step, str) for step in steps_of(monkeypatch, on_cpu=False))  # a GPU has a clock of its own
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
@@ -190,7 +189,7 @@ def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monke
     (workload,) = generate_workloads(DEFINITION, [LARGE])
     worker, reference = (Worker(clock, 0.001, 8, 0.0, pieces=pieces) for _ in range(2))
     solution = SimpleNamespace(name="of several kernels")
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings())
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(), on_cpu=False)
     budget = SimpleNamespace(left_s=60.0)
     [found], _ = trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
     idle = [request for request in worker.asked if not request.queued]
@@ -205,11 +204,10 @@ def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, 
     monkeypatch.setattr(interleaved_trials, "time", clock)
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
     (workload,) = generate_workloads(DEFINITION, [SMALL])
-    workers = [
-        Worker(clock, trial_s, 40, spread, "cpu_clock", undisturbed=share) for share in (undisturbed, of_reference)
-    ]
+    workers = [Worker(clock, trial_s, 40, spread, undisturbed=share) for share in (undisturbed, of_reference)]
     own, reference = (Admitted(SimpleNamespace(name="a"), each, SimpleNamespace(left_s=60.0)) for each in workers)
-    (outcome,), _ = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings or Settings()).run([own], reference)
+    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings or Settings(), on_cpu=True)
+    (outcome,), _ = trials.run([own], reference)
     return [len(worker.asked) for worker in workers], outcome.stopped_by
 
 

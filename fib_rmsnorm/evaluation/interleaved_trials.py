@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count as count_up
 from itertools import repeat, takewhile
-from typing import Literal
+from typing import Literal, TypeVar
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.scatter import measure_scatter
+from fib_rmsnorm.evaluation.timing.latency_statistics import measure_scatter
 from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
+    ChainTimed,
     Costs,
     CountCosts,
     EndTiming,
     PrepareTiming,
     Time,
+    TimeChain,
     Timed,
     TimingPrepared,
 )
@@ -46,21 +48,23 @@ _JUDGED_TOGETHER = 4
 """The number of calls that are judged at a time, if judging is quick."""
 
 StoppedBy = Literal["interval", "budget", "iterations"]
+Turn = TypeVar("Turn")
+Times = TypeVar("Times", Timed, ChainTimed)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrialResults:
     """The results of timing a solution on a Workload."""
 
-    prepared: TimingPrepared
-    trials: tuple[Timed, ...]
-    hot: Timed | None
+    prepared: TimingPrepared = field(default_factory=lambda: TimingPrepared("", 0.0, None))
+    trials: list[Timed] = field(default_factory=list)
+    hot: Timed | None = None
     """A trial with inputs and outputs in cache, if one was requested."""
-    as_called: Timed | None
+    as_called: Timed | None = None
     """A trial on an idle GPU, if a call takes several kernels."""
-    costs: tuple[Costs, ...]
+    costs: list[Costs] = field(default_factory=list)
     """The costs before and after the trials."""
-    stopped_by: StoppedBy
+    stopped_by: StoppedBy = "iterations"
 
 
 Outcome = TrialResults | EvaluationFailedError
@@ -71,28 +75,23 @@ class _Running:
     """A solution whose trials are running."""
 
     admitted: Admitted
-    prepared: TimingPrepared | None = None
-    trials: list[Timed] = field(default_factory=list)
+    results: TrialResults = field(default_factory=TrialResults)
     spent_s: float = 0.0
     """The time that its trials took, including what is not timed."""
     undisturbed_s: float = 0.0
     """The share of that time in which its calls were undisturbed."""
     undisturbed_trials: float = 0.0
     """The number of its trials, of which each counts for the share of its calls that was undisturbed."""
-    hot: Timed | None = None
-    as_called: Timed | None = None
-    costs: list[Costs] = field(default_factory=list)
     judged_trials: int = 0
     """The number of trials when one of the calls was last judged."""
     is_done: bool = False
     """Whether no other trial follows."""
-    stopped_by: StoppedBy = "iterations"
     failure: EvaluationFailedError | None = None
 
     @property
-    def pid(self) -> int:
-        """The pid of its worker."""
-        return self.admitted.worker.process.pid
+    def trials(self) -> list[Timed]:
+        """Those so far."""
+        return self.results.trials
 
     def attempt(self, step: Callable[[_Running], None]) -> None:
         """Take a step, unless an earlier one has failed."""
@@ -116,8 +115,7 @@ class _Running:
 
     def has_precise_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
-        tick_ms = self.prepared.tick_ms if self.prepared else 0.0
-        scatter = measure_scatter(choose_calls(self.trials).trials_ms, tick_ms)
+        scatter = measure_scatter(choose_calls(self.trials).trials_ms, self.results.prepared.tick_ms)
         return scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL
 
     def has_spent_its_budget(self) -> bool:
@@ -129,25 +127,18 @@ class _Running:
         """Whether one more trial, if it takes twice as long as these did, would use up the budget."""
         return self.spent_s * (len(self.trials) + 2) > _BUDGET_S * len(self.trials)
 
-    def outcome(self) -> Outcome:
-        """Its results, or its failure."""
-        if self.failure is not None or self.prepared is None:
-            return self.failure or EvaluationFailedError("RUNTIME_ERROR", "timing was not prepared")
-        return TrialResults(
-            self.prepared, tuple(self.trials), self.hot, self.as_called, tuple(self.costs), self.stopped_by
-        )
-
 
 class InterleavedTrials:
     """Times solutions on one Workload. One that fails drops out with its failure."""
 
     def __init__(
-        self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings
+        self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings, *, on_cpu: bool
     ) -> None:
         self._definition = definition
         self._workload = workload
         self._judge_client = judge_client
         self._settings = settings
+        self._on_cpu = on_cpu
         self._random = random.SystemRandom()
         self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
 
@@ -166,23 +157,21 @@ class InterleavedTrials:
             solution.attempt(self._time_as_called)
             solution.attempt(_count_costs)
         _attempt_all(everyone, _end_timing)
-        return [solution.outcome() for solution in solutions], unjudged.outcome()
+        outcome_of_reference, *outcomes = (each.failure or each.results for each in everyone)
+        return outcomes, outcome_of_reference
 
     def _run_trials(self, solutions: list[_Running], unjudged: _Running) -> None:
         judged = self._choose_judged_trials()
-        pids = [each.pid for each in (unjudged, *solutions)]
-        trial = 0
-        while running := self._find_running(solutions, unjudged):
-            for each in running if trial % 2 == 0 else reversed(running):
-                if each.prepared and each.prepared.timer == "cpu_clock":
-                    wait_for_quiet([pid for pid in pids if pid != each.pid])
-                each.attempt(self._run_trial)
-                if each is not unjudged:
-                    each.is_done = self._is_done(each)
-                    if each.is_done or self._is_to_be_judged(each, trial, judged):
-                        # At once: the longer its outputs lie in the worker, the easier they are to repair.
-                        each.attempt(self._judge)
-            trial += 1
+        pids = [each.admitted.worker.process.pid for each in (unjudged, *solutions)]
+        for trial, each in take_turns(lambda: self._find_running(solutions, unjudged)):
+            if self._on_cpu:
+                wait_for_quiet([pid for pid in pids if pid != each.admitted.worker.process.pid])
+            each.attempt(self._run_trial)
+            if each is not unjudged:
+                each.is_done = self._is_done(each)
+                if each.is_done or self._is_to_be_judged(each, trial, judged):
+                    # At once: the longer its outputs lie in the worker, the easier they are to repair.
+                    each.attempt(self._judge)
 
     def _find_running(self, solutions: list[_Running], unjudged: _Running) -> list[_Running]:
         """Whom to time once more: the reference only so often that it has enough trials, since it is slow."""
@@ -223,10 +212,10 @@ class InterleavedTrials:
         if self._settings.iterations is not None:
             return self._has_fewest_trials(solution)
         if self._has_fewest_trials(solution) and solution.has_precise_median():
-            solution.stopped_by = "interval"
+            solution.results.stopped_by = "interval"
             return True
         if len(solution.trials) >= 2 and solution.has_spent_its_budget():
-            solution.stopped_by = "budget"
+            solution.results.stopped_by = "budget"
             return True
         return False
 
@@ -237,8 +226,7 @@ class InterleavedTrials:
             budget_s=_TRIAL_BUDGET_S,
             judged_calls=self._judged_calls,
         )
-        admitted = solution.admitted
-        solution.prepared = admitted.worker.ask(request, TimingPrepared, admitted.budget)
+        solution.results.prepared = solution.admitted.ask(request, TimingPrepared)
 
     def _run_trial(self, solution: _Running) -> None:
         calls = self._settings.iterations or _CALLS
@@ -247,15 +235,11 @@ class InterleavedTrials:
         solution.add(trial, time.monotonic() - started)
 
     def _time(self, solution: _Running, calls: int, *, hot: bool, queued: bool = True) -> Timed:
-        admitted = solution.admitted
         is_fixed = self._settings.iterations is not None
-        budget_s = admitted.budget.left_s if is_fixed else _TRIAL_BUDGET_S
-        request = Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued)
-        started = time.perf_counter_ns()
-        timed = admitted.worker.ask(request, Timed, admitted.budget)
-        if not started <= timed.clock_ns <= time.perf_counter_ns():
-            raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
-        return timed
+        budget_s = solution.admitted.budget.left_s if is_fixed else _TRIAL_BUDGET_S
+        return ask_for_times(
+            solution.admitted, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed
+        )
 
     def _judge(self, solution: _Running) -> None:
         self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
@@ -267,19 +251,39 @@ class InterleavedTrials:
         self._judge_client.judge_timed_calls(self._definition, self._workload, admitted.worker, admitted.budget, count)
 
     def _time_hot(self, solution: _Running) -> None:
-        solution.hot = self._time(solution, _HOT_CALLS, hot=True)
-        self._judge_calls_of(solution, [solution.hot])
+        solution.results.hot = self._time(solution, _HOT_CALLS, hot=True)
+        self._judge_calls_of(solution, [solution.results.hot])
 
     def _time_as_called(self, solution: _Running) -> None:
         last = solution.trials[-1]
         if last.queued and max(last.pieces) > 1:
-            solution.as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
-            self._judge_calls_of(solution, [solution.as_called])
+            as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
+            solution.results.as_called = as_called
+            self._judge_calls_of(solution, [as_called])
 
 
 def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
     """Whether judging a call takes far less time than a trial."""
     return bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
+
+
+def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int, Turn]]:
+    """Who is timed next, with the number of the trial, until none is left; the order turns from trial to trial."""
+    for trial in count_up():
+        running = find_running()
+        if not running:
+            return
+        for each in running if trial % 2 == 0 else reversed(running):
+            yield trial, each
+
+
+def ask_for_times(admitted: Admitted, request: Time | TimeChain, kind: type[Times]) -> Times:
+    """Have a worker time a trial. Raises EvaluationFailedError too if the clock that it read is not the system's."""
+    started = time.perf_counter_ns()
+    timed = admitted.ask(request, kind)
+    if not started <= timed.clock_ns <= time.perf_counter_ns():
+        raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
+    return timed
 
 
 def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None]) -> None:
@@ -290,8 +294,8 @@ def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None]
 
 
 def _count_costs(solution: _Running) -> None:
-    solution.costs.append(solution.admitted.worker.ask(CountCosts(), Costs, solution.admitted.budget))
+    solution.results.costs.append(solution.admitted.ask(CountCosts(), Costs))
 
 
 def _end_timing(solution: _Running) -> None:
-    solution.admitted.worker.ask(EndTiming(), Done, solution.admitted.budget)
+    solution.admitted.ask(EndTiming(), Done)

@@ -1,17 +1,21 @@
-"""The kernel of the producer and of the consumer in a chain: it copies bytes.
+"""Capture calls in a CUDA graph between a producer and a consumer of their tensors, and time its replays.
 
-It is written in PTX, which the driver compiles for any GPU within milliseconds: a machine that runs only Triton needs
-no CUDA compiler for it.
+The kernel of both copies bytes. It is written in PTX, which the driver compiles for any GPU within milliseconds: a
+machine that runs only Triton needs no CUDA compiler for it.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, load_kernel, require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, load_kernel, make_event, require_success
 
+# Long enough for the host to launch a graph while the GPU spins, so that the events enclose only the device's work.
+_SPIN_CYCLES = 400_000
 _THREADS = 256
 _VECTOR_BYTES = 16
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
@@ -67,6 +71,36 @@ NEXT:
 """
 # A kernel that was launched early waits for the one before it, and then lets the one behind it start.
 _DEPEND = "griddepcontrol.wait;\n    griddepcontrol.launch_dependents;"
+
+
+class CapturedGraph:
+    """A CUDA graph of `links` that run one after the other, on the current stream, which is not the default one."""
+
+    def __init__(self, link: Callable[[int], None], links: int) -> None:
+        """Call `link` with each number, and capture what it enqueues. Raises what it raises, or RuntimeError."""
+        self._graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        self._graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            for number in range(links):
+                link(number)
+        except BaseException:
+            with suppress(RuntimeError):  # the reason is known; what this raises only repeats it
+                self._graph.capture_end()
+            raise
+        self._graph.capture_end()
+
+    def time_replay(self) -> float:
+        """Run the graph once. Returns milliseconds, with the constant cost of a graph's launch and of the events."""
+        start, end = make_event(), make_event()
+        torch.cuda.synchronize()
+        torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
+        start.record()
+        self._graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        elapsed_ms: float = start.elapsed_time(end)
+        return elapsed_ms
 
 
 class _Attribute(ctypes.Structure):

@@ -1,1 +1,0 @@
-"""Time all Solutions on a Workload in turn: isolated calls, and calls in a CUDA graph."""
