@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fib_rmsnorm.building.solution_cache import is_in_cache
+from fib_rmsnorm.building.cache import is_in_cache
 from fib_rmsnorm.evaluation.plan import Plan
 from fib_rmsnorm.languages import DeviceKind
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.cache import cache_variables, solution_cache
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device

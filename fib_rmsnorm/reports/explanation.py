@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from fib_rmsnorm.inspection.facts import Code, Direction, Explanation, HostFunction, InspectedKernel, Work
+from fib_rmsnorm.inspection.facts import Code, Direction, Explanation, HostFunction, Kernel, Work
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.launches import explain_traffic, launches_table
 from fib_rmsnorm.reports.records.record import heading
@@ -86,7 +86,7 @@ def _number(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _kernels_table(kernels: Mapping[int, InspectedKernel]) -> Table:
+def _kernels_table(kernels: Mapping[int, Kernel]) -> Table:
     return plain_table(
         _KERNEL_COLUMNS,
         (
@@ -119,7 +119,7 @@ def _accesses(code: Code, does: Direction) -> str:
     )
 
 
-def _instructions_table(kernels: Mapping[int, InspectedKernel]) -> Table:
+def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
     """Kinds of instructions by kernel."""
     codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
     kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)

@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.console import RenderableType
 
 from fib_rmsnorm.languages import ABILITIES
-from fib_rmsnorm.machine.inventory import DeviceReport, FoundTool, MachineReport
+from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.evaluation.bench_records import collect_records
 from fib_rmsnorm.evaluation.duration import estimate_seconds
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.architectures import REGISTERS, WARP, find_architecture, is_known
+from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, find_architecture, is_known
 from fib_rmsnorm.machine.occupancy import occupancy
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fib_rmsnorm.building.native import build_and_load, build_native
+from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.timing.timer import Call
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
@@ -108,5 +108,5 @@ def copy_solution(file: str) -> Solution:
 def load_copy(file: str, cache: Path) -> Callable[[str], Callable[..., Any]]:
     """Build a copy and return a function that finds the copy's functions by name. Raises BuildError."""
     solution = copy_solution(file)
-    build_native(solution, cache)
-    return lambda symbol: build_and_load(solution, cache, symbol)
+    library = build_native(solution, cache)
+    return lambda symbol: load_native(library, symbol)

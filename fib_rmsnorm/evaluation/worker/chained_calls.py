@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.building.tracebacks import describe_exception
+from fib_rmsnorm.building.build_errors import describe_exception
 from fib_rmsnorm.evaluation.chain.captured_graph import CapturedGraph
 from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.chain.copy_kernel import CopyKernel

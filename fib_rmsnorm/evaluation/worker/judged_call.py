@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building import is_compile_error
-from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
+from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from fib_rmsnorm.building.solution_cache import cache_variables
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.cache import cache_variables
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.role import Role
 
