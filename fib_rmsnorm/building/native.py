@@ -29,7 +29,6 @@ LINKED = {"-fopenmp", "-pthread"}
 """Flags that add a library, so the linker needs them too."""
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _OTHER_PROGRAMS = ("gcc", "g++", "clang", "clang++", "ld", "as", "ccache", "nvcc")
-_FOLDER = "native"
 _LIBRARY = "solution.so"
 # An undefined symbol fails the load; otherwise it would end the process at the first call.
 _LINKER_FLAGS = ["-Wl,-z,now"]
@@ -86,21 +85,13 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
         compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
         tvm_ffi=version("apache-tvm-ffi"),
     )
-    folder = cache / _FOLDER / key
+    folder = cache / "native" / key
     if not is_intact(folder / _LIBRARY):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with held(folder.parent):  # the ranks of a model need the same kernel at once, and one compiles it
             if not is_intact(folder / _LIBRARY):
                 _compile(solution, folder, arch, flags)
     return folder / _LIBRARY
-
-
-def is_native_unbuilt(solution: Solution, cache: Path) -> bool:
-    """Whether `build_native` would compile a Solution for the CPU: it has built nothing in its `cache`."""
-    from fib_rmsnorm.schema import SupportedBindings
-
-    is_native = LANGUAGES[solution.spec.language.value].runs_on_host
-    return is_native and solution.spec.binding is not SupportedBindings.TORCH and not (cache / _FOLDER).exists()
 
 
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:

@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.work_queue import WorkQueue
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.job_threads import run_in_threads
+from fib_rmsnorm.sandbox.process import run_in_threads
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 
 ResultKey = tuple[str, str, str, str, str, Settings | None]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import psutil
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
+from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
+from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import is_marked
 from fib_rmsnorm.sandbox.log import Log
-from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 from fib_rmsnorm.schema import Solution
 
 _POLL_S = 0.1

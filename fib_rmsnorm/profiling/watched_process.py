@@ -21,7 +21,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
-from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
+from fib_rmsnorm.sandbox.fork_server_process import make_private_folder, remove_private_folder
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _START = """\

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
 from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
 
 
