@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -75,7 +75,7 @@ def ask(
         if message.get("ok") is False:
             refusal = Refusal.model_validate(message)
         else:
-            answer: Answer = _adapter(kind).validate_python(message)
+            answer: Answer = _adapter(cast(Any, kind)).validate_python(message)
             return answer
     except ValidationError as error:
         process.kill()
