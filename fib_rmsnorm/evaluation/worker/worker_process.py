@@ -210,6 +210,8 @@ class Worker:
             except WrongOutputError as error:
                 raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal += len(samples)
+        if queued:
+            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
         is_queued = queued and target.device != "cpu"
         return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
