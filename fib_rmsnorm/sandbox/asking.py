@@ -25,6 +25,11 @@ class Request(BaseModel):
     do: str
 
 
+@dataclass(frozen=True)
+class Done:
+    """The answer to a request for something to be done and not told."""
+
+
 class Refusal(BaseModel):
     """The answer to a request that failed."""
 
