@@ -18,7 +18,7 @@ WARP = 32
 REGISTERS = 65536  # per multiprocessor, on all architectures below
 REGISTER_UNIT = 256  # registers are allocated to warps in multiples of this
 SUBPARTITIONS = 4  # each has a quarter of a multiprocessor's registers, and its own warps
-OLDEST_COMPILED = (7, 0)
+_OLDEST_COMPILED = (7, 0)
 """The oldest architecture that any of today's compilers supports."""
 DEFAULT_ARCH = "sm_90"
 """The architecture to compile for if there is no GPU and none is named."""
@@ -125,7 +125,6 @@ _ARCHITECTURES = (
     Architecture((12, 0), 1536, 24, 100 * _KIB),
     Architecture((12, 1), 1536, 24, 100 * _KIB),
 )
-NEWEST_KNOWN = _ARCHITECTURES[-1].capability
 
 
 def capability_of(arch: str) -> tuple[int, int]:
@@ -142,8 +141,9 @@ def check_arch(arch: str) -> str:
     if not match:
         raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90")
     capability = int(match[1]), int(match[2])
-    if not OLDEST_COMPILED <= capability <= NEWEST_KNOWN:
-        oldest, newest = ("sm_{}{}".format(*each) for each in (OLDEST_COMPILED, NEWEST_KNOWN))
+    known = (_OLDEST_COMPILED, _ARCHITECTURES[-1].capability)
+    if not known[0] <= capability <= known[1]:
+        oldest, newest = ("sm_{}{}".format(*each) for each in known)
         raise InputError(f"{arch!r} is not a supported GPU architecture: choose one from {oldest} to {newest}")
     return f"sm_{match[1]}{match[2]}{match[3]}"
 
