@@ -73,7 +73,7 @@ class Stamped:
         from fib_rmsnorm.building.cache import cache_folder
         from fib_rmsnorm.building.native import build_native, load_native
 
-        library = build_native(stamp(solution), cache_folder()).binary
+        library = build_native(stamp(solution), cache_folder())
         self.entry = load_native(library, "run")
         self._reader = ctypes.CDLL(str(library)).read_stamps
         self._stamps = torch.zeros(1 << 23, dtype=torch.int64)

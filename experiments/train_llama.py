@@ -25,9 +25,9 @@ from small_llama import LlamaSize, SmallLlama, TokenChain
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fib_rmsnorm.machine.clocks import LoadWatch
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.machine.environment import library_versions
-from fib_rmsnorm.machine.load import LoadWatch
 from fib_rmsnorm.nn import replace, verify
 
 SIZES = {

@@ -40,7 +40,7 @@ class Language:
     needs_to_compile: tuple[Tool, ...] = ()
     """The tools outside Python that compiling without a GPU requires."""
     ahead_of_time: str = ""
-    """`module:class` of the session in `inspection.ahead_of_time` that compiles an imported language."""
+    """`module:class` of the session that compiles an imported language for a GPU that need not be there."""
     compiler_folders: tuple[str, ...] = ()
     """Folders of the module whose code compiles kernels: an exception there means that a kernel does not compile."""
     cache_variable: str = ""
@@ -85,7 +85,7 @@ LANGUAGES = {
                 "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, judged and not timed"),
             },
             needs={"cuda": ("C compiler",)},
-            ahead_of_time="triton_aot:TritonSession",
+            ahead_of_time="fib_rmsnorm.inspection.ahead_of_time.triton_aot:TritonSession",
             compiler_folders=("/triton/compiler/",),
             cache_variable="TRITON_CACHE_DIR",
         ),
@@ -119,7 +119,7 @@ LANGUAGES = {
             on={"cuda": ("run", ""), "cpu": ("run", "")},
             needs={"cuda": ("nvcc", "C++ compiler"), "cpu": ("C++ compiler",)},
             needs_to_compile=("nvcc",),
-            ahead_of_time="tilelang_aot:TileLangSession",
+            ahead_of_time="fib_rmsnorm.inspection.ahead_of_time.tilelang_aot:TileLangSession",
             compiler_folders=("/tilelang/engine/", "/tilelang/jit/"),
             cache_variable="TILELANG_CACHE_DIR",
         ),

@@ -63,6 +63,6 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
         from fib_rmsnorm.building.torch_binding import build_torch_binding
 
         return build_torch_binding(solution, cache)
-    from fib_rmsnorm.building.native import build_and_load
+    from fib_rmsnorm.building.native import build_native, load_native
 
-    return build_and_load(solution, cache, solution.get_entry_symbol())
+    return load_native(build_native(solution, cache), solution.get_entry_symbol())

@@ -1,4 +1,8 @@
-"""The folder that keeps builds between runs."""
+"""The folder that keeps builds between runs, with a folder for each Solution.
+
+A Solution's folder is named after its sources and is the only one that it may write to, so it can spoil no builds but
+its own.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 _LEAST_ROOM_BYTES = 16 << 20
 """What compilers may leave for a moment, and a build for good."""
+_VARIABLES = {
+    "XDG_CACHE_HOME": "cache",
+    "CCACHE_DIR": "ccache",
+    "CUDA_CACHE_PATH": "cuda",
+    "CUTE_DSL_CACHE_DIR": "cutedsl",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TORCH_EXTENSIONS_DIR": "torch_extensions",
+    "TVM_FFI_CACHE_DIR": "tvm_ffi",
+    **{language.cache_variable: name for name, language in LANGUAGES.items() if language.cache_variable},
+}
 
 
 def cache_folder() -> Path:
@@ -78,3 +99,31 @@ def require_room() -> None:
             fault = "its disk can hold no more files"
         if fault:
             raise InputError(f"{what}, {folder}: {fault}; free some, or name another folder in ${variable}")
+
+
+def solution_cache(solution: Solution, builds: Path | None = None) -> Path:
+    """The Solution's folder in the cache, or in `builds`; made if it is missing.
+
+    Solutions with equal sources share it. Raises InputError if it cannot be made.
+    """
+    folder = (builds or _builds()) / content_key(solution)
+    with making_folders():
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def is_in_cache(solution: Solution) -> bool:
+    """Whether the Solution has a folder in the cache, as it has once it was built."""
+    return (_builds() / content_key(solution)).exists()
+
+
+def _builds() -> Path:
+    return cache_folder().absolute() / "solutions"
+
+
+def cache_variables(folder: Path) -> dict[str, str]:
+    """The environment variables by which compilers and libraries keep their files beneath a folder."""
+    plain = plain_path(folder)
+    folders = {name: str(plain / part) for name, part in _VARIABLES.items()}
+    # More than one, and torch.compile starts processes that share semaphores in /dev/shm, where others have files too.
+    return {**folders, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fib_rmsnorm.building.build_errors import BuildError
+from fib_rmsnorm.building.build_errors import BuildError, describe_exception
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
-from fib_rmsnorm.building.tracebacks import describe_exception
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.schema import Solution
 

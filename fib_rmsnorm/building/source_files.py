@@ -6,10 +6,10 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError
 
@@ -17,22 +17,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 
-class _Source(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def content(self) -> str: ...
-
-
-class HasSources(Protocol):
-    """A Solution, or what is read of one without the schema."""
-
-    @property
-    def sources(self) -> Sequence[_Source]:
-        """The files."""
-
-
-def content_key(solution: HasSources, **context: object) -> str:
+def content_key(solution: Solution, **context: object) -> str:
     """A hex digest of the sources and of `context`, everything else that decides the build's result."""
     identity = {
         "sources": {source.path: source.content for source in solution.sources},
@@ -53,8 +38,14 @@ def write_sources(solution: Solution, folder: Path) -> None:
     staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         written = staging / "sources"
-        for source in solution.sources:
-            _write_source(written, source.path, source.content)
+        for source in solution.sources:  # the schema refuses names that lead outside
+            path = written / source.path
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(source.content, encoding="utf-8")
+            except (OSError, ValueError) as error:  # ValueError: a name with a null character
+                why = getattr(error, "strerror", None) or error
+                raise BuildError(f"cannot write the source {source.path!r}: {why}") from None
         if folder.exists():
             folder.rename(staging / "replaced")
         written.rename(folder)
@@ -63,16 +54,6 @@ def write_sources(solution: Solution, folder: Path) -> None:
             raise
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _write_source(folder: Path, name: str, content: str) -> None:
-    """Write one file; the schema refuses names that lead outside."""
-    path = folder / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character
-        raise BuildError(f"cannot write the source {name!r}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:

@@ -12,10 +12,8 @@ from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.cache import plain_path
-from fib_rmsnorm.building.compiler_flags import LINKED, compiler_flags, host_key
-from fib_rmsnorm.building.folder_lock import held
-from fib_rmsnorm.building.native import find_compilers, for_ninja_command
-from fib_rmsnorm.building.seal import is_intact, seal
+from fib_rmsnorm.building.native import LINKED, compiler_flags, find_compilers, host_key
+from fib_rmsnorm.building.shared_builds import held, is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
 from fib_rmsnorm.schema import Solution
 
@@ -77,10 +75,7 @@ def _compile(
         name=library.stem,
         sources=[str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES],
         extra_cflags=flags,
-        extra_ldflags=[
-            *(flag for flag in flags if flag in LINKED),
-            *(for_ninja_command(str(path)) for path in libraries),
-        ],
+        extra_ldflags=[*(flag for flag in flags if flag in LINKED), *map(str, libraries)],
         extra_include_paths=list(map(str, include_paths)),
         build_directory=str(library.parent),
     )

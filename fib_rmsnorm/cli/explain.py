@@ -36,11 +36,10 @@ def command(
         ProgressBar() as bar,
     ):  # started before our own imports: it imports torch in parallel
         from fib_rmsnorm.evaluation.run_config import RunConfig
-        from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
         from fib_rmsnorm.inspection.explanation import explain
         from fib_rmsnorm.languages import LANGUAGES
-        from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
+        from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
         from fib_rmsnorm.registry.sources.draft import find_solution
         from fib_rmsnorm.schema import Settings

@@ -74,7 +74,7 @@ def command(
 
 
 def _check_arch(arch: str) -> str:
-    from fib_rmsnorm.inspection.ahead_of_time.compilation import check_arch
+    from fib_rmsnorm.machine.gpu_models import check_arch
 
     return check_arch(arch)
 
@@ -135,7 +135,7 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
             "outcome": compilation.outcome,
             "seconds": compilation.seconds,
             "message": compilation.message,
-            "kernels": [kernel.model_dump() for kernel in compilation.kernels],
+            "kernels": [kernel.model_dump(exclude={"code"}) for kernel in compilation.kernels],
         }
         bar.print(stdout(), json.dumps(record))
         return

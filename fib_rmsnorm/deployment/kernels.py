@@ -81,10 +81,10 @@ def _try_build(solution: Solution, device: torch.device) -> BuiltKernel | str:
 
 def _build(solution: Solution, device: torch.device) -> BuiltKernel:
     from fib_rmsnorm.building import build_entry
-    from fib_rmsnorm.building.solution_cache import solution_cache
+    from fib_rmsnorm.building.cache import solution_cache
     from fib_rmsnorm.errors import EnvironmentMissingError
     from fib_rmsnorm.languages import LANGUAGES
-    from fib_rmsnorm.machine.dependencies import missing_dependency
+    from fib_rmsnorm.machine.capabilities import missing_dependency
 
     if missing := missing_dependency(solution):
         raise EnvironmentMissingError(missing)
@@ -135,7 +135,7 @@ def _try_build_native_calls() -> ModuleType | str:
 def _build_native_calls() -> ModuleType:
     import tvm_ffi.libinfo
 
-    from fib_rmsnorm.building.solution_cache import solution_cache
+    from fib_rmsnorm.building.cache import solution_cache
     from fib_rmsnorm.building.torch_binding import build_module
     from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
 

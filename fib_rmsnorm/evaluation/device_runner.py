@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from types import MappingProxyType
 
-from fib_rmsnorm.building.compiler_flags import compiler_flags
+from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
@@ -20,8 +20,7 @@ from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, descr
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
-from fib_rmsnorm.machine.clock_watch import ClockWatch
-from fib_rmsnorm.machine.clocks import read_clocks
+from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
 from fib_rmsnorm.machine.devices import Device, has_dependent_launch
 from fib_rmsnorm.machine.environment import identify_session, record_environment
 from fib_rmsnorm.registry import bytes_moved

@@ -15,10 +15,9 @@ from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
 from fib_rmsnorm.file_trees import file_sizes
 from fib_rmsnorm.languages import LANGUAGES, Tool, languages_that_need
-from fib_rmsnorm.machine.capabilities import capability
+from fib_rmsnorm.machine.capabilities import CacheUse, DeviceReport, FoundTool, MachineReport, capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
-from fib_rmsnorm.machine.inventory import CacheUse, DeviceReport, FoundTool, MachineReport
 from fib_rmsnorm.sandbox.confinement import find_gaps
 
 _DRIVER = Path("/proc/driver/nvidia/version")

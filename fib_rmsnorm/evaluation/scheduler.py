@@ -18,7 +18,7 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.job_threads import run_in_threads
+from fib_rmsnorm.sandbox.process import run_in_threads
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
 
 # An evaluation of a few rows takes as long as the part of another that grows with its bytes does for this many.

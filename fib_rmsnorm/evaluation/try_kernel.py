@@ -22,7 +22,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.job_threads import run_in_threads
+from fib_rmsnorm.sandbox.process import run_in_threads
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Trace, Workload
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)

@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import require_room
+from fib_rmsnorm.building.cache import cache_variables, require_room, solution_cache
 from fib_rmsnorm.building.cache_contents import drop_failed_build
-from fib_rmsnorm.building.native import is_native_unbuilt
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER
+from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
@@ -27,7 +25,6 @@ from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
-from fib_rmsnorm.sandbox.role import Role
 from fib_rmsnorm.schema import (
     Correctness,
     Definition,
@@ -165,35 +162,36 @@ class WorkerPool:
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         # Triton reads its variable when it is imported.
         environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
-        device, dataset = self._device.name, self._config.dataset
-        request = Build(definition=definition, solution=solution, device=device, dataset=dataset, cache=cache)
-        budget, early_s = TimeBudget(self._config.timeout_s), 0.0
-        if not self._fork_server.is_warm and is_native_unbuilt(solution, cache):
-            builder, built = self._ask_to_build(EARLY_BUILDER, environment, request, budget)
-            builder.kill()
-            early_s = built.build_s
+        request = Build(
+            definition=definition,
+            solution=solution,
+            device=self._device.name,
+            dataset=self._config.dataset,
+            cache=cache,
+        )
+        budget = TimeBudget(self._config.timeout_s)
         try:
-            process, built = self._ask_to_build(WORKER, environment, request, budget)
+            process, built = self._ask_to_build(environment, request, budget)
         except DeviceUnusableError:
-            # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
-            for held in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-                if held is not None:
-                    held.process.kill()
-            process, built = self._ask_to_build(WORKER, environment, request, budget)
-        build_s = early_s + built.build_s
-        return WorkerClient(process, build_s, self._config, definition.name, is_interpreted=interpreted)
+            self._end_idle(definition)
+            process, built = self._ask_to_build(environment, request, budget)
+        return WorkerClient(process, built.build_s, self._config, definition.name, is_interpreted=interpreted)
 
-    def _ask_to_build(
-        self, role: Role, environment: dict[str, str], request: Build, budget: TimeBudget
-    ) -> tuple[Process, Built]:
-        """Start a process that builds a Solution.
+    def _end_idle(self, definition: Definition) -> None:
+        """End the workers of other Definitions, which hold memory of the device: it evaluates one at a time."""
+        idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+        for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
+            if worker is not None:
+                worker.process.kill()
+
+    def _ask_to_build(self, environment: dict[str, str], request: Build, budget: TimeBudget) -> tuple[Process, Built]:
+        """Start a worker that builds a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
         require_room()
         process = self._fork_server.spawn(
-            role,
+            WORKER,
             environment,
             readable=[*toolchain_paths(), *self._input_files(request.definition)],
             writable=[request.cache],
@@ -203,8 +201,7 @@ class WorkerPool:
         if key in self._unwanted:
             process.signal_kill()
         try:
-            if role is WORKER:
-                self._open_device(process, request, budget)
+            self._open_device(process, request, budget)
             return process, ask_worker(process, request, Built, budget, self._config)
         except (EvaluationFailedError, InputError) as failure:
             process.kill()

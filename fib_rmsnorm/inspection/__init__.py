@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.sandbox.role import Role
+from fib_rmsnorm.sandbox import Role
 
 COMPILER = Role("fib_rmsnorm.inspection.compile_process", runs_untrusted_code=True)
 """Compiles and inspects Solutions, a process for each: some compilers run code that they compile."""

@@ -7,17 +7,16 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.cache import cache_variables, solution_cache
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
 from fib_rmsnorm.inspection import COMPILER
-from fib_rmsnorm.inspection.compile_messages import Compile, Compiled, CompileRequest, Inspect, Inspected
-from fib_rmsnorm.inspection.facts import Kernel
+from fib_rmsnorm.inspection.facts import Compile, Compiled, Kernel
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.dependencies import missing_dependency
+from fib_rmsnorm.machine.capabilities import missing_dependency
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.sandbox.asking import Answer
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
@@ -50,23 +49,18 @@ def compile_solutions(
         if missing := missing_dependency(solution):
             yield Compilation(solution, "skipped", 0.0, missing)
             continue
+        workloads = generate_workloads(definition, _BATCH_SIZES)
         started = time.monotonic()
         try:
-            kernels = _compile(fork_server, definition, solution, arch or "sm_90", config)
+            found = inspect_solution(
+                fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config, inspects=False
+            )
         except EvaluationFailedError as failure:
             yield Compilation(solution, "failed", time.monotonic() - started, str(failure))
         else:
-            yield Compilation(solution, "built", time.monotonic() - started, kernels=kernels)
-
-
-def _compile(
-    fork_server: ForkServer, definition: Definition, solution: Solution, arch: str, config: RunConfig
-) -> tuple[Kernel, ...]:
-    workloads = generate_workloads(definition, _BATCH_SIZES)
-    request = Compile(
-        definition=definition, solution=solution, workloads=workloads, arch=arch, cache=solution_cache(solution)
-    )
-    return _ask_once(fork_server, request, Compiled, config).kernels
+            # An autotuner's configurations can be equal but for what they launch.
+            alike = {kernel.model_dump_json(exclude={"code"}): kernel for kernel in found.kernels}
+            yield Compilation(solution, "built", time.monotonic() - started, kernels=tuple(alike.values()))
 
 
 def inspect_solution(
@@ -76,24 +70,26 @@ def inspect_solution(
     workloads: Sequence[Workload],
     arch: str,
     config: RunConfig,
-) -> Inspected:
-    """Compile and disassemble a Solution, and see what it launches.
+    *,
+    inspects: bool = True,
+) -> Compiled:
+    """Compile a Solution in a process of its own; with `inspects`, see what it launches, or its host code.
 
-    Raises EvaluationFailedError with the compiler's output.
+    Raises EvaluationFailedError with the compiler's output, and what the process wrote.
     """
-    request = Inspect(
-        definition=definition, solution=solution, workloads=list(workloads), arch=arch, cache=solution_cache(solution)
+    request = Compile(
+        definition=definition,
+        solution=solution,
+        workloads=list(workloads),
+        arch=arch,
+        cache=solution_cache(solution),
+        inspects=inspects,
     )
-    return _ask_once(fork_server, request, Inspected, config)
-
-
-def _ask_once(fork_server: ForkServer, request: CompileRequest, kind: type[Answer], config: RunConfig) -> Answer:
-    """Ask a process that lives for this one question. Raises EvaluationFailedError, with what the process wrote."""
     process = fork_server.spawn(
         COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]
     )
     try:
-        return ask_worker(process, request, kind, TimeBudget(config.timeout_s), config)
+        return ask_worker(process, request, Compiled, TimeBudget(config.timeout_s), config)
     except EvaluationFailedError as failure:
         text = "\n".join(filter(None, [str(failure), process.take_log().strip()]))
         raise EvaluationFailedError(failure.status, text) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from math import ceil
 
-from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, InspectedKernel
+from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
 from fib_rmsnorm.inspection.host_conclusions import conclude_functions, number_of
 
 _WIDEST = 16
@@ -31,7 +31,7 @@ def conclude(explanation: Explanation, cpu_flags: frozenset[str]) -> Iterator[Co
     yield from conclude_functions(explanation.functions, cpu_flags)
 
 
-def _conclude_kernel(kernel: InspectedKernel) -> Iterator[tuple[str, str]]:
+def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
     if kernel.spill_bytes:
         yield (
             f"{kernel.spill_bytes} bytes of local memory per thread: what registers cannot hold goes through memory",
@@ -109,7 +109,7 @@ def _at(launch: ExplainedLaunch) -> str:
     return ", ".join(f"{name}={size}" for name, size in launch.axes.items())
 
 
-def _conclude_occupancy(kernel: InspectedKernel, launches: list[ExplainedLaunch]) -> Iterator[tuple[str, str]]:
+def _conclude_occupancy(kernel: Kernel, launches: list[ExplainedLaunch]) -> Iterator[tuple[str, str]]:
     known = [(each.occupancy, each) for each in launches if each.occupancy is not None]
     if not known:
         return

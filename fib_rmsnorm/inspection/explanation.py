@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil, prod
 
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
-from fib_rmsnorm.inspection.compile_messages import Inspected
 from fib_rmsnorm.inspection.compiler import inspect_solution
 from fib_rmsnorm.inspection.conclusions import conclude
-from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Work
-from fib_rmsnorm.inspection.launch_figures import SECTOR_BYTES, explain_launch
+from fib_rmsnorm.inspection.facts import Code, Compiled, Direction, ExplainedLaunch, Explanation, Traffic, Work
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.architectures import Architecture, find_architecture, is_known
 from fib_rmsnorm.machine.capabilities import missing_to_compile
-from fib_rmsnorm.machine.cuda_properties import find_properties
-from fib_rmsnorm.machine.devices import Device, cpu_flags
+from fib_rmsnorm.machine.devices import Device, cpu_flags, find_properties
+from fib_rmsnorm.machine.gpu_models import WARP, Architecture, find_architecture, is_known
+from fib_rmsnorm.machine.occupancy import occupancy
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Solution, Workload
+
+_SECTOR_BYTES = 32
+"""What a GPU's memory system moves at a time."""
 
 
 def explain(
@@ -47,7 +49,12 @@ def explain(
     on_host = LANGUAGES[solution.spec.language.value].runs_on_host
     limits = find_architecture(arch) if is_known(arch) and not on_host else None
     chip = device.hardware if device else limits.model.name if limits else None
-    multiprocessors = _count_multiprocessors(device) or (limits.model.multiprocessors if limits else None)
+    gpu = find_properties(device.name) if device else None
+    multiprocessors = gpu.multiprocessors if gpu else limits.model.multiprocessors if limits else None
+    unknown = (
+        f"occupancy and waves are unknown: no GPU model of {arch} is known here; a kernel that asks its device for"
+        f" properties is answered as on a {find_architecture(arch).model.name}"
+    )
     explanation = Explanation(
         solution=solution.name,
         definition=definition.name,
@@ -60,32 +67,64 @@ def explain(
         functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
-        notes=found.notes if limits or on_host else (*found.notes, _describe_unknown(arch)),
+        notes=found.notes if limits or on_host else (*found.notes, unknown),
     )
     return explanation.model_copy(update={"conclusions": tuple(conclude(explanation, cpu_flags()))})
 
 
-def _describe_unknown(arch: str) -> str:
-    """What cannot be said of an architecture that the table of models lacks."""
-    return (
-        f"occupancy and waves are unknown: no GPU model of {arch} is known here; a kernel that asks its device for"
-        f" properties is answered as on a {find_architecture(arch).model.name}"
-    )
-
-
 def _explain_launches(
-    found: Inspected,
+    found: Compiled,
     workloads: Sequence[Workload],
     axis: str | None,
     limits: Architecture | None,
     multiprocessors: int | None,
 ) -> Iterator[ExplainedLaunch]:
+    """The launches with how full they make the multiprocessors, if these are known, and with their transactions."""
     for workload, launches in zip(workloads, found.launches, strict=False):
         rows = workload.axes.get(axis or "")
         for launch in launches:
-            if launch.kernel_number < len(found.kernels):
-                kernel = found.kernels[launch.kernel_number]
-                yield explain_launch(workload, rows, launch, kernel, limits, multiprocessors)
+            if launch.kernel_number >= len(found.kernels):
+                continue
+            kernel = found.kernels[launch.kernel_number]
+            blocks, threads = prod(launch.grid), prod(launch.block)
+            fits = None
+            if limits is not None and kernel.registers is not None:
+                shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
+                fits = occupancy(limits, threads, kernel.registers, shared)
+            yield ExplainedLaunch(
+                **launch.model_dump(),
+                axes=workload.axes,
+                kernel=kernel.kernel,
+                occupancy=fits,
+                waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
+                traffic=_count_traffic(rows, kernel.code, blocks, threads),
+            )
+
+
+def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int) -> Traffic | None:
+    """Count in the code, for which each access must run once in each thread.
+
+    None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
+    threads are taken to access neighbouring bytes; an access behind a condition counts as made.
+    """
+    if code is None or not rows or "asynchronous copies" in code.instructions:
+        return None
+    if any(access.in_loop for access in code.accesses):
+        return None
+
+    def count(does: Direction) -> tuple[float, float]:
+        mine = [access for access in code.accesses if access.does == does]
+        requests = sum(access.count for access in mine) * blocks * ceil(threads / WARP) / rows
+        sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
+        return requests, sectors
+
+    (load_requests, load_sectors), (store_requests, store_sectors) = count("load"), count("store")
+    return Traffic(
+        load_requests_per_row=load_requests,
+        load_sectors_per_row=load_sectors,
+        store_requests_per_row=store_requests,
+        store_sectors_per_row=store_sectors,
+    )
 
 
 def _check(solution: Solution) -> None:
@@ -106,30 +145,24 @@ def _first_error(log: str) -> str:
     return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
 
 
-def _count_multiprocessors(device: Device | None) -> int | None:
-    if device is None:
-        return None
-    gpu = find_properties(device.name)
-    return gpu.multiprocessors if gpu else None
-
-
 def _describe_work(definition: Definition, workload: Workload) -> Work:
     cost = count_cost(definition, workload.axes)
-    flops = cost.flops if cost else None
     moved = bytes_moved(definition, workload)
-    rows = workload.axes.get(_counted_axis(definition) or "")
     sizes = tensor_bytes(definition, workload)
-    sectors = sum(sizes.values()) / SECTOR_BYTES
-    by_row = {name: size / rows if _varies(definition, name) else size for name, size in sizes.items() if rows}
+    row, rows = row_axis(definition), workload.axes.get(_counted_axis(definition) or "")
+    least = wanted = None
+    if rows:
+        least = sum(sizes.values()) / _SECTOR_BYTES / rows
+        inputs = {name: spec for name, spec in definition.inputs.items() if name in sizes}
+        by_row = (sizes[name] / (rows if row in (spec.shape or ()) else 1) for name, spec in inputs.items())
+        wanted = sum(by_row) / _SECTOR_BYTES
     return Work(
         axes=workload.axes,
-        flops=flops,
+        flops=cost.flops if cost else None,
         bytes_moved=moved,
-        flops_per_byte=flops / moved if flops is not None else None,
-        least_sectors_per_row=sectors / rows if rows else None,
-        input_sectors_per_row=sum(by_row[name] for name in definition.inputs if name in by_row) / SECTOR_BYTES
-        if rows
-        else None,
+        flops_per_byte=cost.flops / moved if cost else None,
+        least_sectors_per_row=least,
+        input_sectors_per_row=wanted,
     )
 
 
@@ -137,9 +170,3 @@ def _counted_axis(definition: Definition) -> str | None:
     """The row axis, if transactions can be counted by its rows: not where an output sums over them, as dweight does."""
     axis = row_axis(definition)
     return axis if all(axis in (spec.shape or ()) for spec in definition.outputs.values()) else None
-
-
-def _varies(definition: Definition, name: str) -> bool:
-    """Whether a tensor has a row for each element of the batch."""
-    spec = definition.inputs.get(name) or definition.outputs[name]
-    return row_axis(definition) in (spec.shape or ())

@@ -1,15 +1,18 @@
-"""The facts of compiled code, one model for each, from the process that compiles to the report.
+"""The facts of compiled code, one model for each, from the process that compiles to the report, and how it is asked.
 
 Compilers run code of the Solution, so what their process answers is validated again where it arrives.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from fib_rmsnorm.machine.occupancy import Occupancy
+from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 Direction = Literal["load", "store"]
 Size = tuple[PositiveInt, PositiveInt, PositiveInt]
@@ -57,11 +60,10 @@ class Code(_Fact):
     inner_loops: tuple[Loop, ...]
     """Those without loops in them, in the order of the code."""
     costly: dict[Costly, int]
-    source: Literal["SASS", "PTX"]
 
 
 class Kernel(_Fact):
-    """The resources of one kernel, compiled for one architecture; None where they could not be read."""
+    """One kernel, compiled for one architecture; None for what could not be read."""
 
     kernel: str
     arch: str
@@ -71,23 +73,8 @@ class Kernel(_Fact):
     """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
     shared_bytes: int | None = None
     """Shared memory per block, in bytes."""
-
-
-class KernelBinary(Kernel):
-    """A kernel and its cubin, which stays in the process that compiled it."""
-
-    binary: bytes | None = Field(default=None, exclude=True, repr=False)
-    """Other kernels may share it."""
-
-    def without_binary(self, name: str | None = None) -> Kernel:
-        """What leaves the process, under another name if one is given."""
-        return Kernel(**{**self.model_dump(), "kernel": name or self.kernel})
-
-
-class InspectedKernel(Kernel):
-    """A kernel and its instructions, if a disassembler was found."""
-
-    code: Code | None
+    code: Code | None = None
+    """Its instructions."""
 
 
 class Launch(_Fact):
@@ -131,6 +118,30 @@ class HostFunction(_Fact):
     """Width of the widest registers it uses as vectors."""
     instructions: dict[str, int]
     loops: tuple[HostLoop, ...]
+
+
+class Compile(Request):
+    """Compile a Solution's kernels, for a GPU architecture and Workloads."""
+
+    doing: ClassVar[str] = "compiling"
+    do: Literal["compile"] = "compile"
+    definition: CheckedDefinition
+    solution: Solution
+    workloads: list[Workload]
+    arch: str
+    cache: Path
+    inspects: bool = True
+    """Whether launches of CUDA Solutions and functions of C++ Solutions are wanted too."""
+
+
+class Compiled(_Fact):
+    """The answer: what can be read off a Solution's compiled code."""
+
+    kernels: tuple[Kernel, ...]
+    launches: tuple[tuple[Launch, ...], ...] = ()
+    """For each Workload, in their order."""
+    functions: tuple[HostFunction, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Traffic(_Fact):
@@ -191,7 +202,7 @@ class Explanation(_Fact):
     """None for host code, like the next two, which are also None for an architecture without a known GPU model."""
     chip: str | None
     multiprocessors: int | None
-    kernels: tuple[InspectedKernel, ...]
+    kernels: tuple[Kernel, ...]
     launches: tuple[ExplainedLaunch, ...]
     functions: tuple[HostFunction, ...]
     work: tuple[Work, ...]

@@ -1,22 +1,28 @@
-"""Whether a language can run or compile on a device of this machine, and what to install."""
+"""What a language or a Solution can do on a device of this machine, what to install, and what `env` reports."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata, version
 from typing import TYPE_CHECKING, get_args
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
-from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
-from fib_rmsnorm.machine.dependencies import missing_dependency
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 _RANKS: tuple[Ability, ...] = get_args(Ability)
+_US = "fib-rmsnorm"
+# Upstream's datasets name these as well, but no Python package provides them.
+_NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ def missing_to_compile(language: str) -> str | None:
 def _find_missing(language: Language, tools: Sequence[Tool]) -> str | None:
     if language.module is not None and importlib.util.find_spec(language.module) is None:
         return f"{language.module} is missing; run: {language.install}"
-    return next((f"{language.title} needs {_ADVICE[tool]}" for tool in tools if not _has(tool)), None)
+    find = {"C++ compiler": find_cxx, "C compiler": find_cc, "nvcc": find_cuda_home, "ninja": find_ninja}
+    return next((f"{language.title} needs {_ADVICE[tool]}" for tool in tools if find[tool]() is None), None)
 
 
 _ADVICE: dict[Tool, str] = {
@@ -57,11 +64,6 @@ _ADVICE: dict[Tool, str] = {
     "nvcc": "nvcc; install a CUDA toolkit and set CUDA_HOME",
     "ninja": "ninja; run: pip install ninja",
 }
-
-
-def _has(tool: Tool) -> bool:
-    find = {"C++ compiler": find_cxx, "C compiler": find_cc, "nvcc": find_cuda_home, "ninja": find_ninja}
-    return find[tool]() is not None
 
 
 def reason_to_skip(solution: Solution, device: Device) -> str | None:
@@ -118,3 +120,87 @@ def _targets(solution: Solution, device: Device) -> bool:
     if device.kind == "cpu":
         return any("cpu" in target for target in targets)
     return any("cpu" not in target for target in targets)
+
+
+def missing_dependency(solution: Solution) -> str | None:
+    """The first dependency that is missing or too old, as a reason to skip the Solution; None if all are installed."""
+    return next(filter(None, map(_missing, solution.spec.dependencies)), None)
+
+
+def _missing(dependency: str) -> str | None:
+    try:
+        needed = Requirement(dependency)
+    except InvalidRequirement:
+        return None
+    if needed.marker and not needed.marker.evaluate():
+        return None
+    try:
+        installed = version(needed.name)
+    except PackageNotFoundError:
+        if needed.name.lower() in _NO_PACKAGES:
+            return None
+        return f"{needed.name} is missing; run: {_install(needed, None)}"
+    if needed.specifier.contains(installed, prereleases=True):
+        return None
+    return f"{needed.name} {installed} does not satisfy {needed.specifier}; run: {_install(needed, installed)}"
+
+
+def _install(needed: Requirement, installed: str | None) -> str:
+    """The command that installs a package: one of our extras if it provides the package, else the package itself."""
+    try:
+        ours = metadata(_US)
+    except PackageNotFoundError:  # a checkout that is not installed
+        return f"pip install '{needed}'"
+    for extra in ours.get_all("Provides-Extra") or ():
+        for offered in map(Requirement, ours.get_all("Requires-Dist") or ()):
+            is_of_extra = (
+                offered.marker and "extra" in str(offered.marker) and offered.marker.evaluate({"extra": extra})
+            )
+            brings = installed is None or not offered.specifier.contains(installed, prereleases=True)
+            if is_of_extra and brings and canonicalize_name(offered.name) == canonicalize_name(needed.name):
+                return f"pip install '{_US}[{extra}]'"
+    return f"pip install '{needed}'"
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """A device, its timer, and what each language can do on it."""
+
+    name: str
+    hardware: str
+    memory_bytes: int
+    timer: str
+    timer_note: str
+    languages: dict[str, Capability]
+
+
+@dataclass(frozen=True)
+class FoundTool:
+    """A tool outside Python and its purpose; path and version are None if it is missing."""
+
+    name: str
+    path: str | None
+    version: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """The folder of the build cache, and its size."""
+
+    folder: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """Everything that `fib-rmsnorm env` reports."""
+
+    devices: list[DeviceReport]
+    tools: list[FoundTool]
+    python: str
+    libraries: dict[str, str | None]
+    """The versions of libraries; None if a library is missing."""
+    cache: CacheUse
+    notes: list[str]

@@ -1,73 +1,31 @@
-"""Clocks, temperature and other processes of a device: outside influences on a measurement."""
+"""Clocks, temperature, load and other processes of a device: outside influences on a measurement."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
-from types import TracebackType
 
 import psutil
 
-from fib_rmsnorm.machine.nvml import Gpu, find_gpu
+from fib_rmsnorm.machine.nvml import ClockReading, Gpu, find_gpu
+from fib_rmsnorm.schema import Clocks
 
 _INTERVAL_S = 0.02
-
-
-@dataclass(frozen=True)
-class ClockReading:
-    """The state of a device at one moment; None means unknown."""
-
-    clock_mhz: float | None = None
-    """The clock of a GPU's multiprocessors, or of a CPU's cores."""
-    memory_clock_mhz: float | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
-    throttle_reasons: tuple[str, ...] | None = None
-    compute_pids: tuple[int, ...] | None = None
-    """The driver's ids of the processes on the GPU: see count_strangers."""
-
-
-@dataclass(frozen=True)
-class ClockSummary:
-    """The state of a device during a measurement; None means unknown."""
-
-    samples: int = 0
-    clock_min_mhz: float | None = None
-    clock_median_mhz: float | None = None
-    clock_max_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    """The lowest clock of the memory."""
-    max_temperature_c: float | None = None
-    throttle_reasons: tuple[str, ...] | None = None
-    """All reasons of all readings."""
 
 
 def read_clocks(device: str) -> ClockReading:
     """Read the current state of `cpu` or `cuda:N`."""
     if device == "cpu":
-        return ClockReading(clock_mhz=_cpu_clock_mhz())
+        with suppress(OSError, NotImplementedError, AttributeError):  # AttributeError: a platform without it
+            frequency = psutil.cpu_freq()
+            return ClockReading(clock_mhz=float(frequency.current) or None if frequency else None)
     gpu = find_gpu(device)
-    if gpu is None:
-        return ClockReading()
-    return ClockReading(
-        clock_mhz=gpu.clock_mhz(),
-        memory_clock_mhz=gpu.memory_clock_mhz(),
-        temperature_c=gpu.temperature_c(),
-        power_w=gpu.power_w(),
-        throttle_reasons=gpu.throttle_reasons(),
-        compute_pids=gpu.compute_pids(),
-    )
-
-
-def _cpu_clock_mhz() -> float | None:
-    with suppress(OSError, NotImplementedError, AttributeError):  # AttributeError: a platform without it
-        frequency = psutil.cpu_freq()
-        return float(frequency.current) or None if frequency else None
-    return None
+    return ClockReading() if gpu is None else replace(gpu.read_clocks(), compute_pids=gpu.compute_pids())
 
 
 def our_pids() -> set[int]:
@@ -91,63 +49,107 @@ def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[in
     return len(listed & set(before.compute_pids))
 
 
-class ClockMonitor:
-    """Samples a GPU's clocks in the background while entered; reads a CPU's clocks only on entering and leaving.
+@dataclass(frozen=True)
+class _Load:
+    """Totals since the machine and the processes started."""
 
-    Sampling a CPU's clocks would take time of the cores that are measured.
+    busy_s: float
+    """Busy time of the cores that this process may use, including what a hypervisor took of them."""
+    ours_s: float
+    at_s: float
+
+
+class LoadWatch:
+    """Reads the load on entering and leaving."""
+
+    def __enter__(self) -> LoadWatch:
+        self._before = _read_load()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._after = _read_load()
+
+    def other_share(self) -> float | None:
+        """The share of the cores' time that was taken by others than this process and its descendants, if known."""
+        before, after = self._before, self._after
+        if before is None or after is None or after.at_s <= before.at_s:
+            return None
+        others_s = (after.busy_s - before.busy_s) - (after.ours_s - before.ours_s)
+        available_s = (after.at_s - before.at_s) * len(os.sched_getaffinity(0))
+        return round(min(1.0, max(0.0, others_s / available_s)), 3)
+
+
+def _read_load() -> _Load | None:
+    with suppress(OSError, psutil.Error, IndexError):  # IndexError: a container that hides cores
+        cores = psutil.cpu_times(percpu=True)
+        busy_s = sum(sum(cores[core][:8]) - cores[core].idle - cores[core].iowait for core in os.sched_getaffinity(0))
+        return _Load(busy_s, sum(_own_seconds()), time.monotonic())
+    return None
+
+
+def _own_seconds() -> Iterator[float]:
+    """CPU seconds of this process and its descendants, with those that have ended."""
+    process = psutil.Process()
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.Error):  # ended meanwhile: its parent has its time
+            yield sum(each.cpu_times()[:4])
+
+
+class ClockWatch:
+    """The clocks of a device before, during and after the trials on a Workload, and what else ran there.
+
+    Samples a GPU's clocks in the background while entered. Reads a CPU's only on entering and leaving: sampling would
+    take time of the cores that are measured.
     """
 
-    def __init__(self, device: str, interval_s: float = _INTERVAL_S) -> None:
+    def __init__(self, device: str, at_start: ClockReading, interval_s: float = _INTERVAL_S) -> None:
+        """`at_start` is the reading from before any process of this run used the device."""
         self._device = device
+        self._at_start = at_start
         self._interval_s = interval_s
+        self._load = LoadWatch()
         self._readings: list[ClockReading] = []
         self._leaving = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> ClockMonitor:
-        gpu = find_gpu(self._device)
-        if gpu is not None:
-            self._thread = threading.Thread(target=self._sample, args=(gpu,), daemon=True)
+    def __enter__(self) -> ClockWatch:
+        self._before = read_clocks(self._device)
+        if gpu := find_gpu(self._device):
+            self._thread = threading.Thread(target=self._sample_until_left, args=(gpu,), daemon=True)
             self._thread.start()
-        elif self._device == "cpu":
-            self._readings.append(read_clocks("cpu"))
+        self._load.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        self._load.__exit__()
         if self._thread is not None:
             self._leaving.set()
             self._thread.join()
-        elif self._device == "cpu":
-            self._readings.append(read_clocks("cpu"))
+        self._after = read_clocks(self._device)
+        if self._device == "cpu":
+            self._readings = [self._before, self._after]
 
-    def _sample(self, gpu: Gpu) -> None:
+    def _sample_until_left(self, gpu: Gpu) -> None:
         while True:
-            self._readings.append(
-                ClockReading(
-                    clock_mhz=gpu.clock_mhz(),
-                    memory_clock_mhz=gpu.memory_clock_mhz(),
-                    temperature_c=gpu.temperature_c(),
-                    throttle_reasons=gpu.throttle_reasons(),
-                )
-            )
+            self._readings.append(gpu.read_clocks())
             if self._leaving.wait(self._interval_s):
                 return
 
-    def summary(self) -> ClockSummary:
+    def summary(self) -> Clocks:
         """Summarize the readings; call it after leaving."""
-        readings = list(self._readings)
-        clocks = [r.clock_mhz for r in readings if r.clock_mhz is not None]
-        reasons = [r.throttle_reasons for r in readings if r.throttle_reasons is not None]
-        return ClockSummary(
-            samples=len(readings),
-            clock_min_mhz=min(clocks, default=None),
-            clock_median_mhz=median(clocks) if clocks else None,
-            clock_max_mhz=max(clocks, default=None),
-            memory_clock_mhz=min(
-                (r.memory_clock_mhz for r in readings if r.memory_clock_mhz is not None), default=None
-            ),
-            max_temperature_c=max((r.temperature_c for r in readings if r.temperature_c is not None), default=None),
-            throttle_reasons=tuple(sorted({word for words in reasons for word in words})) if reasons else None,
+        clocks = [each.clock_mhz for each in self._readings if each.clock_mhz is not None]
+        memory = [each.memory_clock_mhz for each in self._readings if each.memory_clock_mhz is not None]
+        temperatures = [each.temperature_c for each in self._readings if each.temperature_c is not None]
+        reasons = [each.throttle_reasons for each in self._readings if each.throttle_reasons is not None]
+        return Clocks(
+            before_mhz=self._before.clock_mhz,
+            during_mhz=median(clocks) if clocks else None,
+            after_mhz=self._after.clock_mhz,
+            during_min_mhz=min(clocks, default=None),
+            during_max_mhz=max(clocks, default=None),
+            memory_mhz=min(memory, default=None),
+            max_temperature_c=max(temperatures, default=None),
+            throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
+            other_processes=count_strangers(self._at_start, self._after, our_pids()),
+            other_share=self._load.other_share() if self._device == "cpu" else None,
         )

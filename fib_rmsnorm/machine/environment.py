@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.languages import INTERPRETER, LANGUAGES
-from fib_rmsnorm.machine.cuda_properties import cuda_of_torch, find_properties
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import Device, cuda_of_torch, find_properties
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Environment

@@ -1,8 +1,10 @@
-"""The known GPU models and their datasheet figures: the only table of GPU models in the package.
+"""The known GPU models and their datasheet figures, and the limits of a multiprocessor by architecture.
 
-Each line comes from NVIDIA's datasheet or architecture white paper of that model; the L2 sizes of H200, B200 and B300
-come from their drivers. An A800 is an A100 with fewer links. The first model of a compute capability represents it
-where code is compiled for an architecture without a GPU.
+These are the only such tables in the package. A model's line comes from NVIDIA's datasheet or architecture white paper
+of that model; the L2 sizes of H200, B200 and B300 come from their drivers. An A800 is an A100 with fewer links. The
+first model of a compute capability represents it where code is compiled for an architecture without a GPU. The limits
+come from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the units in which
+registers and shared memory are allocated come from cuda_occupancy.h.
 """
 
 from __future__ import annotations
@@ -10,7 +12,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_MIB = 1 << 20
+from fib_rmsnorm.errors import InputError
+
+WARP = 32
+REGISTERS = 65536  # per multiprocessor, on all architectures below
+REGISTER_UNIT = 256  # registers are allocated to warps in multiples of this
+SUBPARTITIONS = 4  # each has a quarter of a multiprocessor's registers, and its own warps
+_OLDEST_COMPILED = (7, 0)
+"""The oldest architecture that any of today's compilers supports."""
+DEFAULT_ARCH = "sm_90"
+"""The architecture to compile for if there is no GPU and none is named."""
+_KIB, _MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -60,3 +72,91 @@ def find_gpu_model(hardware: str) -> GpuModel | None:
     """Find a device's model by its name in a Trace (`NVIDIA H200`, `NVIDIA_A100_80GB`); None if unknown."""
     name = hardware.replace("_", " ")
     return next((model for model in GPU_MODELS if re.search(model.pattern, name, re.IGNORECASE)), None)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One compute capability."""
+
+    capability: tuple[int, int]
+    max_threads: int
+    """Limit of resident threads per multiprocessor."""
+    max_blocks: int
+    """Limit of resident blocks per multiprocessor."""
+    shared_bytes: int
+    """Shared memory per multiprocessor, in bytes."""
+
+    @property
+    def model(self) -> GpuModel:
+        """The GPU model that represents the architecture; it adds the L2 size and the number of multiprocessors."""
+        return next(model for model in GPU_MODELS if model.capability == self.capability)
+
+    @property
+    def reserved_shared_bytes(self) -> int:
+        """Shared memory that the system reserves in each block."""
+        return 1024 if self.capability >= (8, 0) else 0
+
+    @property
+    def shared_unit(self) -> int:
+        """Shared memory is allocated to blocks in multiples of this many bytes."""
+        return 128 if self.capability >= (8, 0) else 256
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """The most shared memory that one block may use."""
+        return self.shared_bytes - self.reserved_shared_bytes
+
+    @property
+    def max_warps(self) -> int:
+        """Limit of resident warps per multiprocessor."""
+        return self.max_threads // WARP
+
+
+_ARCHITECTURES = (
+    Architecture((7, 0), 2048, 32, 96 * _KIB),
+    Architecture((7, 5), 1024, 16, 64 * _KIB),
+    Architecture((8, 0), 2048, 32, 164 * _KIB),
+    Architecture((8, 6), 1536, 16, 100 * _KIB),
+    Architecture((8, 7), 1536, 16, 164 * _KIB),
+    Architecture((8, 9), 1536, 24, 100 * _KIB),
+    Architecture((9, 0), 2048, 32, 228 * _KIB),
+    Architecture((10, 0), 2048, 32, 228 * _KIB),
+    Architecture((10, 3), 2048, 32, 228 * _KIB),
+    Architecture((12, 0), 1536, 24, 100 * _KIB),
+    Architecture((12, 1), 1536, 24, 100 * _KIB),
+)
+
+
+def capability_of(arch: str) -> tuple[int, int]:
+    """Split `sm_90` or `sm_100a` into the major and minor compute capability."""
+    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", arch)
+    if match is None:
+        raise ValueError(f"not a CUDA architecture: {arch!r} (expected a name such as sm_90)")
+    return int(match[1]), int(match[2])
+
+
+def check_arch(arch: str) -> str:
+    """`sm_90` of `sm_90`, `90` or `9.0`. Raises InputError if it is not an architecture."""
+    match = re.fullmatch(r"(?:sm_?)?(\d{1,2})\.?(\d)(a?)", arch.strip().lower())
+    if not match:
+        raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90")
+    capability = int(match[1]), int(match[2])
+    known = (_OLDEST_COMPILED, _ARCHITECTURES[-1].capability)
+    if not known[0] <= capability <= known[1]:
+        oldest, newest = ("sm_{}{}".format(*each) for each in known)
+        raise InputError(f"{arch!r} is not a supported GPU architecture: choose one from {oldest} to {newest}")
+    return f"sm_{match[1]}{match[2]}{match[3]}"
+
+
+def find_architecture(arch: str) -> Architecture:
+    """Return the limits of an architecture such as `sm_90`; an unknown one gets those of the nearest older one.
+
+    Enough to compile and to answer a kernel that asks; `is_known` tells whether the limits are the architecture's own.
+    """
+    older = [each for each in _ARCHITECTURES if each.capability <= capability_of(arch)]
+    return older[-1] if older else _ARCHITECTURES[0]
+
+
+def is_known(arch: str) -> bool:
+    """Whether the table has the limits of an architecture such as `sm_90`."""
+    return any(each.capability == capability_of(arch) for each in _ARCHITECTURES)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-from fib_rmsnorm.machine.cuda_properties import find_properties
+from fib_rmsnorm.machine.devices import find_properties
 
-Value = TypeVar("Value")
-
-_BITS_PER_BYTE = 8
-_TRANSFERS_PER_CLOCK = 2  # all memories that NVML reports on are double data rate
-_BYTES_PER_UNIT = _TRANSFERS_PER_CLOCK / _BITS_PER_BYTE
+_BYTES_PER_BIT_AND_CLOCK = 2 / 8  # all memories that NVML reports on are double data rate
 
 # nvmlClocksEventReason* of nvml.h, without bit 0: an idle GPU lowers its clocks, but nothing throttles it.
 _REASONS = {
@@ -26,6 +22,19 @@ _REASONS = {
     0x80: "hardware power brake",
     0x100: "display clock setting",
 }
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """The state of a device at one moment; None means unknown."""
+
+    clock_mhz: float | None = None
+    """The clock of a GPU's multiprocessors, or of a CPU's cores."""
+    memory_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    compute_pids: tuple[int, ...] | None = None
+    """The driver's ids of the processes on the GPU: see count_strangers."""
 
 
 class Gpu:
@@ -41,29 +50,15 @@ class Gpu:
             return getattr(self._nvml, function)(self._handle, *arguments)
         return None
 
-    def clock_mhz(self) -> int | None:
-        """The clock of the multiprocessors."""
-        return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM))
-
-    def memory_clock_mhz(self) -> int | None:
-        """The clock of the memory."""
-        return _as(int, self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_MEM))
-
-    def temperature_c(self) -> int | None:
-        """The temperature of the die."""
-        return _as(int, self._read("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU))
-
-    def power_w(self) -> float | None:
-        """The power draw of the board."""
-        milliwatts = _as(float, self._read("nvmlDeviceGetPowerUsage"))
-        return None if milliwatts is None else milliwatts / 1e3
-
-    def throttle_reasons(self) -> tuple[str, ...] | None:
-        """The reasons why the clocks are throttled."""
+    def read_clocks(self) -> ClockReading:
+        """The current state, without the processes: to list these takes longer."""
         bits = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        if bits is None:  # the function's name before driver 535
-            bits = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
-        return None if bits is None else tuple(word for bit, word in _REASONS.items() if bits & bit)
+        return ClockReading(
+            clock_mhz=self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_SM),
+            memory_clock_mhz=self._read("nvmlDeviceGetClockInfo", self._nvml.NVML_CLOCK_MEM),
+            temperature_c=self._read("nvmlDeviceGetTemperature", self._nvml.NVML_TEMPERATURE_GPU),
+            throttle_reasons=None if bits is None else tuple(word for bit, word in _REASONS.items() if bits & bit),
+        )
 
     def compute_pids(self) -> tuple[int, ...] | None:
         """The driver's ids of processes with a compute context; in a container these are the host's ids."""
@@ -79,11 +74,7 @@ class Gpu:
         """The bandwidth that the memory's highest clock and its bus width allow."""
         clock_mhz = self._read("nvmlDeviceGetMaxClockInfo", self._nvml.NVML_CLOCK_MEM)
         bus_bits = self._read("nvmlDeviceGetMemoryBusWidth")
-        return clock_mhz * bus_bits * _BYTES_PER_UNIT / 1e3 if clock_mhz and bus_bits else None
-
-
-def _as(kind: Callable[[Any], Value], value: Any) -> Value | None:
-    return None if value is None else kind(value)
+        return clock_mhz * bus_bits * _BYTES_PER_BIT_AND_CLOCK / 1e3 if clock_mhz and bus_bits else None
 
 
 @cache
@@ -95,21 +86,15 @@ def find_gpu(device: str) -> Gpu | None:
         import pynvml
     except ImportError:
         return None
-    with suppress(pynvml.NVMLError):
-        pynvml.nvmlInit()
-        return _match(pynvml, device)
-    return None
-
-
-def _match(nvml: Any, device: str) -> Gpu | None:
-    """Find the GPU by its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's."""
     properties = find_properties(device)
     if properties is None:
         return None
-    if properties.uuid:
-        with suppress(nvml.NVMLError):
-            return Gpu(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
-    domain, bus, slot = properties.pci_address  # a slice of a GPU has a UUID of its own
-    with suppress(nvml.NVMLError):
-        return Gpu(nvml, nvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
+    # By its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's. A slice of a GPU has its own UUID.
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        if properties.uuid:
+            with suppress(pynvml.NVMLError):
+                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
+        domain, bus, slot = properties.pci_address
+        return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
     return None

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fib_rmsnorm.machine.architectures import (
-    REGISTER_UNIT,
-    REGISTERS,
-    SUBPARTITIONS,
-    WARP,
-    Architecture,
-)
+from fib_rmsnorm.machine.gpu_models import REGISTER_UNIT, REGISTERS, SUBPARTITIONS, WARP, Architecture
 
 
 @dataclass(frozen=True)
@@ -28,7 +22,7 @@ class Occupancy:
 
 def occupancy(architecture: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
     """Compute the theoretical occupancy of blocks of `threads` threads that use `shared_bytes` each."""
-    warps = _divide_up(threads, WARP)
+    warps = _round_up(threads, WARP) // WARP
     most = {
         "warps": architecture.max_warps // warps,
         "blocks": architecture.max_blocks,
@@ -53,9 +47,5 @@ def _blocks_by_shared_memory(architecture: Architecture, shared_bytes: int) -> i
     return architecture.shared_bytes // max(1, of_a_block)  # before 8.0, a block may need none
 
 
-def _divide_up(number: int, by: int) -> int:
-    return -(-number // by)
-
-
 def _round_up(number: int, unit: int) -> int:
-    return _divide_up(number, unit) * unit
+    return -(-number // unit) * unit

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
-from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.building.shared_builds import held
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import (

@@ -19,17 +19,16 @@ from pathlib import Path
 
 import psutil
 
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.cache import cache_variables, solution_cache
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
-from fib_rmsnorm.sandbox.fork_server_process import is_marked
+from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
+from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
+from fib_rmsnorm.sandbox.fork_server_process import is_marked, make_private_folder, remove_private_folder
 from fib_rmsnorm.sandbox.log import Log
-from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
-from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _POLL_S = 0.1

@@ -13,7 +13,7 @@ from fib_rmsnorm.inspection.facts import (
     ExplainedLaunch,
     Explanation,
     HostFunction,
-    InspectedKernel,
+    Kernel,
     Size,
     Traffic,
     Work,
@@ -97,7 +97,7 @@ def _number(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _kernels_table(kernels: Mapping[int, InspectedKernel]) -> Table:
+def _kernels_table(kernels: Mapping[int, Kernel]) -> Table:
     return plain_table(
         _KERNEL_COLUMNS,
         (
@@ -130,7 +130,7 @@ def _accesses(code: Code, does: Direction) -> str:
     )
 
 
-def _instructions_table(kernels: Mapping[int, InspectedKernel]) -> Table:
+def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
     """Kinds of instructions by kernel."""
     codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
     kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)

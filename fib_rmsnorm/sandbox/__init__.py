@@ -2,3 +2,17 @@
 
 Nothing here knows about kernels.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Role:
+    """A kind of process that the fork server starts."""
+
+    module: str
+    """The module whose `main(channel, outputs_fd)` the process runs. The fork server imports it once."""
+    runs_untrusted_code: bool
+    """Whether the process runs untrusted code. It is confined then, and its orphaned descendants stay its children."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from fib_rmsnorm.sandbox.process import Process
 
 Answer = TypeVar("Answer")
+
+HANDLE_BYTES = 64
+_MOST_BYTES = 1 << 48
 
 
 class Request(BaseModel):
@@ -34,6 +38,17 @@ class Refusal(BaseModel):
     message: str
     fatal: bool
     """Whether the process must not be used again."""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """A part of an allocation in a GPU's memory, which the process that has it lets others open."""
+
+    handle: Annotated[str, Field(pattern=rf"\A[0-9a-f]{{{2 * HANDLE_BYTES}}}\z")]
+    """CUDA's handle of the allocation, in hexadecimal digits."""
+    offset: Annotated[int, Field(ge=0, le=_MOST_BYTES)]
+    """Where the part begins in the allocation, in bytes."""
+    nbytes: Annotated[int, Field(ge=0, le=_MOST_BYTES)]
 
 
 class RefusedError(Exception):
@@ -65,26 +80,19 @@ def ask(
         if message.get("ok") is False:
             refusal = Refusal.model_validate(message)
         else:
-            answer: Answer = _adapter(kind).validate_python(message)
+            answer: Answer = _adapter(cast(Any, kind)).validate_python(message)
             return answer
     except ValidationError as error:
         process.kill()
-        raise InvalidAnswerError(f"sent an invalid answer: {_summarize(error)}") from None
+        first = error.errors()[0]
+        raise InvalidAnswerError(
+            f"sent an invalid answer: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from None
     if refusal.fatal:
         process.kill()
     raise RefusedError(refusal)
 
 
-_adapters: dict[Any, TypeAdapter[Any]] = {}
-
-
+@cache  # to make one takes milliseconds
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    """Return the type's adapter, made only once because that takes milliseconds."""
-    if kind not in _adapters:
-        _adapters[kind] = TypeAdapter(kind)
-    return _adapters[kind]
-
-
-def _summarize(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return TypeAdapter(kind)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
-from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
+from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 
 MAX_MESSAGE_BYTES = 64 << 20
 _LENGTH = struct.Struct("!I")

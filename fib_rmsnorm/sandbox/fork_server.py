@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -20,14 +19,18 @@ from typing import ClassVar
 import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.channel import Channel
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
-from fib_rmsnorm.sandbox.fork_server_process import RUN_VARIABLE, is_marked
+from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
+from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
+from fib_rmsnorm.sandbox.fork_server_process import (
+    RUN_VARIABLE,
+    is_marked,
+    make_private_folder,
+    remove_private_folder,
+)
 from fib_rmsnorm.sandbox.log import Log
-from fib_rmsnorm.sandbox.private_folder import make_private_folder, remove_private_folder
 from fib_rmsnorm.sandbox.process import Process, StoppedError
-from fib_rmsnorm.sandbox.role import Role
-from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 
 _LEAST_TASK_LIMIT = 4096
 _TASKS_PER_CORE = 64  # thread pools and compilers start some for each
@@ -36,35 +39,8 @@ _START = """\
 import os, sys
 sys.path[:] = sys.argv[1].split(os.pathsep)
 from fib_rmsnorm.sandbox.fork_server_process import main
-main(*map(int, sys.argv[2:5]), *(names.split() for names in sys.argv[5:7]), *sys.argv[7:])
+main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(), sys.argv[5])
 """
-
-
-class _Template:
-    """The scheduler's end of the socket of one of the fork server's processes. Threads take turns."""
-
-    def __init__(self) -> None:
-        self._socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.lock = threading.Lock()
-
-    def ask(self, data: bytes, descriptors: Sequence[int]) -> bytes:
-        """Send a request and wait for the answer; nothing if the process has died. The caller holds the lock."""
-        try:
-            socket.send_fds(self._socket, [data], descriptors)
-        except OSError:
-            return b""
-        return self.receive()
-
-    def receive(self) -> bytes:
-        """Wait for a message; nothing if the process has died. The caller holds the lock."""
-        try:
-            return self._socket.recv(1 << 12)
-        except OSError:
-            return b""
-
-    def close(self) -> None:
-        """Close this end."""
-        self._socket.close()
 
 
 class ForkServer:
@@ -93,30 +69,24 @@ class ForkServer:
         self._temporary_folders: dict[int, str | None] = {}
         self._task_limit = task_limit or max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
         self._stopping = threading.Event()
-        self._early, self._late = _Template(), _Template()
-        """The processes that fork: one that imports next to nothing, and one that imports what most roles need."""
-        self._late_pid: int | None = None
-        self.is_warm = False
-        """Whether the imports are done: a process of any role has started."""
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking = threading.Lock()
+        """Threads take turns to ask the fork server."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
-        theirs = [template.theirs.fileno() for template in (self._early, self._late)]
-        modules = [" ".join(role.module for role in roles if role.needs_no_imports is early) for early in (True, False)]
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
-                *map(str, (*theirs, os.getpid())),
-                *modules,
-                self._folder,
+                *(str(theirs.fileno()), str(os.getpid())),
+                *(" ".join(role.module for role in roles), self._folder),
             ],
-            pass_fds=theirs,
+            pass_fds=[theirs.fileno()],
             env={**(defaults or {}), **keep_harmless(os.environ), RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
             start_new_session=True,
         )
-        for template in (self._early, self._late):
-            template.theirs.close()
+        theirs.close()
         self._open.add(self)
 
     def spawn(
@@ -135,8 +105,13 @@ class ForkServer:
         `readable`, and what Python and the system consist of.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
+        if self._stopping.is_set():
+            raise StoppedError
         is_confined = is_confined or role.runs_untrusted_code
-        temporary = self._make_temporary_folder() if is_confined else None
+        temporary = None
+        if is_confined:  # many systems remove temporary files that nobody used for days
+            Path(self._folder).mkdir(mode=0o700, exist_ok=True)
+            temporary = make_private_folder(self._folder)
         try:
             own = [temporary] if temporary else []
             variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
@@ -153,30 +128,26 @@ class ForkServer:
                 remove_private_folder(temporary)
             raise
 
-    def _make_temporary_folder(self) -> str:
-        try:
-            return make_private_folder(self._folder)
-        except FileNotFoundError:
-            if self._stopping.is_set():
-                raise StoppedError from None
-            return make_private_folder()  # many systems remove temporary files that nobody used for days
-
     def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
         data = json.dumps(request).encode()
-        template = self._early if request["needs_no_imports"] else self._late
-        self._learn_pid()
         ours, theirs = socket.socketpair()
-        with template.lock, theirs, contextlib.ExitStack() as unowned:
+        with self._asking, theirs, contextlib.ExitStack() as unowned:
             unowned.enter_context(ours)
             log = unowned.enter_context(contextlib.closing(Log()))
             outputs_file = unowned.enter_context(os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0))
             if self._stopping.is_set():
                 raise StoppedError
-            answer = template.ask(data, [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+            answer = b""  # as if it has died
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+                answer = self._socket.recv(1 << 12)
             if self._stopping.is_set():
                 raise StoppedError
             if not answer:
-                raise FibRmsnormError(f"cannot start worker processes: {self._last_error_line()}")
+                self._errors.seek(0)
+                lines = self._errors.read().decode(errors="replace").strip().splitlines()
+                why = lines[-1] if lines else "the fork server died without a message"
+                raise FibRmsnormError(f"cannot start worker processes: {why}")
             process = Process(
                 json.loads(answer)["pid"],
                 Channel(ours.detach()),
@@ -190,19 +161,7 @@ class ForkServer:
                 self._alive[process.pid] = process
                 self._temporary_folders[process.pid] = temporary
             unowned.pop_all()  # the process closes them
-        self.is_warm = self.is_warm or template is self._late
         return process
-
-    def _learn_pid(self) -> None:
-        """Learn the pid of the process that imports, which is our child: before we look for escaped ones."""
-        with self._early.lock:
-            if self._late_pid is None and (answer := self._early.receive()):
-                self._late_pid = json.loads(answer)["pid"]
-
-    def _last_error_line(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "the fork server died without a message"
 
     def _forget(self, process: Process) -> None:
         """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
@@ -223,8 +182,8 @@ class ForkServer:
 
     def _unknown_children(self) -> list[psutil.Process]:
         children = psutil.Process().children()
-        with self._early.lock, self._late.lock, self._lock:  # a child that was just started is not in the list yet
-            known = {*self._alive, self._process.pid, self._late_pid}
+        with self._asking, self._lock:  # a child that was just started is not in the list yet
+            known = {*self._alive, self._process.pid}
         return [child for child in children if child.pid not in known]
 
     def _kill_if_escaped(self, child: psutil.Process) -> bool:
@@ -264,13 +223,7 @@ class ForkServer:
         # The fork server first: while it imports torch, a spawn waits for it and holds a lock that we need.
         self._process.kill()
         self._process.wait()
-        self._learn_pid()
-        if self._late_pid is not None:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):  # stopped before, or it died by itself
-                os.kill(self._late_pid, signal.SIGKILL)
-                os.waitpid(self._late_pid, 0)
-            self._late_pid = None
-        with self._early.lock, self._late.lock, self._lock:
+        with self._asking, self._lock:
             processes = list(self._alive.values())
         for process in processes:
             process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
@@ -281,8 +234,7 @@ class ForkServer:
     def close(self) -> None:
         """Kill every process of this run and close the connection to the fork server."""
         self.stop()
-        self._early.close()
-        self._late.close()
+        self._socket.close()
         self._errors.close()
         self._open.discard(self)
         self._adopting.close()

@@ -6,8 +6,6 @@ import fcntl
 import os
 import tempfile
 
-from fib_rmsnorm.sandbox.confinement.libc import free_beginning
-
 _HALF = 32 << 10
 _MAX_ON_DISK = 4 << 20
 
@@ -22,21 +20,18 @@ class Log:
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags | os.O_APPEND)
         self._drained = 0
         """What was read already: the process writes on behind it."""
-        self._clear()
-
-    def _clear(self) -> None:
-        self._head = b""
-        self._tail = b""
-        self._length = 0
+        self._head, self._tail, self._length = b"", b"", 0
 
     def fileno(self) -> int:
         """The descriptor to print to."""
         return self._file.fileno()
 
     def trim(self) -> None:
-        """Free the disk space if the process has printed too much."""
-        if os.fstat(self.fileno()).st_size - self._drained > _MAX_ON_DISK:
+        """Free the disk space if the process has printed too much: some of what it prints meanwhile is lost."""
+        if os.fstat(self.fileno()).st_size > _MAX_ON_DISK:
             self._drain()
+            os.ftruncate(self.fileno(), 0)
+            self._drained = 0
 
     def take(self) -> str:
         """Return what was printed since the last call; only its beginning and end if it is long."""
@@ -47,7 +42,7 @@ class Log:
             data = self._head + f"\n[... {left_out} bytes left out ...]\n".encode() + self._tail
         else:
             data = self._head + self._tail[-rest:] if rest else self._head
-        self._clear()
+        self._head, self._tail, self._length = b"", b"", 0
         return data.decode(errors="replace")
 
     def close(self) -> None:
@@ -67,8 +62,3 @@ class Log:
         self._tail = (self._tail + os.pread(descriptor, last, size - last))[-_HALF:]
         self._length += fresh
         self._drained = size
-        try:
-            free_beginning(descriptor, size)
-        except OSError:  # a file system without holes: what is written meanwhile is lost
-            os.ftruncate(descriptor, 0)
-            self._drained = 0

@@ -1,16 +1,25 @@
-"""Transfer a worker's outputs to the judge through a file in memory.
+"""Transfer a worker's outputs to the judge: through a file in memory, or in a GPU's memory (CUDA IPC).
 
 The file is read and written, not mapped: a solution may truncate it at any moment, which kills a process that has
-mapped it.
+mapped it. The process that takes memory of a GPU trusts nothing that it is told: it opens an allocation of the other
+process, checks its device and size, copies what it was promised, and closes it. What the other process writes later
+changes no copy.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 
 import torch
+
+from fib_rmsnorm.sandbox.asking import HANDLE_BYTES, DeviceMemory
+
+_LAZY_ENABLE_PEER_ACCESS = 1  # the only flag that cuIpcOpenMemHandle knows
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 
 class OutputTransferError(Exception):
@@ -58,3 +67,104 @@ def view_outputs(taken: Sequence[torch.Tensor], like: Sequence[torch.Tensor]) ->
 def _bytes(tensor: torch.Tensor) -> memoryview:
     """The memory of a contiguous CPU tensor; the caller keeps the tensor alive."""
     return memoryview((ctypes.c_ubyte * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")
+
+
+class DeviceMemoryError(Exception):
+    """Memory of a GPU cannot be handed over."""
+
+
+class _Handle(ctypes.Structure):
+    """CUipcMemHandle, which the driver takes by value."""
+
+    _fields_ = (("reserved", ctypes.c_char * HANDLE_BYTES),)
+
+
+@cache
+def _load() -> ctypes.CDLL:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise DeviceMemoryError(str(error)) from None
+    driver.cuIpcGetMemHandle.argtypes = [ctypes.POINTER(_Handle), ctypes.c_uint64]
+    driver.cuIpcOpenMemHandle_v2.argtypes = [ctypes.POINTER(ctypes.c_uint64), _Handle, ctypes.c_uint]
+    driver.cuIpcCloseMemHandle.argtypes = [ctypes.c_uint64]
+    driver.cuMemGetAddressRange_v2.argtypes = [
+        ctypes.POINTER(ctypes.c_uint64),
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_uint64,
+    ]
+    driver.cuPointerGetAttribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
+    driver.cuMemcpyDtoD_v2.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t]
+    return driver
+
+
+def _require(error: int, doing: str) -> None:
+    if error:
+        raise DeviceMemoryError(f"CUDA error {error} while {doing}")
+
+
+def offer(tensors: Sequence[torch.Tensor]) -> list[DeviceMemory]:
+    """Say where contiguous tensors lie, for another process to take them while this one keeps them.
+
+    Raises DeviceMemoryError if their memory cannot be opened by others.
+    """
+    driver = _load()
+    found = []
+    for tensor in tensors:
+        with torch.cuda.device(tensor.device):
+            torch.cuda.synchronize()
+            address, handle = tensor.data_ptr(), _Handle()
+            base, _ = _find_allocation(driver, address)
+            _require(driver.cuIpcGetMemHandle(ctypes.byref(handle), base), "sharing memory")
+        found.append(DeviceMemory(bytes(handle).hex(), address - base, tensor.nbytes))
+    return found
+
+
+def take(offered: Sequence[DeviceMemory], device: str) -> list[torch.Tensor]:
+    """Copy what another process offers to memory of this one on the same device, as bytes.
+
+    Raises DeviceMemoryError if there is no such memory, or if it lies on another device or is shorter than offered.
+    """
+    driver = _load()
+    with torch.cuda.device(device):
+        torch.cuda.synchronize()  # the driver's functions need the device's context
+        return [_copy(driver, one) for one in offered]
+
+
+def _copy(driver: ctypes.CDLL, offered: DeviceMemory) -> torch.Tensor:
+    with _opened(driver, offered.handle) as address:
+        base, size = _find_allocation(driver, address)
+        ordinal = ctypes.c_int(-1)
+        error = driver.cuPointerGetAttribute(ctypes.addressof(ordinal), _DEVICE_ORDINAL, address)
+        _require(error, "finding the device of opened memory")
+        if ordinal.value != torch.cuda.current_device():
+            raise DeviceMemoryError(f"the memory lies on GPU {ordinal.value}, not on {torch.cuda.current_device()}")
+        first = address + offered.offset
+        if first + offered.nbytes > base + size:
+            raise DeviceMemoryError(f"{offered.nbytes} bytes at {offered.offset} were offered of {size}")
+        copy = torch.empty(offered.nbytes, dtype=torch.uint8, device="cuda")
+        if offered.nbytes:
+            _require(driver.cuMemcpyDtoD_v2(copy.data_ptr(), first, offered.nbytes), "copying")
+        torch.cuda.synchronize()
+    return copy
+
+
+@contextmanager
+def _opened(driver: ctypes.CDLL, handle: str) -> Iterator[int]:
+    """The address at which an allocation of another process is mapped."""
+    opened = ctypes.c_uint64()
+    given = _Handle.from_buffer_copy(bytes.fromhex(handle))
+    error = driver.cuIpcOpenMemHandle_v2(ctypes.byref(opened), given, _LAZY_ENABLE_PEER_ACCESS)
+    _require(error, "opening the memory of another process")
+    try:
+        yield opened.value
+    finally:
+        _require(driver.cuIpcCloseMemHandle(opened.value), "closing the memory of another process")
+
+
+def _find_allocation(driver: ctypes.CDLL, address: int) -> tuple[int, int]:
+    """The start and the size of the allocation in which an address lies."""
+    base, size = ctypes.c_uint64(), ctypes.c_size_t()
+    error = driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), address)
+    _require(error, "finding an allocation")
+    return base.value, size.value

@@ -1,20 +1,24 @@
-"""A process, from the scheduler's side: ask it, and end it whatever it does."""
+"""A process, from the scheduler's side: ask it, in a thread for each job, and end it whatever it does."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from io import FileIO
 from multiprocessing.connection import wait
+from typing import TypeVar
 
 import psutil
 
 from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.log import Log
+
+Found = TypeVar("Found")
 
 _POLL_S = 0.2
 _EXIT_DELAY_S = 0.1  # a process that exits closes its channel a moment before its exit status is there
@@ -110,7 +114,10 @@ class Process:
 
     def _find_excess(self, memory_limit: int | None) -> str | None:
         """What the process and its descendants have too much of, in words; None if nothing."""
-        members = self._find_members()
+        members: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.pid)
+            members = [process, *process.children(recursive=True)]
         tasks, used = len(members), 0
         for member in members[: self._task_limit]:
             with contextlib.suppress(psutil.Error):
@@ -121,12 +128,6 @@ class Process:
         if memory_limit is not None and used > memory_limit:
             return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
         return None
-
-    def _find_members(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            return [process, *process.children(recursive=True)]
-        return []
 
     def kill(self, grace_s: float = 0.0) -> str:
         """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed."""
@@ -187,3 +188,43 @@ def _describe_end(pid: int, by_itself: bool) -> str:
     known = -code in set(signal.Signals)  # most real-time signals have no name
     name = signal.Signals(-code).name if known else f"signal {-code}"
     return f"died of {name}" if by_itself or -code != signal.SIGKILL else "killed"
+
+
+def run_in_threads(jobs: Sequence[Callable[[], Iterable[Found]]], stop: Callable[[], None]) -> Generator[Found]:
+    """Run each job in a thread of its own and yield what they yield, as it comes.
+
+    Closing the generator early, an exception in its user, or one in a job, calls `stop`, which has to end all processes
+    that jobs wait for. A job that is stopped by it raises StoppedError.
+    """
+    found: queue.SimpleQueue[tuple[Found] | BaseException | None] = queue.SimpleQueue()
+    threads = [threading.Thread(target=_run, args=(job, found), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    try:
+        running = len(threads)
+        while running:
+            item = found.get()
+            if item is None:
+                running -= 1
+            elif isinstance(item, BaseException):
+                raise item
+            else:
+                yield item[0]
+    except BaseException:
+        stop()  # so that the threads return at once
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
+
+
+def _run(job: Callable[[], Iterable[Found]], found: queue.SimpleQueue[tuple[Found] | BaseException | None]) -> None:
+    try:
+        for each in job():
+            found.put((each,))
+    except StoppedError:
+        return
+    except BaseException as error:
+        found.put(error)
+    finally:
+        found.put(None)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, making_folders
-from fib_rmsnorm.building.folder_lock import held
+from fib_rmsnorm.building.shared_builds import held
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.sandbox.private_folder import remove_private_folder
+from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder
 from fib_rmsnorm.schema import Solution
 from fib_rmsnorm.sessions.version import Version
 

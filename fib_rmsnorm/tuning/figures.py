@@ -14,8 +14,8 @@ from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.explanation import explain
 from fib_rmsnorm.inspection.facts import Explanation, Traffic
 from fib_rmsnorm.languages import LANGUAGES
-from fib_rmsnorm.machine.architectures import DEFAULT_ARCH
 from fib_rmsnorm.machine.devices import Device, gpu_arch
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable

@@ -15,8 +15,7 @@ from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
-from fib_rmsnorm.machine.cuda_properties import find_properties
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl

@@ -39,7 +39,7 @@ def make_solution(*flags: str) -> Solution:
 
 @pytest.mark.compile
 def test_a_build_takes_the_flags_and_is_another_with_others(tmp_path):
-    builds = [build_native(make_solution(*flags), tmp_path).binary for flags in ((), ("-O1", "-DVALUE=7"))]
+    builds = [build_native(make_solution(*flags), tmp_path) for flags in ((), ("-O1", "-DVALUE=7"))]
     assert [load_native(library, "run")() for library in builds] == [0, 7]
     commands = [(library.parent / "build.ninja").read_text() for library in builds]
     assert "-O3 -march=native" in commands[0] and "-O3" not in commands[1]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
+from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from support.registries import RIGHT, WRONG, add_kernel
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed
 from support.hanging import FOR_EVER_S

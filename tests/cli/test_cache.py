@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.building.cache import cache_folder
-from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.building.cache import cache_folder, solution_cache
 from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER
 
 

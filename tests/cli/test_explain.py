@@ -274,7 +274,7 @@ def test_what_does_not_compile_is_one_line(fib, full_registry):
 @needs_nvcc
 @pytest.mark.compile
 def test_sources_without_kernels_say_so(fib, full_registry):
-    assert "Note: the binary holds no kernels" in fib("explain", CUDA, "--arch", "sm_90").lines
+    assert "Note: cuobjdump finds no kernels in the binary" in fib("explain", CUDA, "--arch", "sm_90").lines
 
 
 @pytest.mark.parametrize("arch", ["sm_999", "sm_13", "hopper"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli.app import COMMANDS, make_app
-from fib_rmsnorm.machine.cuda_properties import list_gpus
+from fib_rmsnorm.machine.devices import list_gpus
 from support.command_line import cli_environment, run_cli
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY

@@ -17,7 +17,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.schema import SafetensorsInput

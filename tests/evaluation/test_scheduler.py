@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fib_rmsnorm.building.solution_cache import solution_cache
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig

@@ -50,8 +50,6 @@ class ShortOfMemory:
     def __init__(self) -> None:
         self.alive: list[SimpleNamespace] = []
 
-    is_warm = True
-
     def spawn(self, _role, *_, **__):
         process = SimpleNamespace(alive=True, take_log=str)
 

@@ -10,12 +10,11 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.inspection.conclusions import conclude
-from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, InspectedKernel, Traffic, Work
+from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Kernel, Traffic, Work
 from fib_rmsnorm.inspection.host_conclusions import conclude_functions
+from fib_rmsnorm.inspection.machine_code.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.machine_code.host_code import read_functions
-from fib_rmsnorm.inspection.machine_code.ptx import compile_ptx, parse_ptx
-from fib_rmsnorm.inspection.machine_code.resources import find_cuobjdump, read_code
-from fib_rmsnorm.machine.architectures import find_architecture
+from fib_rmsnorm.machine.gpu_models import find_architecture
 from fib_rmsnorm.machine.occupancy import occupancy
 
 KERNELS = """\
@@ -56,24 +55,22 @@ def findings_of(explanation: Explanation) -> list[str]:
     return [each.finding for each in conclude(explanation, frozenset())]
 
 
-def make_kernel(code=None, *, registers=32, spill_bytes=0, shared_bytes=0) -> InspectedKernel:
-    return InspectedKernel(
+def make_kernel(code=None, *, registers=32, spill_bytes=0, shared_bytes=0) -> Kernel:
+    return Kernel(
         kernel="rows", arch="sm_90", registers=registers, spill_bytes=spill_bytes, shared_bytes=shared_bytes, code=code
     )
 
 
-@pytest.fixture(scope="module", params=["SASS", "PTX"])
-def codes(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def codes(tmp_path_factory):
     home = find_cuda_home()
-    if home is None or (request.param == "SASS" and find_cuobjdump() is None):
+    if home is None or find_cuobjdump() is None:
         pytest.skip("needs nvcc and cuobjdump")
     folder = tmp_path_factory.mktemp("conclusions")
     (folder / "k.cu").write_text(KERNELS)
-    if request.param == "PTX":
-        return parse_ptx(compile_ptx(folder, "sm_90"))
     command = [home / "bin" / "nvcc", "-arch=sm_90", "-cubin", "k.cu", "-o", "k.cubin"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return read_code(folder / "k.cubin")
+    return {kernel.kernel: kernel.code for kernel in read_kernels(folder / "k.cubin", "sm_90")}
 
 
 def test_what_slows_a_naive_kernel_is_told_with_its_number(codes):

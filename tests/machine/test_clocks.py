@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -9,9 +11,12 @@ from types import ModuleType, SimpleNamespace
 import psutil
 import pytest
 
-from fib_rmsnorm.machine.clocks import ClockMonitor, ClockReading, ClockSummary, count_strangers, read_clocks
-from fib_rmsnorm.machine.cuda_properties import GpuProperties
-from fib_rmsnorm.machine.nvml import find_gpu
+from fib_rmsnorm.machine import clocks
+from fib_rmsnorm.machine import nvml as nvml_module
+from fib_rmsnorm.machine.clocks import ClockWatch, LoadWatch, count_strangers, read_clocks
+from fib_rmsnorm.machine.devices import GpuProperties
+from fib_rmsnorm.machine.nvml import ClockReading, find_gpu
+from fib_rmsnorm.schema import Clocks
 
 GPU_IDLE, POWER_CAP, THERMAL = 0x1, 0x4, 0x20
 
@@ -55,10 +60,7 @@ class FakeNvml(ModuleType):
     def nvmlDeviceGetTemperature(self, handle, sensor):
         return self.tell("temperature", 41)
 
-    def nvmlDeviceGetPowerUsage(self, handle):
-        return self.tell("power", 123_000)
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
         reasons = self.tell("reasons", self.reasons)
         self.samples += 1
         return reasons
@@ -90,20 +92,22 @@ def nvml(monkeypatch):
     fake = FakeNvml()
     properties = GpuProperties("Fake GPU", 80 << 30, "second", (0, 0x1B, 0), (9, 0), 132)
     monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.setattr("fib_rmsnorm.machine.nvml.find_properties", lambda device: properties)
+    monkeypatch.setattr(nvml_module, "find_properties", lambda device: properties)
     return fake
 
 
 def test_without_nvml_nothing_is_told_and_nothing_fails(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
     assert read_clocks("cuda:0") == ClockReading()
-    with ClockMonitor("cuda:0") as monitor:
+    with ClockWatch("cuda:0", ClockReading()) as watch:
         pass
-    assert monitor.summary() == ClockSummary()
+    assert watch.summary() == Clocks()
 
 
-def test_without_a_driver_nothing_is_told(nvml):
-    nvml.missing = {"init"}
+@pytest.mark.parametrize("missing", [{"init"}, {"uuid", "pci"}])
+def test_a_gpu_that_nvml_cannot_find_is_none(nvml, missing):
+    nvml.missing = missing
+    assert find_gpu("cuda:0") is None
     assert read_clocks("cuda:0") == ClockReading()
 
 
@@ -113,22 +117,16 @@ def test_a_gpu_is_read_in_words_and_units(nvml):
         clock_mhz=1980,
         memory_clock_mhz=3201,
         temperature_c=41,
-        power_w=123.0,
         throttle_reasons=("software power cap", "software thermal slowdown"),
         compute_pids=(10, 11),
     )
 
 
-@pytest.mark.parametrize("refused", ["uuid", "clock", "temperature", "power", "reasons", "processes"])
+@pytest.mark.parametrize("refused", ["uuid", "clock", "temperature", "reasons", "processes"])
 def test_what_the_driver_refuses_is_none_and_the_rest_is_told(nvml, refused):
     nvml.missing = {refused}
     told = [value for value in asdict(read_clocks("cuda:0")).values() if value is not None]
-    assert len(told) == {"uuid": 6, "clock": 4}.get(refused, 5)  # without a UUID it is found by its bus
-
-
-def test_a_gpu_that_nvml_cannot_find_is_none(nvml):
-    nvml.missing = {"uuid", "pci"}
-    assert find_gpu("cuda:0") is None
+    assert len(told) == {"uuid": 5, "clock": 3}.get(refused, 4)  # without a UUID it is found by its bus
 
 
 def test_the_peak_is_that_of_the_data_sheet(nvml):
@@ -139,33 +137,32 @@ def test_the_peak_is_that_of_the_data_sheet(nvml):
     assert gpu.peak_bandwidth_gb_per_s() is None
 
 
-def test_a_monitor_sums_up_what_it_saw(nvml):
-    nvml.clocks = [1980, 1500, 1700]
+def test_a_watch_sums_up_what_it_saw(nvml):
+    nvml.clocks = [1980, 1980, 1500, 1700]
     nvml.reasons = POWER_CAP
-    with ClockMonitor("cuda:0", interval_s=0.001) as monitor:
+    with ClockWatch("cuda:0", ClockReading(compute_pids=(7, 10)), interval_s=0.001) as watch:
         nvml.wait_for(3)
         nvml.reasons = THERMAL
         nvml.wait_for(2)  # the first may have been read before
-    found = monitor.summary()
-    assert found.samples >= 3
-    assert (found.clock_min_mhz, found.clock_median_mhz, found.clock_max_mhz) == (1500, 1700, 1980)
-    assert (found.memory_clock_mhz, found.max_temperature_c) == (3201, 41)
-    assert found.throttle_reasons == ("software power cap", "software thermal slowdown")
+    found = watch.summary()
+    assert (found.before_mhz, found.during_min_mhz, found.during_mhz, found.during_max_mhz) == (1980, 1500, 1700, 1980)
+    assert (found.after_mhz, found.memory_mhz, found.max_temperature_c) == (1700, 3201, 41)
+    assert found.throttle_reasons == ["software power cap", "software thermal slowdown"]
+    assert (found.other_processes, found.other_share) == (1, None)
 
 
-def test_strangers_are_counted_where_our_ids_are_the_drivers():
-    before, now = ClockReading(compute_pids=(7,)), ClockReading(compute_pids=(7, 8, 100, 101))
-    assert count_strangers(before, now, {100, 101, 102}) == 2
-
-
-def test_in_a_container_only_what_was_there_before_is_strange():
-    before, now = ClockReading(compute_pids=(7,)), ClockReading(compute_pids=(7, 5000, 5001))
-    assert count_strangers(before, now, {100, 101}) == 1
-    assert count_strangers(ClockReading(compute_pids=()), now, {100, 101}) == 0
-
-
-def test_strangers_cannot_be_told_without_lists():
-    assert count_strangers(ClockReading(), ClockReading(compute_pids=(1,)), {1}) is None
+@pytest.mark.parametrize(
+    ("before", "now", "count"),
+    [
+        ((7,), (7, 8, 100, 101), 2),  # our ids are the driver's
+        ((7,), (7, 5000, 5001), 1),  # in a container only what was there before is strange
+        ((), (7, 5000, 5001), 0),
+        (None, (1,), None),
+    ],
+)
+def test_strangers_are_counted(before, now, count):
+    ours = {100, 101, 102}
+    assert count_strangers(ClockReading(compute_pids=before), ClockReading(compute_pids=now), ours) == count
 
 
 def test_a_cpu_tells_its_clock_or_nothing(monkeypatch):
@@ -180,10 +177,11 @@ def test_a_cpu_is_read_before_and_after(monkeypatch):
     clocks = iter([2000.0, 3000.0])
     monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=next(clocks)))
     threads = threading.active_count()
-    with ClockMonitor("cpu") as monitor:
+    with ClockWatch("cpu", ClockReading()) as watch:
         assert threading.active_count() == threads  # nothing reads it meanwhile
-    found = monitor.summary()
-    assert (found.samples, found.clock_min_mhz, found.clock_max_mhz) == (2, 2000, 3000)
+    found = watch.summary()
+    assert (found.before_mhz, found.during_min_mhz, found.during_mhz, found.after_mhz) == (2000, 2000, 2500, 3000)
+    assert 0 <= (found.other_share or 0) <= 1
 
 
 @pytest.mark.gpu
@@ -193,6 +191,51 @@ def test_a_real_gpu_is_read():
     assert reading.clock_mhz and reading.memory_clock_mhz and reading.temperature_c
     gpu = find_gpu("cuda:0")
     assert gpu is not None and (gpu.peak_bandwidth_gb_per_s() or 0) > 100
-    with ClockMonitor("cuda:0") as monitor:
+    with ClockWatch("cuda:0", reading) as watch:
         time.sleep(0.2)
-    assert monitor.summary().samples >= 5
+    assert watch.summary().during_mhz
+
+
+CORES = len(os.sched_getaffinity(0))
+WORK = "import time\nwhile time.process_time() < 0.4: pass"
+
+
+def busy(seconds: float):
+    """The times of all cores that were busy for so long together."""
+    core = type(psutil.cpu_times(percpu=True)[0])
+    fields = dict.fromkeys(core._fields, 0.0) | {"user": 10 + seconds / CORES, "idle": 10.0}
+    return [core(**fields)] * (max(os.sched_getaffinity(0)) + 1)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Let the system tell these times, one after the other."""
+
+    def run(*readings) -> None:
+        following = iter(readings)
+        monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(following))
+
+    return run
+
+
+def test_our_own_processes_are_no_others(told):
+    """Not even one that has ended."""
+    told(busy(0.0), busy(0.4))
+    with LoadWatch() as watch:
+        subprocess.run([sys.executable, "-c", WORK], check=True)
+    assert watch.other_share() == pytest.approx(0, abs=0.05)
+
+
+def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
+    monkeypatch.setattr(clocks, "time", clock)
+    told(busy(0.0), busy(50.0 * CORES))
+    with LoadWatch() as watch:
+        clock.sleep(100)
+    assert watch.other_share() == pytest.approx(0.5, abs=0.05)  # without what this process has taken itself
+
+
+def test_a_machine_that_does_not_tell_is_unknown(told):
+    told([], [])
+    with LoadWatch() as watch:
+        pass
+    assert watch.other_share() is None

@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.architectures import REGISTERS, WARP, find_architecture, is_known
+from fib_rmsnorm.machine import gpu_models
+from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, Architecture, GpuModel, find_architecture, is_known
 from fib_rmsnorm.machine.occupancy import occupancy
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -107,6 +108,18 @@ def test_an_architecture_is_represented_by_a_model_of_its_own(arch, model):
     found = find_architecture(arch)
     assert found.model.name == model
     assert occupancy(found, 256, 64, 0).blocks == 4
+
+
+def test_a_gpu_model_and_its_architecture_are_two_lines_of_one_file(monkeypatch):
+    model = GpuModel("Z900", r"\bZ900\b", (13, 0), 9000, 200, 128, 2000, 64 << 20)
+    architecture = Architecture((13, 0), 4096, 64, 256 << 10)
+    monkeypatch.setattr(gpu_models, "GPU_MODELS", (*gpu_models.GPU_MODELS, model))
+    monkeypatch.setattr(gpu_models, "_ARCHITECTURES", (*gpu_models._ARCHITECTURES, architecture))
+
+    assert gpu_models.find_gpu_model("NVIDIA_Z900") is model
+    assert gpu_models.check_arch("13.0") == "sm_130" and is_known("sm_130")
+    found = find_architecture("sm_130")
+    assert (found.model.multiprocessors, occupancy(found, 256, 32, 0).blocks) == (200, 8)
 
 
 def test_a_block_of_a_turing_has_no_reserved_shared_memory():

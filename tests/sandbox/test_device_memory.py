@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.role import Role
 
 pytestmark = pytest.mark.gpu
 
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import torch
 
 from fib_rmsnorm.sandbox.channel import serve
-from fib_rmsnorm.sandbox.device_memory import offer
+from fib_rmsnorm.sandbox.output_transfer import offer
 
 kept = []
 
@@ -45,8 +45,8 @@ from types import SimpleNamespace
 import torch
 
 from fib_rmsnorm.sandbox.channel import RefusalError, serve
-from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, take
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, take
+from fib_rmsnorm.sandbox.asking import DeviceMemory
 
 taken = []
 

@@ -12,13 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.sandbox import process
+from fib_rmsnorm.sandbox import Role, process
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import ProcessLimitError
-from fib_rmsnorm.sandbox.role import Role
 from support.command_line import cli_environment
 
-ROLE = Role("starts_others", runs_untrusted_code=True, needs_no_imports=True)
+ROLE = Role("starts_others", runs_untrusted_code=True)
 TASK_LIMIT = 300
 # All that it starts ends by itself before long: what may outlive a failed test is harmless. While any lives, it holds
 # the lock of a file.

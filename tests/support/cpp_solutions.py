@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, load_native
-from fib_rmsnorm.building.solution_cache import solution_cache
 from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY
 
@@ -24,7 +24,7 @@ def load_cpp(name: str, *, baseline: bool) -> Any:
     if baseline and platform.machine() == "x86_64":
         spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
         solution = solution.model_copy(update={"spec": spec})
-    return load_native(build_native(solution, solution_cache(solution)).binary, "run")
+    return load_native(build_native(solution, solution_cache(solution)), "run")
 
 
 def run_script(script: str, **environment: str) -> str:

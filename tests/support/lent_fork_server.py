@@ -13,11 +13,11 @@ import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.inspection import COMPILER
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
+from fib_rmsnorm.sandbox import Role
+from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
+from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, StoppedError
-from fib_rmsnorm.sandbox.role import Role
-from fib_rmsnorm.sandbox.subreaper import adopt_orphans
 from support.paths import REPOSITORY
 
 USERS = (
@@ -42,7 +42,6 @@ class LentForkServer(ForkServer):
         assert {*roles} <= {*ROLES, COMPILER} and task_limit is None
         self._lender = _lender()
         self.run = self._lender.run
-        self.is_warm = True
         self._defaults = dict(defaults or {})
         self._ended = threading.Event()
         self._while_open = ExitStack()
@@ -90,9 +89,7 @@ def _lender() -> ForkServer:
             patch.delenv(name)
         for name, value in _variables.items():
             patch.setenv(name, value)
-        lender = ForkServer((*ROLES, COMPILER))
-        lender._learn_pid()  # or the first who looks for escaped processes would take its importing process for one
-    return lender
+        return ForkServer((*ROLES, COMPILER))
 
 
 @contextmanager

@@ -94,18 +94,29 @@ KEPT = """
 import sys
 from pathlib import Path
 import torch
+from triton.compiler import CompiledKernel
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.tuning.tunable import find_tunables
 
+load, loaded = CompiledKernel._init_handles, []
+
+
+def load_and_keep(kernel):
+    load(kernel)
+    loaded.append(kernel.asm["ptx"])
+
+
+CompiledKernel._init_handles = load_and_keep
+
 [tunable, *_] = find_tunables(Registry(Path(sys.argv[1])), "fused_add_rmsnorm_triton_row_v1")
 x, weight = torch.empty(100, 4096, dtype=torch.float16), torch.empty(4096, dtype=torch.float16)
 for kept in (0, 1):
     variant = tunable.make_variant((("rows", 1), ("warps", 8), ("tied", 1), ("kept", kept)))
-    session = TritonSession("sm_90")
-    session.call(build_entry(variant, "cpu", Path(sys.argv[2])), (x, x, weight, 1e-5, x, x))
-    [ptx] = session.ptx
+    loaded.clear()
+    TritonSession("sm_90").call(build_entry(variant, "cpu", Path(sys.argv[2])), (x, x, weight, 1e-5, x, x))
+    ptx = loaded[-1]
     print(sum("ld.global" in line and "evict_last" in line for line in ptx.splitlines()), "evict" in ptx)
 """
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from fib_rmsnorm.building.cache import cache_folder, making_folders
+from fib_rmsnorm.building.cache import cache_folder, cache_variables, making_folders
 from fib_rmsnorm.building.cache_contents import COPY
-from fib_rmsnorm.building.solution_cache import cache_variables
+from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.building.source_files import content_key
-from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import CEILING
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import TRITON_COPY, copy_solution

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.building.native import build_and_load, build_native
+from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.timing.timer import Call
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
@@ -108,8 +108,8 @@ def copy_solution(file: str) -> Solution:
 def load_copy(file: str, cache: Path) -> Callable[[str], Callable[..., Any]]:
     """Build a copy and return a function that finds the copy's functions by name. Raises BuildError."""
     solution = copy_solution(file)
-    build_native(solution, cache)
-    return lambda symbol: build_and_load(solution, cache, symbol)
+    library = build_native(solution, cache)
+    return lambda symbol: load_native(library, symbol)
 
 
 class CppCopy(Copier):

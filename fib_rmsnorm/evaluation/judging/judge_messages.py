@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Request
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
 from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
 
 

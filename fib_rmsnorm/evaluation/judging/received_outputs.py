@@ -10,8 +10,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import Compare, JudgedCall, T
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.channel import Message, RefusalError
-from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, take
-from fib_rmsnorm.sandbox.output_transfer import read_outputs, view_outputs
+from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, read_outputs, take, view_outputs
 from fib_rmsnorm.schema import Workload
 
 

@@ -13,8 +13,8 @@ from fib_rmsnorm.evaluation.judging.judge_messages import JudgedCall
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages
 
 _FILE = "reference.py"

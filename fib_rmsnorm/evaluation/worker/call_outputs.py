@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, offer
-from fib_rmsnorm.sandbox.output_transfer import write_outputs
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from fib_rmsnorm.sandbox.asking import DeviceMemory
+from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, offer, write_outputs
 
 _detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
 # To open another process's memory, once for each tensor, takes as long as the way through the host does for this many

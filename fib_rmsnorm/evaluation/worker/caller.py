@@ -11,7 +11,7 @@ import torch
 from torch.utils._device import DeviceContext
 
 from fib_rmsnorm.building import is_compile_error
-from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
+from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.building.tracebacks import describe_exception
+from fib_rmsnorm.building.build_errors import describe_exception
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import (

@@ -16,9 +16,8 @@ from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
 from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
 from fib_rmsnorm.sandbox.device_opening import OpenDevice
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 MAX_REASON = 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -37,21 +36,37 @@ class _UnknownError(Exception):
 
 
 def record_launches(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], cache: Path
+    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel]
 ) -> list[list[Launch] | str]:
     """Call `symbol` once with each list of arguments: what it launches, or why that is unknown.
 
     A tensor is given as `{"shape": [...], "dtype": "float16"}`.
     """
     try:
-        return _record(library, symbol, calls, kernels, _build_fake(cache))
+        with tempfile.TemporaryDirectory() as folder:
+            fake = Path(folder, "fake_cudart.so")
+            _build_fake(fake)
+            answers = _record(library, symbol, calls, kernels, fake)
     except _UnknownError as error:
         return [str(error)] * len(calls)
+    numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
+    return [answer.get("error") or _read_launches(answer["launches"], numbers) for answer in answers]
+
+
+def _build_fake(library: Path) -> None:
+    """Compile the fake runtime against the toolkit's headers."""
+    home, compiler = find_cuda_home(), find_cxx()
+    if home is None or compiler is None:
+        raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")
+    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", str(_FAKE)]
+    run = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise _UnknownError(f"the fake CUDA runtime does not compile: {run.stderr.strip().splitlines()[0]}")
 
 
 def _record(
     library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], fake: Path
-) -> list[list[Launch] | str]:
+) -> list[dict[str, Any]]:
     request = {
         "fake": str(fake),
         "library": str(library),
@@ -74,9 +89,7 @@ def _record(
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise _UnknownError(f"the host code did not run without a GPU: {said[-1]}") from None
-    answers = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
-    return [answer.get("error") or _read_launches(answer["launches"], numbers) for answer in answers]
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
 
 
 def _read_launches(found: Sequence[dict[str, Any]], numbers: dict[str, int]) -> list[Launch] | str:
@@ -84,23 +97,3 @@ def _read_launches(found: Sequence[dict[str, Any]], numbers: dict[str, int]) -> 
         return [Launch.model_validate({"kernel_number": numbers[each["kernel"]], **each}) for each in found]
     except ValidationError:
         return "the host code launched a kernel with an empty grid or block"
-
-
-def _build_fake(cache: Path) -> Path:
-    """Compile the fake runtime against the toolkit's headers, or take it from `cache`."""
-    home, compiler = find_cuda_home(), find_cxx()
-    if home is None or compiler is None:
-        raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")
-    key = hashlib.sha256(f"{home}\n{compiler}\n{_FAKE.read_text()}".encode()).hexdigest()[:32]
-    library = cache / "fake_cudart" / f"{key}.so"
-    if library.exists():
-        return library
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        built = Path(folder, library.name)
-        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", str(_FAKE)]
-        run = subprocess.run([*command, "-o", str(built)], capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            raise _UnknownError(f"the fake CUDA runtime does not compile: {run.stderr.strip().splitlines()[0]}")
-        built.replace(library)
-    return library

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fib_rmsnorm.machine.architectures import REGISTERS, find_architecture
+from fib_rmsnorm.machine.gpu_models import REGISTERS, find_architecture
 from fib_rmsnorm.machine.occupancy import occupancy
 
 _CUDA = 2  # DLPack's number of the device type
@@ -27,7 +27,10 @@ def main() -> None:
     fake = ctypes.CDLL(request["fake"], mode=ctypes.RTLD_GLOBAL)  # before anything that needs the runtime
     fake.fake_take_launches.restype = ctypes.c_char_p
     counter = _COUNTER(_block_counter(request["kernels"], request["arch"]))
-    fake.fake_start(_figures(request["arch"]), counter)
+    known = find_architecture(request["arch"])
+    figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
+    memory = (REGISTERS, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
+    fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter)
     sys.modules["torch"] = None  # type: ignore[assignment]  # tvm_ffi would import it, and goes without
     import tvm_ffi
 
@@ -42,13 +45,6 @@ def main() -> None:
         else:
             answer = {"launches": [_parse(line) for line in fake.fake_take_launches().decode().splitlines()]}
         sys.stdout.write(json.dumps(answer) + "\n")
-
-
-def _figures(arch: str) -> ctypes.Array[ctypes.c_int]:
-    known = find_architecture(arch)
-    figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
-    memory = (REGISTERS, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
-    return (ctypes.c_int * 9)(*figures, *memory)
 
 
 def _block_counter(kernels: dict[str, list[int]], arch: str) -> Callable[[bytes, int, int], int]:

@@ -1,4 +1,4 @@
-"""Make Python code find a GPU of a named architecture, so that it compiles for it.
+"""Make Python code find a GPU of a named architecture, so that it compiles for it, and note what it launches.
 
 Kernels are chosen by a tensor's device and by what torch.cuda says of the GPU. FakeTensorMode
 gives tensors that are on `cuda` without memory behind them, even where torch is built without
@@ -8,6 +8,7 @@ CUDA; the rest is a handful of answers. Nothing can be computed: this is for com
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -16,21 +17,51 @@ from unittest import mock
 import torch
 from torch._subclasses import fake_tensor
 
-from fib_rmsnorm.machine.architectures import REGISTERS, WARP, capability_of, find_architecture
+from fib_rmsnorm.inspection.facts import Kernel, Launch
+from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, capability_of, find_architecture
 
-ALIGNED_ADDRESS = 1 << 20  # what a fake tensor claims: compilers specialise on alignment
+_ALIGNED_ADDRESS = 1 << 20  # what a fake tensor claims: compilers specialise on alignment
+
+
+class AotSession(ABC):
+    """Calls Python entry points with nothing launched, and compiles what they would have launched.
+
+    Only the shapes, strides and types of tensor arguments matter. Use it in a process of its own: torch.cuda and the
+    language's compiler answer falsely meanwhile.
+    """
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.kernels: list[Kernel] = []
+        """What has been compiled so far."""
+        self.launches: list[Launch] = []
+        """Those of the current call."""
+        self.notes: list[str] = []
+        """Remarks on the launches."""
+
+    @abstractmethod
+    def compiling(self) -> contextlib.AbstractContextManager[None]:
+        """Stand in for the language's driver or compiler meanwhile."""
+
+    def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
+        """Call the entry point and return what it launches."""
+        self.launches = []
+        with self.compiling():
+            call_with_fake_cuda(entry, arguments, self.arch)
+        return self.launches
 
 
 def call_with_fake_cuda(entry: Callable[..., object], arguments: Sequence[object], arch: str) -> None:
     """Call the entry point with its tensors turned into fake ones on a GPU of this architecture."""
     with _pretend(arch), fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
-        entry(*(_on_cuda(argument) for argument in arguments))
-
-
-def _on_cuda(argument: object) -> object:
-    if not isinstance(argument, torch.Tensor):
-        return argument
-    return torch.empty_strided(argument.shape, argument.stride(), dtype=argument.dtype, device="cuda")
+        entry(
+            *(
+                torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cuda")
+                if isinstance(each, torch.Tensor)
+                else each
+                for each in arguments
+            )
+        )
 
 
 @contextlib.contextmanager
@@ -69,6 +100,6 @@ def _pretend(arch: str) -> Iterator[None]:
         mock.patch.multiple(torch.cuda, **answers),
         # It would create a context on the GPU that is not there.
         mock.patch.object(fake_tensor, "init_gpu_context", lambda *device: None, create=True),
-        mock.patch.object(fake_tensor.FakeTensor, "data_ptr", lambda tensor: ALIGNED_ADDRESS, create=True),
+        mock.patch.object(fake_tensor.FakeTensor, "data_ptr", lambda tensor: _ALIGNED_ADDRESS, create=True),
     ):
         yield

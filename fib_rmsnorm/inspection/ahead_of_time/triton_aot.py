@@ -1,5 +1,6 @@
 """Compile the Triton kernels behind an entry point for a named GPU, without that GPU."""
 
+# ruff: noqa: D102 - Triton names what it asks of a driver
 from __future__ import annotations
 
 import contextlib
@@ -8,63 +9,18 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import CompiledKernel
 
-from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
-from fib_rmsnorm.inspection.facts import KernelBinary, Launch
-from fib_rmsnorm.inspection.machine_code.resources import read_cubin_resources
-from fib_rmsnorm.machine.architectures import WARP, capability_of, find_architecture
+from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import AotSession
+from fib_rmsnorm.inspection.facts import Kernel, Launch
+from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
+from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architecture
 
 # Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
 _device_numbers = itertools.count(1000)
-
-
-class TritonSession:
-    """Calls entry points with nothing launched, and keeps the kernels that they would have launched.
-
-    Only the shapes, strides and types of tensor arguments matter. Every configuration that an autotuner tries
-    is compiled. Triton must not be interpreting (TRITON_INTERPRET). Use it in a process of its own: torch.cuda
-    and Triton's driver answer falsely meanwhile, and an autotuner that has run before does not run again.
-    """
-
-    def __init__(self, arch: str) -> None:
-        self._arch = arch
-        self._driver = _CompileOnlyDriver(arch)
-
-    @property
-    def kernels(self) -> list[KernelBinary]:
-        """What has been compiled so far."""
-        return self._driver.loaded
-
-    @property
-    def ptx(self) -> list[str]:
-        """The PTX of each kernel."""
-        return self._driver.ptx
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the launches."""
-        if not self._driver.autotuned:
-            return []
-        return ["an autotuner times its configurations on the GPU; the launches shown are those of the first one"]
-
-    def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
-        """Call the entry point and return what it launches."""
-        config = triton.runtime.driver
-        before = dict(vars(config))  # its own reset would look for a GPU
-        self._driver.launches = []
-        config.set_active(self._driver)
-        try:
-            with self._driver.keep_ptx():
-                call_with_fake_cuda(entry, arguments, self._arch)
-        finally:
-            vars(config).update(before)
-        return self._driver.launches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,15 +34,15 @@ class _Function:
 _BUS_BITS = 4096
 
 
-class _CompileOnlyDriver:
-    """What Triton asks of a GPU driver, answered for an architecture; binaries are kept, launches dropped."""
+class TritonSession(AotSession):
+    """What Triton asks of a GPU driver, answered for an architecture; kernels are read, launches only noted.
+
+    Every configuration that an autotuner tries is compiled. Triton must not be interpreting (TRITON_INTERPRET). An
+    autotuner that has run before does not run again.
+    """
 
     def __init__(self, arch: str) -> None:
-        self.loaded: list[KernelBinary] = []
-        self.launches: list[Launch] = []
-        self.ptx: list[str] = []
-        self.autotuned = False
-        self._arch = arch
+        super().__init__(arch)
         architecture = find_architecture(arch)
         model = architecture.model
         self._device = next(_device_numbers)
@@ -106,26 +62,25 @@ class _CompileOnlyDriver:
         )
 
     @contextlib.contextmanager
-    def keep_ptx(self) -> Iterator[None]:
-        """Keep the PTX of what is loaded meanwhile: a driver is only given the binary."""
-        load = CompiledKernel._init_handles
-
-        def load_and_keep(kernel: Any) -> None:
-            load(kernel)
-            self.ptx += [str(kernel.asm.get("ptx", ""))] * (len(self.loaded) - len(self.ptx))
-
-        with mock.patch.object(CompiledKernel, "_init_handles", load_and_keep):
+    def compiling(self) -> Iterator[None]:
+        """Be Triton's driver meanwhile."""
+        config = triton.runtime.driver
+        before = dict(vars(config))  # its own reset would look for a GPU
+        config.set_active(self)
+        try:
             yield
+        finally:
+            vars(config).update(before)
 
     def _load_binary(
         self, name: str, cubin: bytes, shared_bytes: int, device: int
     ) -> tuple[object, object, int, int, int]:
-        unknown = KernelBinary(kernel=name, arch=self._arch, binary=cubin)
-        kernels = {kernel.kernel: kernel for kernel in read_cubin_resources(cubin, self._arch)}
+        unknown = Kernel(kernel=name, arch=self.arch)
+        kernels = {kernel.kernel: kernel for kernel in read_kernels(cubin, self.arch)}
         # Triton allocates all shared memory at launch, so its cubin does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
-        self.loaded.append(kernel)
-        function = _Function(len(self.loaded) - 1)
+        self.kernels.append(kernel)
+        function = _Function(len(self.kernels) - 1)
         return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
     def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
@@ -140,11 +95,11 @@ class _CompileOnlyDriver:
         return launch
 
     def get_current_target(self) -> GPUTarget:
-        major, minor = capability_of(self._arch)
+        major, minor = capability_of(self.arch)
         return GPUTarget("cuda", 10 * major + minor, 32)
 
     def get_device_capability(self, device: int) -> tuple[int, int]:
-        return capability_of(self._arch)
+        return capability_of(self.arch)
 
     def get_current_device(self) -> int:
         return self._device
@@ -167,7 +122,9 @@ class _CompileOnlyDriver:
         def benchmark(
             call: Callable[[], object], quantiles: Sequence[float] = (0.5,), **options: object
         ) -> list[float]:
-            self.autotuned = True
+            self.notes.append(
+                "an autotuner times its configurations on the GPU; the launches shown are those of the first one"
+            )
             before = list(self.launches)
             call()
             self.launches = before

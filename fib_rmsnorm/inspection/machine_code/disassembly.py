@@ -1,19 +1,27 @@
-"""Machine code (SASS) of CUDA kernels -> instructions by kind, and the accesses to global memory."""
+"""The CUDA kernels of a binary: their resources, instructions by kind, and accesses to global memory, by cuobjdump."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
+import subprocess
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
 
-from fib_rmsnorm.inspection.facts import Access, Code, Costly, Direction, Loop
+from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.inspection.facts import Access, Code, Costly, Direction, Kernel, Loop
+from fib_rmsnorm.machine.gpu_models import capability_of
+
+_RESERVED_SHARED_BYTES = 1024  # of every block from Hopper on; cubins count them, ptxas does not
 
 
 @dataclass(frozen=True)
-class Instruction:
-    """One instruction of either language."""
+class _Instruction:
+    """One instruction of a kernel."""
 
     address: int
     kind: str | None
@@ -46,22 +54,75 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "barriers": ("BAR", "UCGABAR_ARV", "UCGABAR_WAIT", "SYNCS"),
     "branches": ("BRA", "BRX", "JMP", "JMX", "CALL", "RET"),
 }
-OTHER = "integer, moves and the rest"
+_OTHER = "integer, moves and the rest"
 _KIND_OF = {opcode: kind for kind, opcodes in _KINDS.items() for opcode in opcodes}
-KINDS = (*_KINDS, OTHER)
+_ALL_KINDS = (*_KINDS, _OTHER)
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _FUNCTION = re.compile(r"^\s*Function : (\S+)", re.MULTILINE)
 _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P[0-9T]+\s+)?([A-Z][\w.]*)([^;]*);")
 
 
-def parse_sass(listing: str) -> dict[str, Code]:
-    """Read what `cuobjdump -sass` prints: the code of each kernel, by its name as mangled."""
+_RESOURCES = re.compile(
+    r"Function (?P<kernel>\S+):\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+) "
+    r"SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)"
+)
+
+
+def read_kernels(binary: Path | bytes, arch: str) -> list[Kernel]:
+    """Read the kernels of a cubin, or of a library with some in it, by their names as mangled.
+
+    Shared memory is the static part. Empty where no cuobjdump is found, or it is too old for the binary.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = binary if isinstance(binary, Path) else Path(folder, "kernel.cubin")
+        if isinstance(binary, bytes):
+            path.write_bytes(binary)
+        resources, listing = _dump("-res-usage", path), _dump("-sass", path)
     parts = _FUNCTION.split(listing)[1:]  # name and code in turn, after what precedes the first
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: summarize([_read(line) for line in _LINE.finditer(text)], "SASS") for name, text in pairs}
+    codes = {
+        name: _summarize([_read(line) for line in _LINE.finditer(text)])
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+    reserved = _RESERVED_SHARED_BYTES if capability_of(arch) >= (9, 0) else 0
+    return [
+        Kernel(
+            kernel=match["kernel"],
+            arch=arch,
+            registers=int(match["registers"]),
+            spill_bytes=int(match["stack"]) + int(match["local"]),
+            shared_bytes=max(0, int(match["shared"]) - reserved),
+            code=codes.get(match["kernel"]),
+        )
+        for match in _RESOURCES.finditer(resources)
+    ]
 
 
-def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Code:
+def _dump(what: str, path: Path) -> str:
+    """What cuobjdump prints of a binary; nothing where there is none, or it is too old for it."""
+    cuobjdump = find_cuobjdump()
+    if cuobjdump is None:
+        return ""
+    command = [str(cuobjdump), what, str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return run.stdout if run.returncode == 0 else ""
+
+
+def find_cuobjdump() -> Path | None:
+    """CUDA's disassembler: the toolkit's, or the one that Triton brings."""
+    return next((path for path in _candidates() if path.exists()), None)
+
+
+def _candidates() -> Iterator[Path]:
+    if cuda_home := find_cuda_home():
+        yield cuda_home / "bin" / "cuobjdump"
+    if on_path := shutil.which("cuobjdump"):
+        yield Path(on_path)
+    triton = importlib.util.find_spec("triton")
+    for folder in (triton.submodule_search_locations or ()) if triton else ():
+        yield Path(folder, "backends", "nvidia", "bin", "cuobjdump")
+
+
+def _summarize(code: Sequence[_Instruction]) -> Code:
     """Count the kinds, the accesses and the loops: a branch back to an earlier instruction closes one."""
     loops = [(each.target, each.address) for each in code if each.target is not None and each.target < each.address]
     counts = Counter(each.kind for each in code if each.kind is not None)
@@ -72,7 +133,7 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
             in_loop = any(first <= each.address <= last for first, last in loops)
             accesses[does, width, in_loop] += 1
     return Code(
-        instructions={kind: counts[kind] for kind in KINDS if counts[kind]},
+        instructions={kind: counts[kind] for kind in _ALL_KINDS if counts[kind]},
         accesses=tuple(
             Access(does=does, bytes=width, count=number, in_loop=in_loop)
             for (does, width, in_loop), number in sorted(accesses.items())
@@ -83,7 +144,6 @@ def summarize(code: Sequence[Instruction], source: Literal["SASS", "PTX"]) -> Co
             for first, last in _innermost(loops)
         ),
         costly=_count_costly(code),
-        source=source,
     )
 
 
@@ -96,7 +156,7 @@ def _innermost(loops: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(first, last) for first, last in spans if not any(first < other <= last for other, _ in spans)]
 
 
-def _describe_loop(body: Sequence[Instruction]) -> Loop:
+def _describe_loop(body: Sequence[_Instruction]) -> Loop:
     widths = [each.access[1] for each in body if each.access is not None and each.access[0] == "load"]
     return Loop(
         instructions=sum(each.kind is not None for each in body),
@@ -108,14 +168,15 @@ def _describe_loop(body: Sequence[Instruction]) -> Loop:
     )
 
 
-def _count_costly(code: Sequence[Instruction]) -> dict[Costly, int]:
+def _count_costly(code: Sequence[_Instruction]) -> dict[Costly, int]:
     return dict(Counter(each.costly for each in code if each.costly is not None))
 
 
-def _read(line: re.Match[str]) -> Instruction:
+def _read(line: re.Match[str]) -> _Instruction:
     address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
-    target = _target(opcode, operands)
-    return Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target, _costly(opcode))
+    match = re.search(r"0x([0-9a-f]+)\s*$", operands) if opcode.startswith("BRA") else None
+    target = int(match[1], 16) if match else None
+    return _Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target, _costly(opcode))
 
 
 def _costly(opcode: str) -> Costly | None:
@@ -134,8 +195,8 @@ def _kind(address: int, opcode: str, operands: str, target: int | None) -> str |
     if name == "HADD2" and "F32" in modifiers:
         return "conversions"  # how a half becomes a float
     if name == "HFMA2" and "RZ, RZ" in operands:
-        return OTHER  # how a constant is put into a register
-    return _KIND_OF.get(name, OTHER)
+        return _OTHER  # how a constant is put into a register
+    return _KIND_OF.get(name, _OTHER)
 
 
 def _access(opcode: str) -> tuple[Direction, int] | None:
@@ -144,10 +205,3 @@ def _access(opcode: str) -> tuple[Direction, int] | None:
     if name in ("LDG", "LD", "LDGSTS"):
         return "load", width
     return ("store", width) if name in ("STG", "ST") else None
-
-
-def _target(opcode: str, operands: str) -> int | None:
-    if not opcode.startswith("BRA"):
-        return None
-    match = re.search(r"0x([0-9a-f]+)\s*$", operands)
-    return int(match[1], 16) if match else None

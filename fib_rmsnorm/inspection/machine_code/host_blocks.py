@@ -1,12 +1,12 @@
-"""Machine code of a C++ function -> its basic blocks, and which follows which."""
+"""Machine code of a C++ function -> its basic blocks, which follows which, and the loops that they form."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fib_rmsnorm.inspection.machine_code.natural_loops import reach
+import networkx
 
 
 class HostInstruction(NamedTuple):
@@ -17,13 +17,13 @@ class HostInstruction(NamedTuple):
     operands: str
 
 
-class HostBlocks(NamedTuple):
-    """A function's instructions, parted where jumps begin and end."""
+class InnerLoop(NamedTuple):
+    """The blocks of a loop without loops in it."""
 
-    blocks: list[list[HostInstruction]]
-    """In the order of the code; the first is the function's entry."""
-    successors: list[list[int]]
-    """The blocks, by their number, that may be executed next."""
+    header: int
+    """Its only way in."""
+    body: frozenset[int]
+    """With the header."""
 
 
 _TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <(.*?)(?:\+0x[0-9a-f]+)?>\s*$")
@@ -41,8 +41,12 @@ _NEVER_RETURNS = re.compile(
 )
 
 
-def part_blocks(lines: Sequence[HostInstruction]) -> HostBlocks:
-    """The blocks of a function that has instructions. Jumps out of it end it, and calls are as any instruction."""
+def part_blocks(lines: Sequence[HostInstruction]) -> tuple[list[list[HostInstruction]], networkx.DiGraph]:
+    """A function's instructions, parted where jumps begin and end, and the graph of which block may follow which.
+
+    The blocks are numbered in the order of the code; the first is the function's entry. Jumps out of the function end
+    it, and calls are as any instruction.
+    """
     lines = [_without_prefix(line) for line in lines]
     inside = {line.address for line in lines}
     targets = {target for line in lines if _jumps(line) and (target := _target(line)) in inside}
@@ -54,9 +58,47 @@ def part_blocks(lines: Sequence[HostInstruction]) -> HostBlocks:
         blocks[-1].append(line)
         has_ended = _jumps(line) or _ends(line)
     starts = {block[0].address: number for number, block in enumerate(blocks)}
-    successors = [list(_successors(number, blocks, starts)) for number in range(len(blocks))]
-    _follow_tables(blocks, successors)
-    return HostBlocks(blocks, successors)
+    graph = networkx.DiGraph()
+    graph.add_nodes_from(range(len(blocks)))
+    for number, block in enumerate(blocks):
+        last = block[-1]
+        if _jumps(last) and (target := _target(last)) in starts:
+            graph.add_edge(number, starts[target])
+        if number + 1 < len(blocks) and not _JUMP.fullmatch(last.opcode) and not _ends(last):
+            graph.add_edge(number, number + 1)
+    _follow_tables(blocks, graph)
+    return blocks, graph
+
+
+def find_inner_loops(graph: networkx.DiGraph) -> Iterator[InnerLoop]:
+    """The loops of blocks that are entered at block 0, each by its only way in, without loops in them.
+
+    Several ways back to one header close one loop. Blocks that nothing reaches are in none, and cycles with several
+    ways in, which hardly any compiler makes of loops, are none.
+    """
+    reached = graph.subgraph({0} | networkx.descendants(graph, 0))
+    waiting = [reached]
+    while waiting:
+        part = waiting.pop()
+        for body in networkx.strongly_connected_components(part):
+            headers = [block for block in body if block == 0 or not body.issuperset(reached.pred[block])]
+            is_cycle = len(body) > 1 or part.has_edge(headers[0], headers[0])
+            if not is_cycle or len(headers) > 1:
+                continue
+            within = part.subgraph(body - set(headers)).copy()
+            if networkx.is_directed_acyclic_graph(within):
+                yield InnerLoop(headers[0], frozenset(body))
+            else:
+                waiting.append(within)
+
+
+def is_on_every_pass(loop: InnerLoop, blocks: Iterable[int], graph: networkx.DiGraph) -> bool:
+    """Whether no way through the loop's body, from its header back to it, avoids all of these blocks."""
+    avoiding = graph.subgraph(loop.body.difference(blocks))
+    if loop.header not in avoiding:
+        return True
+    passed = {loop.header} | networkx.descendants(avoiding, loop.header)
+    return not passed.intersection(graph.pred[loop.header])  # none goes back to the header
 
 
 def name_callee(line: HostInstruction) -> str | None:
@@ -89,30 +131,20 @@ def _target(line: HostInstruction) -> int | None:
     return int(match[1], 16) if match else None
 
 
-def _successors(number: int, blocks: list[list[HostInstruction]], starts: dict[int, int]) -> Iterator[int]:
-    last = blocks[number][-1]
-    if _jumps(last) and (target := _target(last)) in starts:
-        yield starts[target]
-    if number + 1 < len(blocks) and not _JUMP.fullmatch(last.opcode) and not _ends(last):
-        yield number + 1
-
-
-def _follow_tables(blocks: list[list[HostInstruction]], successors: list[list[int]]) -> None:
+def _follow_tables(blocks: list[list[HostInstruction]], graph: networkx.DiGraph) -> None:
     """Let jumps by a table, as of a `switch`, lead to each block to which no other way does.
 
     objdump does not tell the table. Other blocks without a way in are where exceptions are caught.
     """
-    tables = [number for number, block in enumerate(blocks) if _reads_table(block[-1])]
-    if not tables:
-        return
-    reached = reach({0}, (), successors)
+    # A jump to where a register says; by the instruction pointer, another function is found.
+    lasts = ((number, block[-1]) for number, block in enumerate(blocks))
+    tables = [
+        number
+        for number, last in lasts
+        if _JUMP.fullmatch(last.opcode) and _target(last) is None and "%rip" not in last.operands
+    ]
+    reached = {0} | networkx.descendants(graph, 0)
     for number, block in enumerate(blocks):
-        if number not in reached and not all(_PADDING.fullmatch(line.opcode) for line in block):
-            for table in tables:
-                successors[table].append(number)
-            reached |= reach({number}, reached, successors)
-
-
-def _reads_table(line: HostInstruction) -> bool:
-    """Whether an instruction jumps to where a register says; by the instruction pointer, another function is found."""
-    return _JUMP.fullmatch(line.opcode) is not None and _target(line) is None and "%rip" not in line.operands
+        if tables and number not in reached and not all(_PADDING.fullmatch(line.opcode) for line in block):
+            graph.add_edges_from((table, number) for table in tables)
+            reached |= {number} | networkx.descendants(graph, number)

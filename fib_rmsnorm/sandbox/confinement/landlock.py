@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, system_call
@@ -95,18 +95,14 @@ def enter_landlock(
         _allow(ruleset, path, _READ_FOLDER)
     for path in writable:
         _allow(ruleset, path, rights & ~_MAKE_DEVICE)
-    for device in _devices():
-        _allow(ruleset, device, _READ | _WRITE_FILE)
+    for pattern in _DEVICES:
+        for device in Path("/dev").glob(pattern):
+            _allow(ruleset, device, _READ | _WRITE_FILE)
     if _HAS_GPU.exists():
         _allow(ruleset, _THREADS, _READ | _WRITE_FILE | truncate)
     gain_no_privileges()
     system_call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
-
-
-def _devices() -> Iterator[Path]:
-    for pattern in _DEVICES:
-        yield from Path("/dev").glob(pattern)
 
 
 def _allow(ruleset: int, path: str | Path, rights: int) -> None:

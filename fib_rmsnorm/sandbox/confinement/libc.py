@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_CHILD_SUBREAPER = 36
 _IOLBF = 1
-_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+
+_adopting_lock = threading.Lock()
+_adopting = 0
+"""How many `adopt_orphans` of this process are open."""
 
 
 @cache
@@ -29,18 +36,6 @@ def write_each_line() -> None:
     libc().setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
 
 
-def free_beginning(descriptor: int, length: int) -> None:
-    """Free the disk space of the first `length` bytes of a file, which read as zeros then. What follows stays in place.
-
-    Raises OSError where the file system cannot.
-    """
-    if not length:
-        return
-    how = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
-    if libc().fallocate(descriptor, how, ctypes.c_int64(0), ctypes.c_int64(length)) != 0:
-        raise OSError(ctypes.get_errno(), "fallocate failed")
-
-
 def system_call(number: int, *arguments: object) -> int:
     """Make a system call. Raises OSError if the kernel refuses it."""
     result: int = libc().syscall(number, *arguments)
@@ -53,3 +48,28 @@ def system_call(number: int, *arguments: object) -> int:
 def gain_no_privileges() -> None:
     """Let no program that this process starts gain privileges, as Landlock and seccomp require of anyone but root."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def become_subreaper() -> None:
+    """Make orphaned descendants children of this process, in place of init."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextmanager
+def adopt_orphans() -> Iterator[None]:
+    """Be a subreaper meanwhile.
+
+    A program that uses our library is none before and after: nobody would wait for the orphans of its other children,
+    which would stay as zombies.
+    """
+    global _adopting  # noqa: PLW0603 - a process is a subreaper or is not
+    with _adopting_lock:
+        become_subreaper()
+        _adopting += 1
+    try:
+        yield
+    finally:
+        with _adopting_lock:
+            _adopting -= 1
+            if not _adopting:
+                prctl(_PR_SET_CHILD_SUBREAPER, 0)

@@ -1,4 +1,4 @@
-"""What a confined process may read: the system's programs and libraries, and this interpreter with its packages.
+"""What a confined process may know: the system's programs and libraries, this interpreter with its packages, variables.
 
 A user's files are not among it, even where the interpreter or the package lies among them.
 """
@@ -11,7 +11,7 @@ import os
 import site
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,25 @@ _PROC = (
     *("modules", "devices", "filesystems", "misc", "cgroups", "bus", "driver", "sys", "self"),
 )
 _FOLDERS_OF_TOOLS = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_HARMLESS_NAMES = frozenset(
+    (
+        *("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "XDG_CACHE_HOME"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+        *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "SOURCE_DATE_EPOCH", "MAX_JOBS", "GLIBC_TUNABLES"),
+        *("CC", "CXX", "CPP", "LD", "AR", "AS", "NVCC", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX"),
+    )
+)
+_HARMLESS_PREFIXES = (
+    *("LC_", "FIB_RMSNORM_", "PYTHON", "MALLOC_", "CCACHE_", "NINJA_"),
+    *("CUDA", "CUPTI_", "CUBLAS_", "CUDNN_", "CUTE_", "CUTLASS_", "NVIDIA_", "NVCC_", "NV_", "NCCL_"),
+    *("TORCH", "PYTORCH_", "INDUCTOR_", "ATEN_", "TRITON_", "LLVM_", "MLIR_", "TILELANG_", "TL_", "TVM_"),
+    *("FLASHINFER_", "LIGER_", "QUACK_"),
+    *("OMP_", "GOMP_", "KMP_", "LIBOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "NUMEXPR_"),
+)
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "COOKIE")
+# With these, GNU's OpenMP binds each thread by its number, which the sandbox refuses, and ends the process.
+_BINDS_THREADS = frozenset({"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"})
 _FINDER_OF_EDITABLE = "__editable__"
 _NO_MODULE = "fib_rmsnorm_has_no_such_module"
 
@@ -50,7 +69,8 @@ def find_readable() -> Readable:
 
     `$FIB_RMSNORM_READABLE` names more, separated like those of `$PATH`.
     """
-    found = [*_SYSTEM, *_of_etc(), *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
+    found = [*_SYSTEM, *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
+    found += [str(path) for name in _ETC for path in Path("/etc").glob(name)]
     found += [str(path) for path in _of_interpreter()]
     found += _paths_in(_VARIABLE)
     for name in _FOLDERS_OF_TOOLS:
@@ -84,11 +104,6 @@ def _paths_in(variable: str) -> list[str]:
     return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
 
 
-def _of_etc() -> Iterator[str]:
-    for name in _ETC:
-        yield from map(str, Path("/etc").glob(name))
-
-
 def _of_interpreter() -> Iterator[Path]:
     for prefix in {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}:
         folder = Path(prefix)
@@ -103,9 +118,11 @@ def _of_interpreter() -> Iterator[Path]:
 def _packages(entry: Path) -> Iterator[Path]:
     """The packages and modules in a folder of `sys.path` that may hold other files too, such as a registry."""
     installed = _installed(entry)
-    for path in _list(entry):
-        if path.suffix in (".py", ".pyc", ".so", ".pth") or path.name in installed or _exists(path / "__init__.py"):
-            yield path
+    with contextlib.suppress(OSError):  # it may be a folder of another user
+        for path in sorted(entry.iterdir()):
+            is_module = path.suffix in (".py", ".pyc", ".so", ".pth") or path.name in installed
+            if is_module or os.path.exists(path / "__init__.py"):  # noqa: PTH110 - the other raises
+                yield path
 
 
 def _installed(entry: Path) -> set[str]:
@@ -138,16 +155,15 @@ def _is_too_wide(folder: Path) -> bool:
     return any(home.resolve().is_relative_to(resolved) for home in homes)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError:  # it may lie in a folder of another user
-        return False
-    return True
-
-
-def _list(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+def keep_harmless(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a process which runs other people's code may know."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _HARMLESS_NAMES
+        or (
+            name.startswith(_HARMLESS_PREFIXES)
+            and name not in _BINDS_THREADS
+            and not any(word in name for word in _SECRET)
+        )
+    }

@@ -13,6 +13,7 @@ import platform
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, system_call
 from fib_rmsnorm.sandbox.confinement.system_calls import ArgumentCheck, Rule, rules
@@ -34,14 +35,13 @@ Instruction = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
 
 
-class _Machine:
+class _Machine(NamedTuple):
     """What differs between processors."""
 
-    def __init__(self, name: str, audit_architecture: int, seccomp: int) -> None:
-        self.name = name
-        self.audit_architecture = audit_architecture
-        self.seccomp = seccomp
-        """The number of the system call."""
+    name: str
+    audit_architecture: int
+    seccomp: int
+    """The number of the system call."""
 
 
 _MACHINES = {"x86_64": _Machine("x86_64", 0xC000003E, 317), "aarch64": _Machine("aarch64", 0xC00000B7, 277)}

@@ -23,6 +23,7 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy, copy_solution
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
 from fib_rmsnorm.sandbox.channel import Channel
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
@@ -226,9 +227,9 @@ def test_streams_are_tried_beside_one_stream(monkeypatch):
 @pytest.mark.process
 @pytest.mark.parametrize("arch", ["8.0", "9.0"])
 def test_the_cuda_copy_compiles_without_spills(arch):
-    log = build_native(copy_solution(cuda_copy.SOURCE), cache_folder(), arch).log
-    assert log.count("0 bytes spill stores, 0 bytes spill loads") == 11 * 3 * 6 + 1  # loads, writes, kinds; the empty
-    assert "warning" not in log
+    library = build_native(copy_solution(cuda_copy.SOURCE), cache_folder(), arch)
+    spills = [kernel.spill_bytes for kernel in read_kernels(library, f"sm_{arch.replace('.', '')}")]
+    assert spills == [0] * (11 * 3 * 6 + 1)  # loads, writes, kinds; the empty kernel
 
 
 TRITON_INTERPRETED = """

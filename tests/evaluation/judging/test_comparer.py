@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
+from fib_rmsnorm.sandbox.asking import DeviceMemory
 from support.registries import QUICK
 
 GPU = Device("cuda:0", "Fake GPU", 80 << 30)

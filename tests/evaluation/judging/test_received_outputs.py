@@ -17,10 +17,9 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.sandbox.asking import Done, RefusedError, ask
+from fib_rmsnorm.sandbox.asking import DeviceMemory, Done, RefusedError, ask
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
-from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import SafetensorsInput, Settings
 
 FALSE = DeviceMemory("ab" * 64, 0, 1 << 30)

@@ -72,7 +72,7 @@ def build_reader() -> Callable[..., None]:
         spec=BuildSpec(language=SupportedLanguages.CUDA, target_hardware=["cuda"], entry_point="reader.cu::read"),
         sources=[SourceFile(path="reader.cu", content=READER)],
     )
-    return load_native(build_native(solution, cache_folder()).binary, "read")
+    return load_native(build_native(solution, cache_folder()), "read")
 
 
 @pytest.mark.alone

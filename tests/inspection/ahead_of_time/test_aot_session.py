@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
-from fib_rmsnorm.machine.architectures import capability_of
+from fib_rmsnorm.machine.gpu_models import capability_of
 
 ENTRIES = {
     "triton": """
@@ -54,7 +54,7 @@ assert (launch.kernel_number, launch.grid, launch.block) == (0, (4, 1, 1), (128,
 [again] = session.call(entry, (torch.empty(6, 1024, dtype=torch.float16),) * 2)
 assert (again.kernel_number, again.grid) == (0, (6, 1, 1)), again
 [kernel] = session.kernels
-assert kernel.arch == "sm_80" and kernel.binary[:4] == b"\\x7fELF", kernel
+assert kernel.arch == "sm_80" and kernel.code, kernel
 assert not torch.cuda.is_initialized()
 print(kernel.kernel, kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
 """
@@ -73,30 +73,6 @@ def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> N
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines()[-1].startswith(("double", "main"))  # TileLang logs to stdout
-
-
-PTX_CHECK = """
-from unittest import mock
-from fib_rmsnorm.inspection.machine_code import resources
-from fib_rmsnorm.inspection.ahead_of_time.compilation import CompiledSolution, read_codes
-x = torch.empty(4, 1024, dtype=torch.float16)
-session = Session("sm_80")
-with mock.patch.object(resources, "find_cuobjdump", lambda: None):
-    session.call(entry, (x, x))
-    [code] = read_codes(CompiledSolution(session.kernels, [], ptx=session.ptx))
-print(code.source, *sorted((access.does, access.bytes) for access in code.accesses))
-"""
-
-
-@pytest.mark.compile
-def test_without_a_disassembler_triton_tells_its_ptx(tmp_path) -> None:
-    pytest.importorskip("triton")
-    header = "import torch\nfrom fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession as Session\n"
-    script = tmp_path / "script.py"
-    script.write_text(header + textwrap.dedent(ENTRIES["triton"]) + PTX_CHECK)
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "PTX ('load', 16) ('store', 16)"
 
 
 def test_nothing_of_the_pretence_remains() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.ahead_of_time.compilation import compile_launches
+from fib_rmsnorm.inspection.compile_process import compile_solution
+from fib_rmsnorm.inspection.facts import Compile
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
@@ -93,14 +94,14 @@ def test_launches_that_follow_the_device(arch, blocks, tmp_path):
         ),
         sources=[SourceFile(path="kernel.cu", content=SOURCE)],
     )  # fmt: skip
-    compiled = compile_launches(solution, definition, generate_workloads(definition, [8, 300]), arch, tmp_path)
-    assert compiled.notes == []
+    workloads = generate_workloads(definition, [8, 300])
+    compiled = compile_solution(
+        Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=tmp_path)
+    )
+    assert compiled.notes == ()
     names = [kernel.kernel for kernel in compiled.kernels]
     told = [
-        [
-            (names[one.kernel_number].strip("_Zi0123456789"), one.grid, one.block, one.dynamic_shared_bytes)
-            for one in each
-        ]
+        [(names[one.kernel_number], one.grid, one.block, one.dynamic_shared_bytes) for one in each]
         for each in compiled.launches
     ]
     assert told == [

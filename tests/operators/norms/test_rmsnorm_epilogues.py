@@ -130,7 +130,7 @@ def test_its_triton_kernel_is_right():
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_its_cuda_kernel_compiles(tmp_path):
     solution = draft_starting_kernel(find_operator("rmsnorm_silu_gate").define(384), "cuda", tmp_path)
-    assert build_native(solution, tmp_path / "cache", "9.0").binary.exists()
+    assert build_native(solution, tmp_path / "cache", "9.0").exists()
 
 
 BIAS = """\

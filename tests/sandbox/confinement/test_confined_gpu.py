@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from fib_rmsnorm.building.solution_cache import cache_variables
-from fib_rmsnorm.building.toolchain import toolchain_paths
+from fib_rmsnorm.building.cache import cache_variables
+from fib_rmsnorm.building.native import toolchain_paths
+from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.role import Role
 
 STEPS = """
 import subprocess
@@ -30,7 +30,7 @@ def call_kernel():
 
 
 def share_memory():
-    from fib_rmsnorm.sandbox.device_memory import offer
+    from fib_rmsnorm.sandbox.output_transfer import offer
 
     assert offer([torch.ones(1 << 22, device="cuda")])  # torch's own way needs files in /dev/shm
 

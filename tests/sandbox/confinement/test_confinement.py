@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.confinement import find_gaps
-from fib_rmsnorm.sandbox.confinement.variables import keep_harmless
+from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.role import Role
 from support.command_line import cli_environment
 from support.paths import TESTS
 

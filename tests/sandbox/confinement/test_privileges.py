@@ -17,10 +17,10 @@ ALWAYS = {DAC_OVERRIDE, DAC_READ_SEARCH, IPC_LOCK}
 DROPS = """
 import sys
 from pathlib import Path
-from fib_rmsnorm.sandbox.confinement import privileges
+from fib_rmsnorm.sandbox import confinement
 
-privileges._DRIVER_VERSION = Path(sys.argv[1])
-privileges.drop_privileges(reads_counters=bool(sys.argv[2]))
+confinement._DRIVER_VERSION = Path(sys.argv[1])
+confinement.drop_privileges(reads_counters=bool(sys.argv[2]))
 print(Path("/proc/self/status").read_text())
 """
 

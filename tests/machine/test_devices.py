@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.machine import cuda_properties
-from fib_rmsnorm.machine.cuda_properties import find_properties, list_gpus
-from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.machine import devices
+from fib_rmsnorm.machine.devices import choose_devices, find_properties, list_gpus
 
 
 @pytest.mark.gpu
@@ -24,7 +23,7 @@ def test_the_driver_says_what_torch_says():
 
 def test_a_torch_without_cuda_has_no_gpus(monkeypatch):
     list_gpus.cache_clear()
-    monkeypatch.setattr(cuda_properties, "cuda_of_torch", lambda: None)
+    monkeypatch.setattr(devices, "cuda_of_torch", lambda: None)
     try:
         assert list_gpus() == ()
         assert find_properties("cuda:0") is None
