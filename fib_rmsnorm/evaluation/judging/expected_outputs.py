@@ -101,7 +101,7 @@ def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor]
             common_errors=[each.common_error for each in exact],
             is_random=_has_random_inputs(request, case),
             reference=reference,
-            alternatives=request.recognition.compute_alternatives(case.inputs),
+            alternatives=[each.alternative for each in exact],
             non_finite_rows=_find_non_finite_rows(request.definition, case),
         )
         probed = [] if request.recognition.is_own or reference is None else reference
