@@ -25,15 +25,17 @@ class _Syntax(NamedTuple):
     names: Mapping[str, str] = {}
 
 
+# The templates name the rounded product, and the gate's element.
 _CPP = _Syntax(
     "static_cast<float>({}[col])",
     "static_cast<float>({}[col])",
     "const float y = {};\nout[col] = static_cast<Element>(y);",
     {
-        "round": "static_cast<float>(static_cast<Element>({}))",
+        "round": "static_cast<float>(normalized)",
         "relu": "std::fmax({}, 0.0f)",
         "silu": "{0} / (1 + std::exp(-{0}))",
     },
+    {"gate": "g"},
 )
 _SYNTAX = {
     "python": _Syntax(
