@@ -12,7 +12,7 @@ import pytest
 from support.command_line import cli_environment
 from support.paths import REPOSITORY, TESTS
 
-COPIED = ("README.md", "docs", "fib_rmsnorm", "tests", "tools")
+COPIED = ("docs", "fib_rmsnorm", "tests", "tools")
 OF_ALL_OPERATORS = (
     "tests/operators/test_made_up_operator.py::test_an_option_that_cannot_be_is_refused_in_a_line",
     "tests/evaluation/tensors/test_inputs.py::test_outputs_are_not_finite_and_reach_the_largest_finite_values",
@@ -29,8 +29,7 @@ def repository(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
     for path in REPOSITORY.iterdir():
         if path.name in COPIED:
-            copy = root / path.name
-            shutil.copytree(path, copy, ignore=ignored) if path.is_dir() else shutil.copy(path, copy)
+            shutil.copytree(path, root / path.name, ignore=ignored)
         elif not path.name.startswith("."):
             (root / path.name).symlink_to(path)
     source = (TESTS / "support" / "made_up_operator.py").read_text()
@@ -39,9 +38,7 @@ def repository(tmp_path):
     return root
 
 
-@pytest.fixture
-def run(repository):
-    """Run a command of Python in the copy."""
+def test_an_added_operator_fails_no_test_and_is_on_the_page_that_make_fix_writes(repository):
     environment = {**cli_environment(), "PYTHONPATH": str(repository)}
 
     def run(*command: str) -> str:
@@ -51,10 +48,6 @@ def run(repository):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    return run
-
-
-def test_an_added_operator_fails_no_test_and_is_on_the_page_that_make_fix_writes(repository, run):
     program = (
         "import sys; sys.path.insert(0, 'tools'); import generate_docs; print(generate_docs.run('define', '--help'))"
     )
@@ -64,10 +57,3 @@ def test_an_added_operator_fails_no_test_and_is_on_the_page_that_make_fix_writes
     assert "tail_shift: y = x * scale / max|x| + shift" in named and "tail_shift" not in before
     said = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *OF_ALL_OPERATORS)
     assert " passed" in said
-
-
-@pytest.mark.compile  # one of the pages is made of compiled code
-def test_the_pages_that_make_fix_writes_pass_their_check(repository, run):
-    run("tools/generate_docs.py")
-    assert "tail_shift" in (repository / "docs" / "cli.md").read_text()
-    run("tools/generate_docs.py", "--check")
