@@ -34,24 +34,19 @@ class Deployable:
     digests: Mapping[str, str]
     definitions: Mapping[str, Definition]
     operators: Mapping[str, str]
-    """The operator of each Definition, with its options, by name: `layernorm_bias` of `layernorm_bias_d4096`."""
+    """The operator of each Definition, by name."""
 
 
 def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
     """The Solutions of these authors for Definitions that are named after an operator: `rmsnorm_d4096`."""
-    from fib_rmsnorm.operators.known_operators import list_operators
+    from fib_rmsnorm.operators.operator import list_operators
     from fib_rmsnorm.registry.sources.packing import read_current
     from fib_rmsnorm.schema import digest
 
-    known = tuple(each.name for each in list_operators())
+    known = {each.name for each in list_operators()}
     definitions = registry.definitions()
     stems = {name: re.match(r"(.+)_d\d", name) for name in definitions}
-    operators = {
-        name: stem[1]
-        for name, stem in stems.items()
-        # `layernorm_bias` is the operator `layernorm` with another option.
-        if stem and any(stem[1] == each or stem[1].startswith(f"{each}_") for each in known)
-    }
+    operators = {name: stem[1] for name, stem in stems.items() if stem and stem[1] in known}
     solutions = {
         name: each
         for name, each in read_current(registry).by_name.items()

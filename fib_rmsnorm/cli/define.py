@@ -30,11 +30,8 @@ def _list_options() -> dict[str, Option]:
 def _as_parameter(option: Option) -> inspect.Parameter:
     owners = [operator.name for operator in list_operators() if option in operator.options]
     whose = "" if len(owners) == len(_NAMES) else f" Only of {', '.join(owners)}."
+    told = typer.Option(f"--{option.name}", help=f"{option.help}{whose} Default: {option.default}.", show_default=False)
     kind = type(option.default)
-    names, default = f"--{option.name}", str(option.default)
-    if kind is bool:
-        names, default = f"{names}/--no-{option.name}", "yes" if option.default else "no"
-    told = typer.Option(names, help=f"{option.help}{whose} Default: {default}.", show_default=False)
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, told]
     )

@@ -6,9 +6,17 @@ only.
 
 from __future__ import annotations
 
-from fib_rmsnorm.operators.known_operators import find_operator, list_operators
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Operator, Option
+from fib_rmsnorm.operators.operator import (
+    Cost,
+    ExactOutput,
+    HardCase,
+    Mistake,
+    Operator,
+    Option,
+    find_operator,
+    list_operators,
+)
 from fib_rmsnorm.operators.recognition import (
     Recognition,
     count_cost,

@@ -59,15 +59,15 @@ def _break(line: str, *, is_python: bool) -> str:
     """Break a line that is too long: a comment, a docstring, or code at its last call."""
     indent = " " * (len(line) - len(line.lstrip()))
     choice = re.fullmatch(r"( *if \(.*?\)) (return .*)", line)
-    if len(line) <= _WIDTH:
-        return line
-    if line.startswith("// "):
-        return textwrap.fill(line, _WIDTH, subsequent_indent="// ")
+    if len(line) <= _WIDTH or line.startswith("// "):
+        return textwrap.fill(line, _WIDTH, subsequent_indent="// ") if len(line) > _WIDTH else line
     if line.startswith('"""'):
         return line.replace(". ", ".\n\n", 1).removesuffix('"""') + '\n"""'
     if choice is not None:
         return f"{choice[1]}\n{indent}  {choice[2]}"
     start, end = _find_last_call(line)
+    if not is_python and ", " not in line:  # an expression
+        return line.replace(" = ", f" =\n{indent}    ", 1)
     if not is_python:  # as many arguments in a line as fit, one below the other
         glued = ", ".join(part.replace(" ", "\0") for part in line.split(", "))
         return textwrap.fill(glued, _WIDTH, subsequent_indent=" " * start).replace("\0", " ")

@@ -1,4 +1,4 @@
-"""The interface of an operator: what `define` and evaluations need beyond a Definition.
+"""The interface of an operator, which is what `define` and evaluations need beyond a Definition, and those known.
 
 An operator is an instance of a subclass of `Operator` in a file of this package, whose `OPERATORS` it is in; nothing
 else has to know it. It never sees the names of a Definition's tensors and axes: it names them by the parts that they
@@ -7,9 +7,12 @@ play, such as `x`, `weight` and `rows`.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
@@ -36,10 +39,10 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of `define` for this operator. Its values have the type of its default: int, float, str or bool."""
+    """An option of `define` for this operator. Its values have the type of its default: int, float or str."""
 
     name: str
-    default: int | float | str | bool
+    default: int | float | str
     help: str
 
 
@@ -102,6 +105,8 @@ class ExactOutput:
     common_error: float | None = None
     """The relative error that all elements may share, such as that of a row's statistic in float32. More is a bias: an
     error that the tolerance of each element hides. None if nobody knows one."""
+    alternative: torch.Tensor | None = None
+    """Values that are as right as these, element by element, where the formula rounds before its end."""
 
 
 class Operator(ABC):
@@ -160,10 +165,6 @@ class Operator(ABC):
         """
         raise InputError(f"{self.name} has no Definition of its own by sizes and dtypes")
 
-    def list_references(self) -> list[tuple[tuple[str, ...], str]]:
-        """The parts of the inputs of each of its own references, in order, and the source: one, or one an option."""
-        return [(self.arguments, self.reference)]
-
     def suggest_constants(self, parts: Parts, literals: Iterable[float]) -> list[dict[str, float]]:
         """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
         return [{}]
@@ -199,12 +200,6 @@ class Operator(ABC):
         """Choose sizes of variable axes near `sizes`, but without the factors that benched sizes and tiles share."""
         return {}
 
-    def compute_alternatives(
-        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
-    ) -> Mapping[str, torch.Tensor]:
-        """Outputs that are as right as the exact ones, element by element, where the formula rounds before its end."""
-        return {}
-
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
@@ -215,3 +210,25 @@ class Operator(ABC):
         such as the gradient of a weight, is a single row; one that has no other axis has a single column.
         """
         return ()
+
+
+@cache
+def list_operators() -> tuple[Operator, ...]:
+    """The known operators: the `OPERATORS` of the modules of each family's package, then of this package's own."""
+
+    def list_modules(package: str) -> list[pkgutil.ModuleInfo]:
+        return list(pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."))
+
+    own = list_modules(__name__.rpartition(".")[0])
+    in_families = [module for family in own if family.ispkg for module in list_modules(family.name)]
+    # A family's own packages, such as norms.mistakes, import torch, and `--help` must not.
+    found = [importlib.import_module(module.name) for module in (*in_families, *own) if not module.ispkg]
+    return tuple(operator for module in found for operator in getattr(module, "OPERATORS", ()))
+
+
+def find_operator(name: str) -> Operator:
+    """The operator of this name. Raises InputError if there is none."""
+    known = {operator.name: operator for operator in list_operators()}
+    if name not in known:
+        raise InputError(f"unknown operator {name!r} (available: {', '.join(known)})")
+    return known[name]

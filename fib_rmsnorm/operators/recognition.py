@@ -9,8 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.operators.known_operators import find_operator, list_operators
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Operator, Parts, Scalar
+from fib_rmsnorm.operators.operator import (
+    Cost,
+    ExactOutput,
+    HardCase,
+    Mistake,
+    Operator,
+    Parts,
+    Scalar,
+    find_operator,
+    list_operators,
+)
 from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
 
 if TYPE_CHECKING:
@@ -86,11 +95,6 @@ class Recognition:
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.write_kernel(dtypes, language)
 
-    def compute_alternatives(self, inputs: Mapping[str, Any]) -> list[torch.Tensor | None]:
-        """Outputs whose elements are as right as the exact ones, in the Definition's order; None where none are."""
-        found = self._operator.compute_alternatives(self._inputs_by_part(inputs), self._dtypes_by_part())
-        return [found.get(part) for part in self._dtypes_by_part()]
-
     @property
     def row_axis(self) -> str | None:
         """The axis along which the rows of outputs are counted; None if the operator has none."""
@@ -126,15 +130,10 @@ class Recognition:
 
 def recognise_source(definition: Definition) -> Recognition | None:
     """Recognise the operator whose own reference `definition` has; None if it has another, which must be probed."""
-    for operator in list_operators():
-        parts = operator.find_parts(definition)
-        if parts is None:
-            continue
-        for arguments, reference in operator.list_references():
-            if [parts.tensors.get(part) for part in arguments] != list(definition.inputs):
-                continue
-            if is_same_code(definition.reference, reference):
-                return _recognise(operator, definition, parts, {}, is_own=True)
+    for operator, parts in _list_fitting(definition, list_operators()):
+        in_order = [parts.tensors.get(part) for part in operator.arguments] == list(definition.inputs)
+        if in_order and is_same_code(definition.reference, operator.reference):
+            return _recognise(operator, definition, parts, {}, is_own=True)
     return None
 
 
@@ -143,17 +142,15 @@ def list_candidates(definition: Definition) -> list[list[Recognition]]:
 
     There is one for each operator whose shapes and dtypes `definition` has, and each match of the tensors.
     """
-    found = []
-    for operator in list_operators():
-        for parts in operator.list_parts(definition):
-            literals = list_literals(definition.reference)[:_MOST_LITERALS]
-            found.append(
-                [
-                    _recognise(operator, definition, parts, constants, is_own=False)
-                    for constants in operator.suggest_constants(parts, literals)
-                ]
-            )
-    return found
+    literals = list_literals(definition.reference)[:_MOST_LITERALS]
+    return [
+        [
+            _recognise(operator, definition, parts, constants, is_own=False)
+            for constants in operator.suggest_constants(parts, literals)
+        ]
+        for operator in list_operators()
+        for parts in operator.list_parts(definition)
+    ]
 
 
 def count_cost(definition: Definition, axes: Mapping[str, int], judged_by: str | None = None) -> Cost | None:
@@ -201,7 +198,7 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
     scalars = [name for name, spec in definition.inputs.items() if spec.shape is None]
     found: dict[str, Scalar] = {}
     for operator, parts in _list_fitting(definition, list_operators()):
-        if any(is_same_code(definition.reference, source) for _, source in operator.list_references()):
+        if is_same_code(definition.reference, operator.reference):
             found |= {parts.tensors[part]: s for part, s in operator.scalars.items() if part in parts.tensors}
     for operator in list_operators():
         for part, scalar in operator.scalars.items():
@@ -212,17 +209,17 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
 
 def list_derived(definition: Definition) -> list[str]:
     """The inputs that are made from others."""
-    operator, parts = _find_deriving(definition) or (None, None)
-    if operator is None or parts is None:
+    if (found := _find_deriving(definition)) is None:
         return []
+    operator, parts = found
     return [parts.tensors[part] for part in operator.derived if parts.tensors.get(part) in definition.inputs]
 
 
 def derive_inputs(definition: Definition, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Make the inputs that must fit the others, by name; none if no operator says so."""
-    operator, parts = _find_deriving(definition) or (None, None)
-    if operator is None or parts is None:
+    if (found := _find_deriving(definition)) is None:
         return {}
+    operator, parts = found
     by_part = {part: inputs[name] for part, name in parts.tensors.items() if name in inputs}
     return {parts.tensors[part]: value for part, value in operator.derive_inputs(by_part).items()}
 

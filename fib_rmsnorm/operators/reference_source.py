@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterable, Iterator
-from itertools import zip_longest
 
 # CPython before 3.11.8 raises SystemError when two threads parse at once.
 _parsing = threading.Lock()
@@ -15,20 +13,10 @@ _HUGE = 1e30  # integers can be too large for a float
 
 def is_same_code(source: str, other: str) -> bool:
     """Whether two sources are the same code, apart from comments, docstrings and names of arguments and variables."""
-    trees = [_parse(each) for each in (source, other)]
-    own = [{*_list_own_names(tree)} for tree in trees]
-    renamed: dict[str, str] = {}
-    # Without recursion: somebody else's source can be nested deeply.
-    for a, b in zip_longest(*map(ast.walk, trees)):
-        if type(a) is not type(b) or _shape_of(a) != _shape_of(b):
-            return False
-        for name, other_name in zip(_names_in(a), _names_in(b), strict=True):
-            if name in own[0] and other_name in own[1]:
-                if renamed.setdefault(name, other_name) != other_name:
-                    return False
-            elif name != other_name or name in own[0] or other_name in own[1]:
-                return False
-    return len(set(renamed.values())) == len(renamed)
+    try:
+        return _dump_without_names(source) == _dump_without_names(other)
+    except RecursionError:  # somebody else's source can be nested deeply; no operator's own is
+        return False
 
 
 def list_literals(source: str) -> list[float]:
@@ -47,27 +35,19 @@ def _parse(source: str) -> ast.Module:
     return tree
 
 
-def _list_own_names(tree: ast.Module) -> Iterator[str]:
-    """Names of arguments and variables."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+def _dump_without_names(source: str) -> str:
+    """The tree as text, where each argument and variable has the number of its first place for a name."""
+    tree = _parse(source)
+    named = [node for node in ast.walk(tree) if isinstance(node, (ast.arg, ast.Name))]
+    own = {each.arg if isinstance(each, ast.arg) else each.id for each in named if not _is_read(each)}
+    numbers: dict[str, str] = {}
+    for node in named:
+        field = "arg" if isinstance(node, ast.arg) else "id"
+        name = getattr(node, field)
+        if name in own:
+            setattr(node, field, numbers.setdefault(name, str(len(numbers))))
+    return ast.dump(tree)
 
 
-def _names_in(node: ast.AST) -> Iterable[str]:
-    return [node.id] if isinstance(node, ast.Name) else [node.arg] if isinstance(node, ast.arg) else []
-
-
-def _shape_of(node: ast.AST) -> list[object]:
-    """Everything in a node but its children and the names that `_names_in` lists: its other values by their reprs."""
-    found: list[object] = []
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, ast.AST):
-            found.append((name, "node"))
-        elif isinstance(value, list):
-            found.append((name, [None if isinstance(item, ast.AST) else repr(item) for item in value]))
-        elif not (isinstance(node, (ast.Name, ast.arg)) and name in ("id", "arg")):
-            found.append((name, repr(value)))
-    return found
+def _is_read(node: ast.arg | ast.Name) -> bool:
+    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)

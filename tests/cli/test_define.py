@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fib_rmsnorm.registry import generate_workloads
 from support.full_registry import DEFINITION, PYTHON_FOLDER
 
@@ -15,7 +13,7 @@ def following(outcome) -> str:
 
 def test_what_follows_is_what_the_definition_lacks(fib, full_registry):
     assert following(fib("define", "--hidden", "128")) == f"fib-rmsnorm bench --definitions {DEFINITION}"
-    arguments = ("define", "layernorm", "--bias", "--hidden", "128")
+    arguments = ("define", "layernorm_bias", "--hidden", "128")
     workloads = following(fib(*arguments))
     assert workloads == "fib-rmsnorm workload --definition layernorm_bias_d128"
     definition = full_registry.definition("layernorm_bias_d128")
@@ -58,7 +56,6 @@ def test_the_main_definition_is_the_one_that_was_defined_last(fib, full_registry
     assert full_registry.main_definition == DEFINITION
 
 
-@pytest.mark.parametrize("options", [(), ("--bias",)])
-def test_what_follows_names_the_registry_that_was_named(fib, registry, options):
-    outcome = fib("define", "layernorm", *options, "--hidden", "128", "--root", registry.root)
+def test_what_follows_names_the_registry_that_was_named(fib, registry):
+    outcome = fib("define", "layernorm", "--hidden", "128", "--root", registry.root)
     assert following(outcome).endswith(f" --root {registry.root}")

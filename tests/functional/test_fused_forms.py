@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.functional import rms_norm_fp8, rms_norm_relu, rms_norm_silu_gate
-from fib_rmsnorm.operators.known_operators import find_operator
+from fib_rmsnorm.operators.operator import find_operator
 
 pytestmark = pytest.mark.usefixtures("served")
 

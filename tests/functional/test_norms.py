@@ -9,7 +9,7 @@ from torch.nn import functional as torch_functional
 from fib_rmsnorm.deployment import kernels
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.kernel_calls import find_for
-from fib_rmsnorm.operators.known_operators import find_operator
+from fib_rmsnorm.operators.operator import find_operator
 
 served = pytest.mark.usefixtures("served")
 

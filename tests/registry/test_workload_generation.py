@@ -4,7 +4,6 @@ import pytest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.operators.norms.rmsnorm import REFERENCE
 from fib_rmsnorm.registry import bytes_moved, choose_workloads, generate_workloads
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import AxisVar, Definition, ScalarInput, TensorSpec
@@ -117,7 +116,7 @@ def test_a_scalar_that_only_its_place_makes_an_eps_needs_a_value():
     plain = define_norm("any", "def run(a, b, c): ...", ("a", "b", "y"), eps="alpha")
     with pytest.raises(InputError, match="'alpha' needs a value"):
         generate_workloads(plain, [4])
-    own = define_norm("any", REFERENCE.replace("eps", "alpha"), ("x", "weight", "out"), eps="alpha")
+    own = define_norm("any", RmsNorm.reference.replace("eps", "alpha"), ("x", "weight", "out"), eps="alpha")
     assert generate_workloads(own, [4])[0].inputs["alpha"] == ScalarInput(value=1e-6)
 
 

@@ -24,8 +24,6 @@ class ExpectedOutput:
     """The right values of an output, and how far others may be from them."""
 
     exact: ExactOutput
-    alternative: torch.Tensor | None = None
-    """Values that are as right as the exact ones, element by element."""
     non_finite_rows: torch.Tensor | None = None
     """Which rows belong to inputs that are not finite; None if none does."""
     reference: torch.Tensor | None = None
@@ -61,7 +59,7 @@ class ExpectedOutput:
 
     def nearest(self, actual: torch.Tensor) -> torch.Tensor:
         """The right output whose elements are nearest to those of `actual`."""
-        right, other, rows = self.exact.values, self.alternative, self.non_finite_rows
+        right, other, rows = self.exact.values, self.exact.alternative, self.non_finite_rows
         if other is not None:
             is_nearer = (actual.double() - other.double()).abs() < (actual.double() - right.double()).abs()
             right = torch.where(is_nearer, other, right)
@@ -93,7 +91,6 @@ def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor]
     references: Sequence[torch.Tensor | None] = reference or [None] * len(request.definition.outputs)
     found = zip(
         recognition.compute_exact(case.inputs),
-        recognition.compute_alternatives(case.inputs),
         _find_non_finite_rows(request.definition, case),
         references,
         strict=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ def float32_statistic_error(hidden: int) -> float:
 
 
 _BLOCK_ELEMENTS = 1 << 24
+_BY_ELEMENT = ("values", "bound", "alternative")
 
 
 @dataclass(frozen=True)
@@ -53,37 +54,42 @@ class RowBlock:
     """The inputs by their parts: rows of those that have rows, all of the others. Tensors are float64."""
 
 
+def list_blocks(x: torch.Tensor) -> Iterator[slice]:
+    """The blocks of rows of x, [rows, hidden]; at least one."""
+    step = max(1, _BLOCK_ELEMENTS // max(1, x.shape[1]))
+    for start in range(0, max(1, x.shape[0]), step):
+        yield slice(start, min(start + step, x.shape[0]))
+
+
 def split_rows(inputs: Mapping[str, Any]) -> Iterator[RowBlock]:
     """Split all inputs that have as many axes as x, [rows, hidden], into blocks of rows; at least one."""
     import torch
 
     x = inputs["x"]
-    wide = {part: value.to(torch.float64) for part, value in inputs.items() if _dim(value) == 1}
-    others = {part: value for part, value in inputs.items() if _dim(value) != x.dim()}
-    step = max(1, _BLOCK_ELEMENTS // max(1, x.shape[1]))
-    for start in range(0, max(1, x.shape[0]), step):
-        rows = slice(start, min(start + step, x.shape[0]))
-        cut = {part: value[rows].to(torch.float64) for part, value in inputs.items() if _dim(value) == x.dim()}
+    dims = {part: value.dim() if hasattr(value, "dim") else 0 for part, value in inputs.items()}
+    wide = {part: inputs[part].to(torch.float64) for part, dim in dims.items() if dim == 1}
+    others = {part: value for part, value in inputs.items() if dims[part] != x.dim()}
+    for rows in list_blocks(x):
+        cut = {part: inputs[part][rows].to(torch.float64) for part, dim in dims.items() if dim == x.dim()}
         yield RowBlock(rows, {**others, **wide, **cut})
 
 
-def join_rows(blocks: Iterable[tuple[slice, Mapping[str, ExactOutput]]], rows: int) -> dict[str, ExactOutput]:
-    """Join the outputs of blocks that together have this number of rows, one block at a time."""
+def compute_by_blocks(
+    inputs: Mapping[str, Any], compute: Callable[[Mapping[str, Any]], Mapping[str, ExactOutput]]
+) -> dict[str, ExactOutput]:
+    """The outputs of a call, of which `compute` makes some rows at a time, of inputs in float64."""
     found: dict[str, ExactOutput] = {}
-    for place, outputs in blocks:
-        for part, each in outputs.items():
+    rows = len(inputs["x"])
+
+    def make_rows(like: torch.Tensor | None) -> torch.Tensor | None:
+        return None if like is None else like.new_empty((rows, *like.shape[1:]))
+
+    for block in split_rows(inputs):
+        for part, each in compute(block.inputs).items():
             if part not in found:
-                bound = None if each.bound is None else _make_rows(each.bound, rows)
-                found[part] = replace(each, values=_make_rows(each.values, rows), bound=bound)
-            found[part].values[place].copy_(each.values)
-            if each.bound is not None and (bound := found[part].bound) is not None:
-                bound[place].copy_(each.bound)
+                made = {name: make_rows(getattr(each, name)) for name in _BY_ELEMENT}
+                found[part] = replace(each, **made)  # type: ignore[arg-type]
+            for name in _BY_ELEMENT:
+                if (whole := getattr(found[part], name)) is not None:
+                    whole[block.rows] = getattr(each, name)
     return found
-
-
-def _make_rows(like: torch.Tensor, rows: int) -> torch.Tensor:
-    return like.new_empty((rows, *like.shape[1:]))
-
-
-def _dim(value: Any) -> int:
-    return value.dim() if hasattr(value, "dim") else 0

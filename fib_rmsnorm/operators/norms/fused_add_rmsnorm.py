@@ -1,103 +1,120 @@
-"""Add + RMSNorm: `new_residual = x + residual`, and RMSNorm of the sum, in the conventions of libraries.
+"""Add + RMSNorm: `new_residual = x + residual`, and RMSNorm of the sum, in the conventions of libraries or in float8.
 
 A Definition may have the normalized rows as its only output, as flashinfer-bench's `fused_add_rmsnorm_h*` do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, join_rows, round_once, split_rows
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
 from fib_rmsnorm.operators.norms.hard_rows import (
     EXTREME_ROWS,
     LIMITS,
     NEAR_EPS,
     Kinds,
+    make_limits,
     make_non_finite_kinds,
+    of,
     scale_to_reach,
 )
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     HIDDEN,
-    NUMBER,
-    PER_COLUMN,
     PER_ELEMENT,
     NormTensor,
-    list_matches,
+    X,
+    write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow
 from fib_rmsnorm.operators.operator import ExactOutput, Mistake, Parts
 
 if TYPE_CHECKING:
     import torch
 
+    from fib_rmsnorm.operators.norms.mistakes.rows import Rows
     from fib_rmsnorm.schema import Definition
 
-TENSORS: Mapping[str, NormTensor] = {
-    "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
-    "residual": NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before."),
-    "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
-    "eps": NormTensor(NUMBER, "Added to the mean square before the reciprocal square root."),
-    "out": NormTensor(PER_ELEMENT, "The sum, normalized and scaled."),
-    "new_residual": NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual."),
-}
-"""The inputs and outputs of its own Definitions, by their parts."""
-
-_Pair = tuple["torch.Tensor", "torch.Tensor"]
-_Transform = Callable[["torch.Tensor", "torch.Tensor"], _Pair]
+_RESIDUAL = NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before.")
+_NEW_RESIDUAL = NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual.")
+_SUMMED = ("x", "residual")
 
 
-def _nearly_cancel(x: torch.Tensor, residual: torch.Tensor) -> _Pair:
+def _add_residual(norm: type[RmsNorm], out: NormTensor) -> dict[str, NormTensor]:
+    """The tensors of a norm of a sum."""
+    others = {part: tensor for part, tensor in norm.tensors.items() if part not in ("x", "out")}
+    inputs = {part: tensor for part, tensor in others.items() if part not in norm.outputs}
+    return {"x": X, "residual": _RESIDUAL, **inputs, "out": out, "new_residual": _NEW_RESIDUAL, **others}
+
+
+def _write_reference(arguments: str, docstring: str, *end: str) -> str:
+    """The source of a reference that normalizes the float32 `total`."""
+    start = ("total = x.to(torch.float32) + residual.to(torch.float32)",)
+    return write_rms_reference(arguments, docstring, *end, start=start, value="total")
+
+
+def _write_rounded_reference(docstring: str, *end: str) -> str:
+    """The source of a reference that normalizes `total`, which is rounded."""
+    start = ("total = x + residual", "total_fp32 = total.to(torch.float32)")
+    return write_rms_reference("x, residual, weight, eps", docstring, *end, start=start, value="total_fp32")
+
+
+_Rows = dict[str, "torch.Tensor"]
+
+
+def _nearly_cancel(rows: _Rows) -> _Rows:
     """Leave a few units in the last place of each x."""
     import torch
 
-    steps = 4 * torch.finfo(x.dtype).eps * residual.float().sign()
-    return x, -(x.float() * (1 + steps)).to(x.dtype)
+    x = rows["x"]
+    steps = 4 * torch.finfo(x.dtype).eps * rows["residual"].float().sign()
+    return {"residual": -(x.float() * (1 + steps)).to(x.dtype)}
 
 
-def _huge_sum_somewhere(x: torch.Tensor, residual: torch.Tensor, value: float) -> _Pair:
+def _huge_sum_somewhere(rows: _Rows, value: float) -> _Rows:
     import torch
 
-    rows = torch.arange(x.shape[0], device=x.device)
-    for tensor in (x, residual):
-        tensor[rows, (rows * 977 + 13) % x.shape[1]] = value
-    return x, residual
+    numbers = torch.arange(rows["x"].shape[0], device=rows["x"].device)
+    for tensor in rows.values():
+        tensor[numbers, (numbers * 977 + 13) % tensor.shape[1]] = value
+    return rows
 
 
-def _huge_column(x: torch.Tensor, residual: torch.Tensor, column: int) -> _Pair:
-    x[:, column] = 60000.0
-    return x, residual
+def _huge_column(rows: _Rows, column: int) -> _Rows:
+    rows["x"][:, column] = 60000.0
+    return rows
+
+
+def _scale_both(rows: _Rows, factor: float) -> _Rows:
+    return {part: each * factor for part, each in rows.items()}
 
 
 # The name of a kind of row says what it breaks, in words that hold for every dtype. 65504 is the maximum of float16.
-_ROW_KINDS: dict[str, _Transform] = {
-    "residual scaled by 300 (squares of the sum above 65504)": lambda x, residual: (x, residual * 300),
-    NEAR_EPS: lambda x, residual: (x, residual),
-    "x and residual scaled by 1e-4 (eps dominates)": lambda x, residual: (x * 1e-4, residual * 1e-4),
-    "residual = -x (the sum is zero)": lambda x, residual: (x, -x),
+_KINDS: Kinds = {
+    "residual scaled by 300 (squares of the sum above 65504)": lambda rows: {"residual": rows["residual"] * 300},
+    NEAR_EPS: lambda rows: rows,
+    "x and residual scaled by 1e-4 (eps dominates)": lambda rows: _scale_both(rows, 1e-4),
+    "residual = -x (the sum is zero)": lambda rows: {"residual": -rows["x"]},
     "residual near -x (the sum cancels)": _nearly_cancel,
-    "huge first column": lambda x, residual: _huge_column(x, residual, 0),
-    "huge last column": lambda x, residual: _huge_column(x, residual, -1),
-    "constant row": lambda x, residual: (x * 0 + 3.0, residual * 0 + 1.0),
-    "x and residual scaled by 1e-6 (nearly zero)": lambda x, residual: (x * 1e-6, residual * 1e-6),
-    "x and residual as large as their dtype allows (above 65504, but in float16)": lambda x, residual: (
-        scale_to_reach(x),
-        scale_to_reach(residual),
-    ),
+    "huge first column": lambda rows: _huge_column(rows, 0),
+    "huge last column": lambda rows: _huge_column(rows, -1),
+    "constant row": lambda rows: {"x": rows["x"] * 0 + 3.0, "residual": rows["residual"] * 0 + 1.0},
+    "x and residual scaled by 1e-6 (nearly zero)": lambda rows: _scale_both(rows, 1e-6),
+    "x and residual as large as their dtype allows (above 65504, but in float16)": lambda rows: {
+        part: scale_to_reach(each) for part, each in rows.items()
+    },
 }
-_SUMMED = ("x", "residual")
-_UNROUNDED_KINDS = {
-    **_ROW_KINDS,
-    "one sum of 80000 (above 65504)": lambda x, r: _huge_sum_somewhere(x, r, 40000.0),
-}
-_ROUNDED_KINDS = {**_ROW_KINDS, "one sum of 60000": lambda x, r: _huge_sum_somewhere(x, r, 30000.0)}
+_ROUNDED_KINDS: Kinds = {**_KINDS, "one sum of 60000": lambda rows: _huge_sum_somewhere(rows, 30000.0)}
 
 
-class FusedAddRmsNorm(NormOperator):
-    """Add and normalize in float32, as FlashInfer, Quack and flashinfer-bench do: the unrounded sum is normalized."""
+class FusedAddRmsNorm(RmsNorm):
+    """Add and normalize in float32, as FlashInfer, Quack and flashinfer-bench do: the unrounded sum is normalized.
+
+    A subclass that has another norm as its second base computes that norm of the sum.
+    """
 
     name: ClassVar[str] = "fused_add_rmsnorm"
     """The start of its Definitions' names."""
@@ -105,139 +122,85 @@ class FusedAddRmsNorm(NormOperator):
         "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before "
         "it is rounded to new_residual."
     )
-    norm: ClassVar[RmsNorm] = RmsNorm()
-    """What is computed of the sum."""
+    conventions: ClassVar[Mapping[str, str]] = {"torch": "fused_add_rmsnorm", "gemma": "fused_add_rmsnorm_gemma"}
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
     kernel: ClassVar[NormKernel | None] = NormKernel(
-        title="Add + RMSNorm",
-        formula="new_residual = x + residual, and out = its RMSNorm * weight",
-        returns=(
-            "Return the rows of x + residual, (batch, hidden), normalized and scaled by weight, (hidden,), and the sum."
-        ),
-        writes=(
-            "Write x + residual, (batch, hidden), to new_residual, and its normalized rows, scaled by weight, to out."
-        ),
-        epilogues={
-            "python": "return (total * rstd * weight.float()).to(x.dtype), total.to(residual.dtype)",
-            "triton": """\
-tl.store(out_ptr + cols, ((x + residual) * rstd * weight).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-            "cpp": "out[col] = static_cast<Element>(value * rstd * static_cast<float>(weight[col]));",
-            "tilelang": """\
-value = T.cast(x[row, col], "float32") + T.cast(residual[row, col], "float32")
-out[row, col] = T.cast(value * rstd[0] * T.cast(weight[col], "float32"), dtype)
-new_residual[row, col] = T.cast(value, dtype)""",
-            "cutedsl": """\
-value = x[row, col].to(Float32) + residual[row, col].to(Float32)
-out[row, col] = (value * rstd * weight[col].to(Float32)).to(out.element_type)
-new_residual[row, col] = value.to(out.element_type)""",
-        },
+        "Add + RMSNorm",
+        "new_residual = x + residual, and out = its RMSNorm * weight",
+        "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,).",
+        "x * rstd * weight",
     )
     options = (HIDDEN, DTYPE)
-    tensors = TENSORS
-    arguments: ClassVar[tuple[str, ...]] = ("x", "residual", "weight", "eps")
-    reference: ClassVar[str] = '''\
-import torch
-
-
-def run(x, residual, weight, eps):
-    """Add and normalize in float32; round both outputs once at the end."""
-    total = x.to(torch.float32) + residual.to(torch.float32)
-    mean_square = total.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)
-'''
-    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": EXTREME_ROWS,
-        "residual": {**make_non_finite_kinds("residual"), LIMITS: lambda residual: residual * 0},
+    tensors: ClassVar[Mapping[str, NormTensor]] = _add_residual(
+        RmsNorm, NormTensor(PER_ELEMENT, "The sum, normalized and scaled.")
+    )
+    outputs: ClassVar[tuple[str, ...]] = ("out", "new_residual")
+    as_x = ("residual", "out", "new_residual")
+    reference: ClassVar[str] = _write_reference(
+        "x, residual, weight, eps",
+        "Add and normalize in float32; round both outputs once at the end.",
+        "return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)",
+    )
+    kinds: ClassVar[Kinds] = {
+        **_KINDS,
+        "one sum of 80000 (above 65504)": lambda rows: _huge_sum_somewhere(rows, 40000.0),
+    }
+    extreme_kinds: ClassVar[Kinds] = {
+        **of("x", EXTREME_ROWS),
+        **make_non_finite_kinds("residual"),
+        LIMITS: lambda rows: {"x": make_limits(rows["x"]), "residual": rows["residual"] * 0},
     }
     near_eps = _SUMMED
-    steps: ClassVar[tuple[str, ...]] = ("add the residual", "square", "add", "times rstd", "times weight")
+    steps = ("add the residual", *RmsNorm.steps)
 
     def list_parts(self, definition: Definition) -> list[Parts]:
         """The outputs in all orders, those named for the residual first; x and the residual can be exchanged."""
-        shapes = {part: tensor.shape for part, tensor in self.tensors.items()}
-        inputs = {part: shapes[part] for part in self.arguments}
-        outputs = {part: shapes[part] for part in self.outputs[: len(definition.outputs)]}
-        specs = {**definition.inputs, **definition.outputs}
         found: dict[tuple[str, ...], Parts] = {}
-        for parts in sorted(list_matches(definition, inputs, outputs), key=_by_name):
-            dtypes = {part: specs[name].dtype.value for part, name in parts.tensors.items()}
-            shared = (part for part in dtypes.keys() - self.dtypes.keys() if shapes[part] == PER_ELEMENT)
-            if self._takes(dtypes) and {dtypes[part] for part in shared} == {dtypes["x"]}:
-                others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
-                found.setdefault(tuple(others), parts)
+        for parts in sorted(self._match(definition, self.outputs[: len(definition.outputs)]), key=_count_unnamed):
+            others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
+            found.setdefault(tuple(others), parts)
         return list(found.values())
 
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
-        """Write the kernel, which writes both outputs and takes one dtype throughout."""
-        is_one = dtypes.get("new_residual") == dtypes["weight"]
-        return super().write_kernel(dtypes, language) if is_one else None
+        """Write the kernel, which writes both outputs."""
+        return super().write_kernel(dtypes, language) if "new_residual" in dtypes else None
 
-    @property
-    def _pair_kinds(self) -> dict[str, _Transform]:
-        return _ROUNDED_KINDS if self.rounds_sum else _UNROUNDED_KINDS
-
-    @property
-    def _kinds(self) -> list[str]:
-        return list(self._pair_kinds)
-
-    def make_hard_rows(self, inputs: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-        """Make rows of x and of the residual hard, which depend on each other."""
-        x, residual = inputs["x"].clone(), inputs["residual"].clone()
-        for offset, kind in enumerate(order[: x.shape[0]]):
-            chosen = slice(offset, None, len(order))
-            x[chosen], residual[chosen] = self._pair_kinds[kind](x[chosen].clone(), residual[chosen].clone())
-        return {"x": x, "residual": residual}
-
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+    def compute_rows(
+        self, inputs: Mapping[str, Any], dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
+    ) -> dict[str, ExactOutput]:
         """Add in float64 and normalize the sum, rounded first if the convention says so.
 
         There is no bound beyond the tolerance: one addition is exact to half a unit of its result, even where it
         cancels.
         """
-        return join_rows(self._compute_blocks(inputs, dtypes), inputs["x"].shape[0])
-
-    def _compute_blocks(
-        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
-    ) -> Iterator[tuple[slice, dict[str, ExactOutput]]]:
-        for block in split_rows(inputs):
-            total = block.inputs["x"] + block.inputs["residual"]
-            exact = dict(self.norm.compute_exact(self._replace_x(inputs, total), dtypes))
-            if "new_residual" in dtypes:
-                exact["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]), common_error=FLOAT32_EPS)
-            yield block.rows, exact
-
-    def compute_alternatives(
-        self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]
-    ) -> Mapping[str, torch.Tensor]:
-        """The other outputs that float32 may give, where the convention rounds between the root and the weight."""
-        import torch
-
-        found = []
-        for block in split_rows(inputs):
-            total = block.inputs["x"] + block.inputs["residual"]
-            found.append(self.norm.compute_alternatives(self._replace_x(inputs, total), dtypes))
-        return {part: torch.cat([each[part] for each in found]) for part in found[0]}
-
-    def _replace_x(self, inputs: Mapping[str, Any], total: torch.Tensor) -> dict[str, Any]:
-        """The norm's inputs: with a sum in float64, or rounded to the dtype of x, for x."""
-        summed = round_once(total, inputs["x"].dtype) if self.rounds_sum else total
-        return {**{part: value for part, value in inputs.items() if part != "residual"}, "x": summed}
+        total = inputs["x"] + inputs["residual"]
+        summed = round_once(total, dtype).to(total.dtype) if self.rounds_sum else total
+        found = super().compute_rows({**inputs, "x": summed}, dtype, dtypes)
+        if "new_residual" in dtypes:
+            found["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]), common_error=FLOAT32_EPS)
+        return found
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the sum, and of what is computed of it."""
-        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import Sums, wrong_outputs, wrong_residuals
+        if output != "new_residual":
+            return super().mistakes(output, inputs, rows, columns)
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import wrong_residuals
+        from fib_rmsnorm.operators.norms.mistakes.rows import Rows
 
-        sums = Sums(inputs, rows, columns)
-        if output == "new_residual":
-            return wrong_residuals(sums)
-        return wrong_outputs(sums, self.norm.convention, rounds_sum=self.rounds_sum)
+        return wrong_residuals(Rows(inputs, rows, columns, self.finish))
+
+    def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
+        """The usual wrong formulas of what is normalized, and those of the norm."""
+        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import wrong_outputs
+
+        conventions = FusedAddRmsNormLlama.conventions, FusedAddRmsNorm.conventions
+        return wrong_outputs(rows, self.convention, conventions, rounds_sum=self.rounds_sum)
 
 
-def _by_name(parts: Parts) -> int:
+def _count_unnamed(parts: Parts) -> int:
     """How many of the parts of the residual are played by tensors that are not called so."""
     names = [parts.tensors[part] for part in ("residual", "new_residual") if part in parts.tensors]
     return sum("res" not in name.lower() for name in names)
@@ -252,22 +215,19 @@ class FusedAddRmsNormRounded(FusedAddRmsNorm):
         "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight, computed in "
         "float32 from the rounded sum and cast once at the end."
     )
+    conventions: ClassVar[Mapping[str, str]] = {
+        "torch": "fused_add_rmsnorm_rounded",
+        "llama": "fused_add_rmsnorm_llama",
+    }
     rounds_sum = True
-    reference = '''\
-import torch
+    kinds = _ROUNDED_KINDS
+    reference = _write_rounded_reference(
+        "Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end.",
+        "return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total",
+    )
 
 
-def run(x, residual, weight, eps):
-    """Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end."""
-    total = x + residual
-    total_fp32 = total.to(torch.float32)
-    mean_square = total_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total
-'''
-
-
-class FusedAddRmsNormLlama(FusedAddRmsNorm):
+class FusedAddRmsNormLlama(FusedAddRmsNormRounded, RmsNormLlama):
     """Round the sum, and the normalized rows before the weight, as Hugging Face's Llama, vLLM and Liger do."""
 
     name = "fused_add_rmsnorm_llama"
@@ -276,23 +236,13 @@ class FusedAddRmsNormLlama(FusedAddRmsNorm):
         "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps)), where the "
         "product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before the weight."
     )
-    norm = RmsNormLlama()
-    rounds_sum = True
-    reference = '''\
-import torch
+    reference = _write_rounded_reference(
+        "Add in the dtype of x, then RMSNorm in float32, cast before the weight, as in Hugging Face's Llama.",
+        "return weight * (total_fp32 * rstd).to(x.dtype), total",
+    )
 
 
-def run(x, residual, weight, eps):
-    """Add in the dtype of x, then RMSNorm in float32, cast before the weight, as in Hugging Face's Llama."""
-    total = x + residual
-    total_fp32 = total.to(torch.float32)
-    mean_square = total_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return weight * (total_fp32 * rstd).to(x.dtype), total
-'''
-
-
-class FusedAddRmsNormGemma(FusedAddRmsNorm):
+class FusedAddRmsNormGemma(FusedAddRmsNorm, RmsNormGemma):
     """Multiply by 1 + weight, as FlashInfer's `gemma_fused_add_rmsnorm` does."""
 
     name = "fused_add_rmsnorm_gemma"
@@ -301,18 +251,77 @@ class FusedAddRmsNormGemma(FusedAddRmsNorm):
         "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight), where s is the sum in float32 "
         "before it is rounded to new_residual."
     )
-    norm = RmsNormGemma()
-    reference = '''\
-import torch
+    reference = _write_reference(
+        "x, residual, weight, eps",
+        "Add, normalize and multiply by 1 + weight in float32; round both outputs once at the end.",
+        "return (total * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype), total.to(residual.dtype)",
+    )
 
 
-def run(x, residual, weight, eps):
-    """Add, normalize and multiply by 1 + weight in float32; round both outputs once at the end."""
-    total = x.to(torch.float32) + residual.to(torch.float32)
-    mean_square = total.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return (total * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype), total.to(residual.dtype)
-'''
+_SCALED = "scaled = total * rstd * weight.to(torch.float32)"
 
 
-OPERATORS = (FusedAddRmsNorm(), FusedAddRmsNormRounded(), FusedAddRmsNormLlama(), FusedAddRmsNormGemma())
+class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
+    """Add, normalize, and divide by a scale that is an input, in float8_e4m3fn."""
+
+    name = "fused_add_rmsnorm_fp8"
+    formula = (
+        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight / out_scale, where s is the sum in "
+        "float32 before it is rounded to new_residual; out is limited to 448 and cast to float8_e4m3fn once at the end."
+    )
+    tensors = _add_residual(RmsNormFp8, RmsNormFp8.tensors["out"])
+    extreme_kinds = RmsNormFp8.extreme_kinds
+    reference = _write_reference(
+        "x, residual, weight, out_scale, eps",
+        "Add and normalize in float32; divide by out_scale, limit, and round both outputs once at the end.",
+        _SCALED,
+        "out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
+        "return out, total.to(residual.dtype)",
+    )
+    kernel = NormKernel(
+        "Add + RMSNorm",
+        "s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
+        "Return the rows of x + residual, normalized, scaled by weight and divided by out_scale, and the sum.",
+        family="quantised_norm",
+    )
+    steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
+
+
+class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
+    """Add, normalize, and divide by a scale of each row, which is a third output, in float8_e4m3fn."""
+
+    name = "fused_add_rmsnorm_fp8_per_row"
+    formula = (
+        "new_residual = x + residual; y = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before it "
+        "is rounded to new_residual; out_scale = max(max|y| / 448, 1 / (448 * 512)) of each row, out = y / out_scale "
+        "cast to float8_e4m3fn once at the end."
+    )
+    tensors = _add_residual(RmsNormFp8PerRow, RmsNormFp8PerRow.tensors["out"])
+    outputs = ("out", "new_residual", "out_scale")
+    extreme_kinds = RmsNormFp8PerRow.extreme_kinds
+    reference = _write_reference(
+        "x, residual, weight, eps",
+        "Add and normalize in float32; divide each row by a scale, which is returned too, and round once at the end.",
+        _SCALED,
+        "out_scale = (scaled.abs().amax(dim=-1) / 448.0).clamp(min=1 / (448.0 * 512.0))",
+        "out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
+        "return out, total.to(residual.dtype), out_scale",
+    )
+    kernel = NormKernel(
+        "Add + RMSNorm",
+        "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| / "
+        "largest, 1 / (largest * 512)), out = y / out_scale",
+        "Return the rows of x + residual, normalized, scaled and divided by their scales, the sum, and the scales.",
+        family="quantised_norm",
+    )
+    steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
+
+
+OPERATORS = (
+    FusedAddRmsNorm(),
+    FusedAddRmsNormRounded(),
+    FusedAddRmsNormLlama(),
+    FusedAddRmsNormGemma(),
+    FusedAddRmsNormFp8(),
+    FusedAddRmsNormFp8PerRow(),
+)

@@ -9,14 +9,30 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count as count_up
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
-Kinds = Mapping[str, Callable[["torch.Tensor"], "torch.Tensor"]]
-"""Kinds of rows: the name says what a kind breaks, and the function makes such rows of random ones."""
+Maker = Callable[["torch.Tensor"], "torch.Tensor"]
+"""Makes hard rows of random ones, of one input."""
+Kinds = Mapping[str, Callable[[dict[str, "torch.Tensor"]], dict[str, "torch.Tensor"]]]
+"""Kinds of rows: the name says what a kind breaks, and the function makes such rows, by part, of random ones.
+
+It gets copies of these rows of all inputs that have some, and returns those that it changes.
+"""
+
+
+def of(part: str, makers: Mapping[str, Maker]) -> Kinds:
+    """Kinds of rows of one input."""
+
+    def change(rows: dict[str, torch.Tensor], make: Maker) -> dict[str, torch.Tensor]:
+        return {part: make(rows[part])}
+
+    return {name: partial(change, make=make) for name, make in makers.items()}
+
 
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
@@ -60,25 +76,19 @@ NEAR_EPS = "rows whose mean square is about eps"
 
 
 def scale_near_eps(
-    made: Mapping[str, torch.Tensor],
-    parts: Iterable[str],
-    order: Sequence[str],
-    eps: float,
-    constants: Mapping[str, float],
-) -> Mapping[str, torch.Tensor]:
+    made: Mapping[str, torch.Tensor], parts: Iterable[str], order: Sequence[str], eps: float, *, is_held: bool
+) -> None:
     """Scale the random rows of the kind NEAR_EPS, in place, in inputs that are copies.
 
-    An eps that the reference holds is taken for the usual one: references are recognised by the same inputs, whichever
-    eps they are thought to have.
+    An eps that the reference holds (`is_held`) is taken for the usual one: references are recognised by the same
+    inputs, whichever eps they are thought to have.
     """
-    rows = slice(order.index(NEAR_EPS), None, len(order))
     for part in parts:
-        made[part][rows] *= (_USUAL_EPS if "eps" in constants else eps) ** 0.5
-    return made
+        made[part][order.index(NEAR_EPS) :: len(order)] *= (_USUAL_EPS if is_held else eps) ** 0.5
 
 
 # 60000 is near float16's maximum of 65504.
-HARD_ROWS: Kinds = {
+HARD_ROWS: Mapping[str, Maker] = {
     "x scaled by 300 (squares above 65504)": lambda x: x * 300,
     NEAR_EPS: lambda x: x,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
@@ -90,21 +100,12 @@ HARD_ROWS: Kinds = {
     "x scaled by 1e-6 (nearly zero)": lambda x: x * 1e-6,
     "x as large as its dtype allows (above 65504, but in float16)": scale_to_reach,
 }
+"""Hard rows of x."""
 
 
 def count_rotations(kinds: int, rows: int) -> int:
     """The number of cases in which every kind appears, even with one row for each."""
     return -(-kinds // max(1, min(rows, kinds)))
-
-
-def count_eps(constants: Mapping[str, float]) -> int:
-    """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
-    return 1 if "eps" in constants else 2
-
-
-def list_kinds(by_input: Mapping[str, Kinds]) -> list[str]:
-    """The kinds of rows of several inputs, which may share some."""
-    return list(dict.fromkeys(kind for kinds in by_input.values() for kind in kinds))
 
 
 def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, ...]:
@@ -114,13 +115,15 @@ def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, .
     return tuple(names[start:] + names[:start])
 
 
-def fill_rows(values: torch.Tensor, order: Sequence[str], kinds: Kinds) -> torch.Tensor:
-    """A copy of random rows, [rows, hidden], whose row r is of kind `order[r % len(order)]` if that is in kinds."""
-    values = values.clone()
-    for offset, kind in enumerate(order[: values.shape[0]]):
-        if kind in kinds:
-            values[offset :: len(order)] = kinds[kind](values[offset :: len(order)].clone())
-    return values
+def fill_rows(inputs: Mapping[str, Any], order: Sequence[str], kinds: Kinds) -> dict[str, torch.Tensor]:
+    """Copies of the inputs that have rows, as x does, whose row r is of kind `order[r % len(order)]`."""
+    dim = inputs["x"].dim()
+    made = {part: value.clone() for part, value in inputs.items() if hasattr(value, "dim") and value.dim() == dim}
+    for offset, kind in enumerate(order[: len(made["x"])]):
+        rows = slice(offset, None, len(order))
+        for part, hard in kinds[kind]({part: value[rows].clone() for part, value in made.items()}).items():
+            made[part][rows] = hard
+    return made
 
 
 def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:
@@ -214,7 +217,8 @@ def make_positive_infinity(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _make_limits(x: torch.Tensor) -> torch.Tensor:
+def make_limits(x: torch.Tensor) -> torch.Tensor:
+    """Three elements in each row, by which `limit_weight` reaches the limits of the dtype, and zeros."""
     x = x * 0
     x[:, limit_columns(x.shape[1])] = math.sqrt(x.shape[1] / 3) / 4
     return x
@@ -231,11 +235,11 @@ def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
     return bias
 
 
-def make_non_finite_kinds(part: str, put_infinity: Callable[[torch.Tensor], torch.Tensor] = make_infinity) -> Kinds:
+def make_non_finite_kinds(part: str, put_infinity: Maker = make_infinity) -> Kinds:
     """The kinds of rows with a NaN and with an infinity in another input than x."""
-    return {f"{NAN} in the {part}": make_nan, f"{INFINITY} in the {part}": put_infinity}
+    return of(part, {f"{NAN} in the {part}": make_nan, f"{INFINITY} in the {part}": put_infinity})
 
 
-EXTREME_ROWS: Kinds = {NAN: make_nan, INFINITY: _make_infinities, LIMITS: _make_limits}
-NON_FINITE_ROWS: Kinds = {NAN: make_nan, INFINITY: _make_infinities}
+NON_FINITE_ROWS: Mapping[str, Maker] = {NAN: make_nan, INFINITY: _make_infinities}
 """Those of an operator without a weight."""
+EXTREME_ROWS: Mapping[str, Maker] = {**NON_FINITE_ROWS, LIMITS: make_limits}

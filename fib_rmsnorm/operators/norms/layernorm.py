@@ -5,218 +5,75 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once, split_rows
-from fib_rmsnorm.operators.norms.hard_rows import (
-    HARD_ROWS,
-    Kinds,
-    choose_other_eps,
-    count_eps,
-    count_rotations,
-    fill_rows,
-    make_hard_weight,
-    rotate_kinds,
-    scale_near_eps,
-)
+from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
+from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds, make_hard_weight, of
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    BIAS,
     DTYPE,
-    DTYPES,
     HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
+    SCALE,
     NormTensor,
-    check_hidden,
-    list_matches,
-    make_definition,
-    read_dtype,
+    X,
+    write_reference,
 )
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.norm_operator import RowOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts, Scalar
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.operator import ExactOutput, Mistake
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.schema import Definition
-
-_REFERENCE = '''\
-import torch
-
-
-def run(x, weight, eps):
-    """LayerNorm in float32, cast to the dtype of x once at the end."""
+_BODY = """\
     x_fp32 = x.to(torch.float32)
     centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)
     rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)
-'''
-_REFERENCE_WITH_BIAS = _REFERENCE.replace("x, weight, eps", "x, weight, bias, eps").replace(
-    "weight.to(torch.float32))", "weight.to(torch.float32) + bias.to(torch.float32))"
-)
-
-_KERNEL = NormKernel(
-    title="LayerNorm",
-    formula="out = (x - mean) * rsqrt(var + eps) * weight",
-    returns="Return x, (batch, hidden), with each row normalized and scaled by weight, (hidden,).",
-    writes="Write the normalized rows of x, (batch, hidden), scaled by weight, (hidden,), to out, (batch, hidden).",
-    epilogues={
-        "python": "return (centered * rstd * weight.float()).to(x.dtype)",
-        "triton": """\
-out = (x - mean) * rstd * weight
-tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-        "cpp": """\
-const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
-out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]));""",
-        "tilelang": """\
-scale = rstd[0] * T.cast(weight[col], "float32")
-centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
-out[row, col] = T.cast(centered, dtype)""",
-        "cutedsl": """\
-centered = (x[row, col].to(Float32) - mean) * rstd
-out[row, col] = (centered * weight[col].to(Float32)).to(out.element_type)""",
-    },
-)
-_KERNEL_WITH_BIAS = NormKernel(
-    title="LayerNorm",
-    formula="out = (x - mean) * rsqrt(var + eps) * weight + bias",
-    returns=(
-        "Return x, (batch, hidden), with each row normalized, scaled by weight and shifted by bias, both (hidden,)."
-    ),
-    writes="Write the normalized rows of x, (batch, hidden), scaled by weight and shifted by bias, (hidden,), to out.",
-    epilogues={
-        "python": "return (centered * rstd * weight.float() + bias.float()).to(x.dtype)",
-        "triton": """\
-out = (x - mean) * rstd * weight + bias
-tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-        "cpp": """\
-const float normalized = (static_cast<float>(x[col]) - mean) * rstd;
-out[col] = static_cast<Element>(normalized * static_cast<float>(weight[col]) + static_cast<float>(bias[col]));""",
-        "tilelang": """\
-scale = rstd[0] * T.cast(weight[col], "float32")
-centered = (T.cast(x[row, col], "float32") - mean[0]) * scale
-out[row, col] = T.cast(centered + T.cast(bias[col], "float32"), dtype)""",
-        "cutedsl": """\
-centered = (x[row, col].to(Float32) - mean) * rstd
-out[row, col] = (centered * weight[col].to(Float32) + bias[col].to(Float32)).to(out.element_type)""",
-    },
-)
+"""
+_DOCSTRING = "LayerNorm in float32, cast to the dtype of x once at the end."
 _TENSORS = {
-    "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
-    "weight": NormTensor(PER_COLUMN, "Learned scale of each hidden element."),
+    "x": X,
+    "weight": SCALE,
     "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last."),
     "eps": NormTensor(NUMBER, "Added to the variance before the reciprocal square root."),
     "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
 }
-_ARGUMENTS = ("x", "weight", "eps")
-_ARGUMENTS_WITH_BIAS = ("x", "weight", "bias", "eps")
-
 _CANCELLED = "half of the row cancels with the bias (what is rounded before the bias shows)"
-_KINDS: Kinds = {
-    **HARD_ROWS,
-    # In bfloat16, all but a few elements of the first are 1000.
-    "x + 1000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x + 1000,
-    "x - 3000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x - 3000,
-}
-_KINDS_WITH_BIAS: Kinds = {_CANCELLED: lambda x: x, **_KINDS}
 
 
-class LayerNormOperator(RowOperator):
-    """The operator LayerNorm over the last axis, with a weight and perhaps a bias: in float32 and rounded once."""
+class LayerNormOperator(NormOperator):
+    """The operator LayerNorm over the last axis, with a weight: in float32 and rounded once."""
 
     name = "layernorm"
     formula = (
-        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight (+ bias), computed in float32 and cast once "
-        "at the end."
+        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight, computed in float32 and cast once at the "
+        "end."
     )
-    options = (HIDDEN, DTYPE, BIAS)
-    arguments = _ARGUMENTS
-    reference = _REFERENCE
-    scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
+    kind = "Layer normalization over the hidden axis"
+    options = (HIDDEN, DTYPE)
+    tensors: ClassVar[Mapping[str, NormTensor]] = {part: each for part, each in _TENSORS.items() if part != "bias"}
+    is_centered = True
+    reference = write_reference(
+        "x, weight, eps", _DOCSTRING, f"{_BODY}    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)\n"
+    )
+    kernel = NormKernel(
+        "LayerNorm",
+        "out = (x - mean) * rsqrt(var + eps) * weight",
+        "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,).",
+        "x * rstd * weight",
+    )
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
-
-    def define(self, hidden: int = 4096, dtype: str = "float16", bias: bool = False) -> Definition:
-        """Make the Definition `layernorm_d{hidden}` or `layernorm_bias_d{hidden}`, with a suffix as RMSNorm's.
-
-        Raises InputError if the hidden size is not a positive multiple of 128 up to 2^20, or if the dtype is unknown.
-        """
-        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
-        arguments, reference = self.list_references()[bias]
-        formula = self.formula.replace(" (+ bias)", " + bias" if bias else "")
-        definition = make_definition(
-            f"{self.name}{'_bias' if bias else ''}_d{hidden}{DTYPES[dtype]}",
-            formula,
-            hidden,
-            _TENSORS,
-            {part: "float32" if part == "eps" else dtype for part in arguments},
-            {"out": dtype},
-            reference,
-        )
-        return definition.model_copy(update={"description": f"Layer normalization over the hidden axis: {formula}"})
-
-    def list_references(self) -> list[tuple[tuple[str, ...], str]]:
-        """One without a bias, and one with it."""
-        return [(_ARGUMENTS, _REFERENCE), (_ARGUMENTS_WITH_BIAS, _REFERENCE_WITH_BIAS)]
-
-    def list_parts(self, definition: Definition) -> list[Parts]:
-        """Match the tensors by shapes and dtypes, those of one shape in all orders; bias and eps may be missing."""
-        specs = {**definition.inputs, **definition.outputs}
-        if any(spec.dtype.value not in DTYPES for spec in specs.values()):
-            return []
-        shapes = {part: tensor.shape for part, tensor in _TENSORS.items()}
-        matches = [
-            parts
-            for arguments, _ in self.list_references()
-            for parts in list_matches(definition, {part: shapes[part] for part in arguments}, {"out": shapes["out"]})
-        ]
-        return [parts for parts in matches if specs[parts.tensors["out"]].dtype == specs[parts.tensors["x"]].dtype]
-
-    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
-        """Write the kernel, which takes any rows, of float16, bfloat16 or float32 throughout."""
-        if len({dtype for part, dtype in dtypes.items() if part != "eps"}) > 1:
-            return None
-        kernel, arguments = (_KERNEL_WITH_BIAS, _ARGUMENTS_WITH_BIAS) if "bias" in dtypes else (_KERNEL, _ARGUMENTS)
-        return kernel.write(language, arguments, ("out",), _TENSORS, is_centered=True)
-
-    def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
-        """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
-
-        Then come those of the extreme rows.
-        """
-        rows = sizes["rows"]
-        return count_eps(constants) * count_rotations(len(_KINDS_WITH_BIAS), rows) + self.count_extreme_cases(rows)
-
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
-        """Make rows of every hard kind in turn, with hard weights and a bias that cancels; later cases change eps."""
-        rows, eps = inputs["x"].shape[0], inputs["eps"]
-        rotations = count_rotations(len(_KINDS_WITH_BIAS), rows)
-        if index >= count_eps(constants) * rotations:
-            return self.make_extreme_case(inputs, index - count_eps(constants) * rotations)
-        if index >= rotations:
-            eps = choose_other_eps(eps, seed)
-        kinds = _KINDS_WITH_BIAS if "bias" in inputs else _KINDS
-        order = rotate_kinds(kinds, rows, index % rotations)
-        changed = {"x": fill_rows(inputs["x"], order, kinds), "weight": make_hard_weight(inputs["weight"]), "eps": eps}
-        scale_near_eps(changed, ("x",), order, eps, constants)
-        if "bias" in inputs:
-            changed["bias"] = make_hard_weight(inputs["bias"])
-            place = order.index(_CANCELLED)
-            if place < rows:
-                scaled = _normalize(changed["x"][place].double(), eps)[0] * changed["weight"].double()
-                changed["bias"][1::2] = -scaled[1::2].to(changed["bias"].dtype)
-        return HardCase(f"hard rows, eps={eps:g}", changed, order)
-
-    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
-        """Count six operations per element and four per row."""
-        return Cost(
-            flops=sizes["rows"] * (6 * sizes["hidden"] + 4),
-            how=(
-                "6 operations an element (add, subtract the mean, square, add, times rstd, times weight; not the bias)"
-                " and 4 a row (divide twice, add eps, reciprocal square root)"
-            ),
-        )
+    kinds: ClassVar[Kinds] = of(
+        "x",
+        {
+            **HARD_ROWS,
+            # In bfloat16, all but a few elements of the first are 1000.
+            "x + 1000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x + 1000,
+            "x - 3000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x - 3000,
+        },
+    )
+    steps = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
+    steps_of_row = (4, "divide twice, add eps, reciprocal square root")
 
     def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute LayerNorm in float64 and round it once, with a bound per element for what cancels.
@@ -227,20 +84,20 @@ class LayerNormOperator(RowOperator):
         """
         import torch
 
-        x = inputs["x"]
-        error = float32_statistic_error(x.shape[1])
-        out = torch.empty_like(x, dtype=dtypes["out"])
-        bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
-        for block in split_rows(inputs):
-            wide, weight = block.inputs["x"], block.inputs["weight"]
-            bias = block.inputs.get("bias", torch.zeros_like(weight))
-            normalized, rstd = _normalize(wide, inputs["eps"])
+        error = float32_statistic_error(inputs["x"].shape[1])
+
+        def compute(rows: Mapping[str, Any]) -> dict[str, ExactOutput]:
+            x, weight = rows["x"], rows["weight"]
+            bias = rows.get("bias", torch.zeros_like(weight))
+            normalized, rstd = _normalize(x, inputs["eps"])
             scaled = normalized * weight
-            out[block.rows] = round_once(scaled + bias, out.dtype)
-            mean_error = error * wide.abs().mean(dim=-1, keepdim=True) * rstd
-            terms = (error * wide.abs() * rstd + mean_error) * weight.abs() + error * bias.abs()
-            bound[block.rows] = (terms + mean_error.square() * scaled.abs()).to(bound.dtype)
-        return {"out": ExactOutput(out, bound, common_error=error)}
+            mean_error = error * x.abs().mean(dim=-1, keepdim=True) * rstd
+            terms = (error * x.abs() * rstd + mean_error) * weight.abs() + error * bias.abs()
+            # Of the bound, the size matters, not its digits.
+            bound = (terms + mean_error.square() * scaled.abs()).to(torch.bfloat16)
+            return {"out": ExactOutput(round_once(scaled + bias, dtypes["out"]), bound, common_error=error)}
+
+        return compute_by_blocks(inputs, compute)
 
     def mistakes(
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
@@ -248,8 +105,44 @@ class LayerNormOperator(RowOperator):
         """The usual wrong formulas of LayerNorm."""
         from fib_rmsnorm.operators.norms.mistakes.layernorm_mistakes import usual_mistakes
         from fib_rmsnorm.operators.norms.mistakes.rows import CenteredRows
+        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 
-        return usual_mistakes(CenteredRows(inputs, rows, columns))
+        biases = tuple(wrong_biases(inputs["x"].dtype)) if "bias" in inputs else ()
+        return usual_mistakes(
+            CenteredRows(inputs, rows, columns, lambda scaled, by: scaled + by.get("bias", 0), biases)
+        )
+
+
+class LayerNormBias(LayerNormOperator):
+    """LayerNorm with a bias after the weight."""
+
+    name = "layernorm_bias"
+    formula = (
+        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight + bias, computed in float32 and cast once "
+        "at the end."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = _TENSORS
+    reference = write_reference(
+        "x, weight, bias, eps",
+        _DOCSTRING,
+        f"{_BODY}    return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)\n",
+    )
+    kernel = NormKernel(
+        "LayerNorm",
+        "out = (x - mean) * rsqrt(var + eps) * weight + bias",
+        "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
+        "x * rstd * weight + bias",
+    )
+    kinds: ClassVar[Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
+
+    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+        """Make the bias hard too: it cancels half of a row."""
+        weight, bias = make_hard_weight(inputs["weight"]), make_hard_weight(inputs["bias"])
+        place = order.index(_CANCELLED)
+        if place < len(inputs["x"]):
+            scaled = _normalize(inputs["x"][place].double(), inputs["eps"])[0] * weight.double()
+            bias[1::2] = -scaled[1::2].to(bias.dtype)
+        return {"weight": weight, "bias": bias}
 
 
 def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -261,4 +154,4 @@ def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]
     return centered * rstd, rstd
 
 
-OPERATORS = (LayerNormOperator(),)
+OPERATORS = (LayerNormOperator(), LayerNormBias())

@@ -1,4 +1,4 @@
-"""The options of `define` that norms over rows share, and the tensors of their Definitions and of others'."""
+"""The options of `define` that norms over rows share, the tensors of their Definitions and of others', references."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ MOST_HIDDEN = 1 << 20
 HIDDEN = Option("hidden", 4096, f"Hidden size: a multiple of 128, at most {MOST_HIDDEN}.")
 DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
 WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
-BIAS = Option("bias", False, "Whether a bias is added after the weight.")
 
 
 def check_hidden(hidden: int) -> int:
@@ -54,11 +53,6 @@ def read_weight(weight: str, dtype: str) -> str:
     return "float32"
 
 
-def name_weight(weight: str, dtype: str) -> str:
-    """What a weight of another dtype than the activations adds to the Definition's name."""
-    return "" if weight == dtype else f"_weight{DTYPES[weight]}"
-
-
 Shape = tuple[str, ...]
 """The parts that the axes of a tensor play."""
 
@@ -78,58 +72,39 @@ class NormTensor:
     description: str
 
 
-def make_definition(
-    name: str,
-    formula: str,
-    hidden: int,
-    tensors: Mapping[str, NormTensor],
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
-    reference: str,
-) -> Definition:
-    """Make a Definition of `tensors`; `inputs` and `outputs` name some of them with their dtypes, in order."""
-    from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
-
-    axes = {"rows": "batch", "hidden": "hidden"}
-
-    def specify(dtypes: Mapping[str, str]) -> dict[str, TensorSpec]:
-        found = {part: (tensors[part], dtype) for part, dtype in dtypes.items()}
-        shapes = {part: [axes[axis] for axis in each.shape if axis in axes] for part, (each, _) in found.items()}
-        return {
-            part: TensorSpec.model_validate(
-                {"shape": shapes[part] or None, "dtype": dtype, "description": each.description}
-            )
-            for part, (each, dtype) in found.items()
-        }
-
-    return Definition(
-        name=name,
-        op_type="norm",
-        description=f"Root mean square normalization over the hidden axis: {formula}",
-        tags=["stage:inference", "op:norm", "status:verified"],
-        axes={
-            "batch": AxisVar(description="Rows normalized independently: tokens, or batch times sequence."),
-            "hidden": AxisConst(value=hidden, description="Elements of a row: the model's hidden size."),
-        },
-        constraints=["hidden % 128 == 0"],
-        inputs=specify(inputs),
-        outputs=specify(outputs),
-        reference=reference,
-    )
+X = NormTensor(PER_ELEMENT, "Activations, contiguous by rows.")
+SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")
+EPS = NormTensor(NUMBER, "Added to the mean square before the reciprocal square root.")
+OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations.")
 
 
-def list_matches(
-    definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape], constant: str = "eps"
-) -> list[Parts]:
+def write_reference(arguments: str, docstring: str, body: str) -> str:
+    """The source of a reference; its body is indented."""
+    return f'import torch\n\n\ndef run({arguments}):\n    """{docstring}"""\n{body}'
+
+
+def write_rms_reference(
+    arguments: str,
+    docstring: str,
+    *end: str,
+    start: tuple[str, ...] = ("x_fp32 = x.to(torch.float32)",),
+    value: str = "x_fp32",
+) -> str:
+    """The source of a reference of RMSNorm: lines that make the float32 `value`, its rstd, and lines to the end."""
+    statistic = f"mean_square = {value}.pow(2).mean(dim=-1, keepdim=True)", "rstd = torch.rsqrt(mean_square + eps)"
+    return write_reference(arguments, docstring, "".join(f"    {line}\n" for line in (*start, *statistic, *end)))
+
+
+def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> list[Parts]:
     """All ways in which the tensors can play the parts, those of one shape in the Definition's order first.
 
-    The first input of two axes has the rows and the hidden size. The input `constant` may be missing.
+    The first input of two axes has the rows and the hidden size. The input `eps` may be missing.
     """
     first = next((spec.shape for spec in definition.inputs.values() if len(spec.shape or ()) == len(PER_ELEMENT)), None)
     if first is None or first[0] == first[1]:
         return []
     if len(definition.inputs) == len(inputs) - 1:
-        inputs = {part: shape for part, shape in inputs.items() if part != constant}
+        inputs = {part: shape for part, shape in inputs.items() if part != "eps"}
     axes = {name: NUMBER_OR_ONE[0] for name, size in definition.const_axes.items() if size == 1}
     axes |= dict(zip(first, PER_ELEMENT, strict=True))
     taken = _list_assignments(inputs, _list_shapes(definition.inputs, axes))

@@ -12,20 +12,31 @@ from fib_rmsnorm.operators.norms.hard_rows import (
     LIMITS,
     NON_FINITE_ROWS,
     Kinds,
+    make_limits,
     make_non_finite_kinds,
     make_positive_infinity,
+    of,
 )
-from fib_rmsnorm.operators.norms.norm_definitions import DTYPE, HIDDEN, PER_COLUMN, PER_ELEMENT, NormTensor
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    EPS,
+    HIDDEN,
+    OUT,
+    PER_COLUMN,
+    PER_ELEMENT,
+    SCALE,
+    NormTensor,
+    X,
+    write_reference,
+    write_rms_reference,
+)
 from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
-from fib_rmsnorm.operators.norms.rmsnorm import EPS, OUT, SCALE, RmsNorm, X
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 
 if TYPE_CHECKING:
     import torch
 
-    from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
-
-
-_LARGE_GATE = "gate scaled by 3000, x by 1e-6"
+    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 
 
 class RmsNormNoWeight(RmsNorm):
@@ -35,28 +46,21 @@ class RmsNormNoWeight(RmsNorm):
     formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
     options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
-    arguments = ("x", "eps")
-    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {"x": NON_FINITE_ROWS}
-    reference = '''\
-import torch
-
-
-def run(x, eps):
-    """RMSNorm without a weight in float32, cast to the dtype of x once at the end."""
+    extreme_kinds: ClassVar[Kinds] = of("x", NON_FINITE_ROWS)
+    reference = write_reference(
+        "x, eps",
+        "RMSNorm without a weight in float32, cast to the dtype of x once at the end.",
+        """\
     x_fp32 = x.to(torch.float32)
     mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
     return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)
-'''
+""",
+    )
     kernel = NormKernel(
-        title="RMSNorm without a weight",
-        formula="out = x * rsqrt(mean(x^2) + eps)",
-        returns="Return x, (batch, hidden), with each row divided by its root mean square.",
-        writes="Write the normalized rows of x, (batch, hidden), to out, (batch, hidden).",
-        epilogues={
-            "python": "return (x_fp32 * rstd).to(x.dtype)",
-            "triton": "tl.store(out_ptr + cols, (x * rstd).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)",
-            "cpp": "out[col] = static_cast<Element>(static_cast<float>(x[col]) * rstd);",
-        },
+        "RMSNorm without a weight",
+        "out = x * rsqrt(mean(x^2) + eps)",
+        "Normalize the rows of x, (batch, hidden).",
+        "x * rstd",
     )
     steps = ("square", "add", "times rstd")
 
@@ -64,7 +68,7 @@ def run(x, eps):
         """Leave the rows as they are."""
         return normalized
 
-    def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
         """Rows share nothing."""
         return {}
 
@@ -81,39 +85,22 @@ class RmsNormBias(RmsNorm):
         "eps": EPS,
         "out": OUT,
     }
-    arguments = ("x", "weight", "bias", "eps")
-    reference = '''\
-import torch
-
-
-def run(x, weight, bias, eps):
-    """RMSNorm with a bias in float32, cast to the dtype of x once at the end."""
-    x_fp32 = x.to(torch.float32)
-    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)
-'''
+    reference = write_rms_reference(
+        "x, weight, bias, eps",
+        "RMSNorm with a bias in float32, cast to the dtype of x once at the end.",
+        "return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",
+    )
     kernel = NormKernel(
-        title="RMSNorm with a bias",
-        formula="out = x * rsqrt(mean(x^2) + eps) * weight + bias",
-        returns=(
-            "Return x, (batch, hidden), with each row normalized, scaled by weight and shifted by bias, both (hidden,)."
-        ),
-        writes="Write the rows of x normalized, scaled by weight and shifted by bias to out; x, out: (batch, hidden).",
-        epilogues={
-            "python": "return (x_fp32 * rstd * weight.float() + bias.float()).to(x.dtype)",
-            "triton": """\
-tl.store(out_ptr + cols, (x * rstd * weight + bias).to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-            "cpp": """\
-const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
-out[col] = static_cast<Element>(scaled + static_cast<float>(bias[col]));""",
-        },
+        "RMSNorm with a bias",
+        "out = x * rsqrt(mean(x^2) + eps) * weight + bias",
+        "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
+        "x * rstd * weight + bias",
     )
     steps = (*RmsNorm.steps, "plus bias")
 
-    def make_hard_columns(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
         """Make the weight hard, and a bias with large elements, and some that cancel a constant row's."""
-        weight, bias = super().make_hard_columns(inputs)["weight"], inputs["bias"].clone()
+        weight, bias = super().make_hard_columns(inputs, order)["weight"], inputs["bias"].clone()
         bias[0::7] *= 16
         bias[3::7] = -weight[3::7]
         return {"weight": weight, "bias": bias}
@@ -128,11 +115,11 @@ out[col] = static_cast<Element>(scaled + static_cast<float>(bias[col]));""",
         bias: torch.Tensor = inputs["bias"]
         return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
 
-    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
-        """The usual mistakes with a bias."""
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+        """Adding the bias."""
         from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 
-        return wrong_biases(dtype)
+        return self.finish, wrong_biases(dtype)
 
 
 class RmsNormRelu(RmsNorm):
@@ -141,40 +128,17 @@ class RmsNormRelu(RmsNorm):
     name = "rmsnorm_relu"
     formula = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0), computed in float32 and cast once at the end."
     # Maxima of GPUs pass over a NaN, torch's relu does not.
-    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {"x": {LIMITS: EXTREME_ROWS[LIMITS]}}
-    reference = '''\
-import torch
-
-
-def run(x, weight, eps):
-    """RMSNorm and ReLU in float32, cast to the dtype of x once at the end."""
-    x_fp32 = x.to(torch.float32)
-    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)
-'''
+    extreme_kinds: ClassVar[Kinds] = of("x", {LIMITS: make_limits})
+    reference = write_rms_reference(
+        "x, weight, eps",
+        "RMSNorm and ReLU in float32, cast to the dtype of x once at the end.",
+        "return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",
+    )
     kernel = NormKernel(
-        title="RMSNorm and ReLU",
-        formula="out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)",
-        returns=(
-            "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and cut off below 0."
-        ),
-        writes=(
-            "Write max(row, 0) of the normalized rows of x, scaled by weight, (hidden,), to out; x, out: (batch, "
-            "hidden)."
-        ),
-        epilogues={
-            "python": "return torch.relu(x_fp32 * rstd * weight.float()).to(x.dtype)",
-            "triton": """\
-out = tl.maximum(x * rstd * weight, 0.0)
-tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-            "cpp": """\
-const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
-out[col] = static_cast<Element>(std::fmax(scaled, 0.0f));""",
-            "cuda": """\
-const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
-out[col] = static_cast<Element>(fmaxf(scaled, 0.0f));""",
-        },
+        "RMSNorm and ReLU",
+        "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)",
+        "Normalize the rows of x, (batch, hidden), scale them by weight, (hidden,), and cut them off below 0.",
+        "relu(x * rstd * weight)",
     )
     steps = (*RmsNorm.steps, "maximum with 0")
 
@@ -182,11 +146,16 @@ out[col] = static_cast<Element>(fmaxf(scaled, 0.0f));""",
         """Set what is negative to 0."""
         return scaled.clamp(min=0)
 
-    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
-        """The usual mistakes with ReLU."""
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+        """The ReLU."""
         from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_relus
 
-        return wrong_relus()
+        return self.finish, wrong_relus()
+
+
+_LARGE_GATE = "gate scaled by 3000, x by 1e-6"
+_SMALLEST_SILU = 3e-37
+"""More than the magnitude of silu where the exp of float32 overflows, at -88.73."""
 
 
 class RmsNormSiluGate(RmsNorm):
@@ -204,58 +173,35 @@ class RmsNormSiluGate(RmsNorm):
         "eps": EPS,
         "out": OUT,
     }
-    arguments = ("x", "gate", "weight", "eps")
-    reference = '''\
-import torch
-
-
-def run(x, gate, weight, eps):
-    """RMSNorm times silu(gate) in float32, cast to the dtype of x once at the end."""
-    x_fp32 = x.to(torch.float32)
-    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    gated = torch.nn.functional.silu(gate.to(torch.float32))
-    return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)
-'''
-    kernel = NormKernel(
-        title="RMSNorm and SiLU gate",
-        formula="out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate)",
-        returns=(
-            "Return x with each row normalized, scaled by weight, (hidden,), times silu(gate); x, gate: (batch, "
-            "hidden)."
-        ),
-        writes="Write the rows of x, normalized and scaled by weight, times silu(gate) to out: all (batch, hidden).",
-        epilogues={
-            "python": "return (x_fp32 * rstd * weight.float() * torch.nn.functional.silu(gate.float())).to(x.dtype)",
-            "triton": """\
-out = x * rstd * weight * gate * tl.sigmoid(gate)
-tl.store(out_ptr + cols, out.to(out_ptr.dtype.element_ty), mask=cols < HIDDEN)""",
-            "cpp": """\
-const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
-const float g = static_cast<float>(gate[col]);
-out[col] = static_cast<Element>(scaled * g / (1 + std::exp(-g)));  // silu(g) = g * sigmoid(g)""",
-            "cuda": """\
-const float scaled = static_cast<float>(x[col]) * rstd * static_cast<float>(weight[col]);
-const float g = static_cast<float>(gate[col]);
-out[col] = static_cast<Element>(scaled * g / (1 + expf(-g)));  // silu(g) = g * sigmoid(g)""",
-        },
+    reference = write_rms_reference(
+        "x, gate, weight, eps",
+        "RMSNorm times silu(gate) in float32, cast to the dtype of x once at the end.",
+        "gated = torch.nn.functional.silu(gate.to(torch.float32))",
+        "return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)",
     )
-    row_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": {**HARD_ROWS, _LARGE_GATE: lambda x: x * 1e-6},
-        "gate": {
-            _LARGE_GATE: lambda gate: gate * 3000,
-            "gate scaled by 20 (silu is 0, or the gate)": lambda gate: gate * 20,
-            "gate of 0": lambda gate: gate * 0,
-            "gate of -100 (its exp overflows float32)": lambda gate: gate * 0 - 100,
-        },
+    kernel = NormKernel(
+        "RMSNorm and SiLU gate",
+        "out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate)",
+        "Normalize the rows of x, scale them by weight, (hidden,), times silu(gate); x, gate: (batch, hidden).",
+        "x * rstd * weight * silu(gate)",
+    )
+    kinds: ClassVar[Kinds] = {
+        **of("x", HARD_ROWS),
+        _LARGE_GATE: lambda rows: {"x": rows["x"] * 1e-6, "gate": rows["gate"] * 3000},
+        **of(
+            "gate",
+            {
+                "gate scaled by 20 (silu is 0, or the gate)": lambda gate: gate * 20,
+                "gate of 0": lambda gate: gate * 0,
+                "gate of -100 (its exp overflows float32)": lambda gate: gate * 0 - 100,
+            },
+        ),
     }
     # SiLU of minus infinity is 0, and a NaN by most formulas: so infinities of the gate are positive.
-    extreme_kinds: ClassVar[Mapping[str, Kinds]] = {
-        "x": EXTREME_ROWS,
-        "gate": {
-            **make_non_finite_kinds("gate", make_positive_infinity),
-            LIMITS: lambda gate: gate * 0 + 1,
-        },
+    extreme_kinds: ClassVar[Kinds] = {
+        **of("x", EXTREME_ROWS),
+        **make_non_finite_kinds("gate", make_positive_infinity),
+        LIMITS: lambda rows: {"x": make_limits(rows["x"]), "gate": rows["gate"] * 0 + 1},
     }
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
 
@@ -274,15 +220,11 @@ out[col] = static_cast<Element>(scaled * g / (1 + expf(-g)));  // silu(g) = g * 
         out = self.finish(scaled, inputs).abs()
         return FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()
 
-    def wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
-        """The usual mistakes with a gate."""
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+        """The gate."""
         from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_gates
 
-        return wrong_gates(dtype)
-
-
-_SMALLEST_SILU = 3e-37
-"""More than the magnitude of silu where the exp of float32 overflows, at -88.73."""
+        return self.finish, wrong_gates(dtype)
 
 
 OPERATORS = (RmsNormNoWeight(), RmsNormBias(), RmsNormRelu(), RmsNormSiluGate())

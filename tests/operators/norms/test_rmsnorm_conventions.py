@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import define_by_name, find_operator, recognise_source
+from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import generate_workloads
 from support.mistakes import judge_in_process, name_in_process
 
@@ -38,25 +38,9 @@ def name(run, definition, folder, batch=16):
     return name_in_process(run, definition, workload, folder)
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16")])
-def test_has_definitions_of_its_own(convention, dtype, suffix):
-    definition = find_operator(OPERATORS[convention]).define(4096, dtype)
-    assert definition.name == NAMES[convention] + suffix
-    assert recognise_source(definition).operator == find_operator(OPERATORS[convention]).name
-    assert define_by_name(definition.name) == definition
-
-
 def test_an_unknown_convention_is_refused():
     with pytest.raises(InputError, match=r"available: .*rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
         find_operator("rmsnorm_t5")
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_its_own_reference_is_right(tmp_path, convention, dtype):
-    definition = find_operator(OPERATORS[convention]).define(512, dtype)
-    assert not judge(load(definition), definition, tmp_path)
 
 
 @pytest.mark.parametrize("hidden", [512, pytest.param(4096, marks=pytest.mark.fuzz)])
@@ -118,6 +102,5 @@ def test_few_elements_of_llama_have_two_right_values():
     x, weight = torch.randn(64, 4096, dtype=torch.float16), torch.randn(4096, dtype=torch.float16)
     inputs = {"x": x, "weight": weight, "eps": 1e-6}
     dtypes = {"out": torch.float16}
-    exact = operator.compute_exact(inputs, dtypes)["out"].values
-    other = operator.compute_alternatives(inputs, dtypes)["out"]
-    assert 0.001 < (exact != other).float().mean() < 0.05
+    exact = operator.compute_exact(inputs, dtypes)["out"]
+    assert 0.001 < (exact.values != exact.alternative).float().mean() < 0.05

@@ -29,15 +29,6 @@ def judge(run, definition, folder, batch=16):
     return judge_in_process(run, definition, workload, folder)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
-def test_its_definitions_are_named_for_what_differs(operator, dtype, suffix):
-    definition = find_operator(operator).define(256, dtype)
-    assert definition.name == f"{operator}_d256{suffix}"
-    assert recognise_source(definition).operator == operator
-    assert define_by_name(definition.name) == definition
-
-
 @pytest.mark.parametrize("operator", WEIGHTED)
 def test_a_weight_in_float32_is_in_the_name(operator):
     definition = find_operator(operator).define(256, "bf16", "float32")
@@ -53,15 +44,6 @@ def test_a_weight_that_cannot_be_is_refused():
     with pytest.raises(InputError, match=r"weight 'none': choose same or float32; without .* rmsnorm_no_weight"):
         find_operator("rmsnorm").define(256, "fp16", "none")
     assert define_by_name("rmsnorm_llama_d256_weight_fp32") is None
-
-
-@pytest.mark.parametrize(
-    ("dtype", "hidden"), [("float16", 16384), ("bfloat16", 1152), ("float32", 128), ("float32", 16384)]
-)
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_its_own_reference_is_right(tmp_path, operator, dtype, hidden):
-    definition = find_operator(operator).define(hidden, dtype)
-    assert judge(load(definition.reference), definition, tmp_path, batch=10) == {}
 
 
 @pytest.mark.parametrize("operator", WEIGHTED)
@@ -91,15 +73,6 @@ def test_tensors_of_one_shape_may_be_in_any_order():
     other = definition.model_copy(update={"reference": "def run(x, b, w): ...\n"})
     found = [each[0].tensors for each in list_candidates(other) if each[0].operator == "rmsnorm_bias"]
     assert [(each["weight"], each["bias"]) for each in found] == [("weight", "bias"), ("bias", "weight")]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_its_python_kernel_is_right(tmp_path, operator, dtype):
-    definition = find_operator(operator).define(384, dtype)
-    kernel = make_starting_kernel(definition, "python")
-    assert kernel.kind == "kernel"
-    assert judge(load(kernel.text), definition, tmp_path) == {}
 
 
 def test_kernels_of_one_dtype_are_not_offered_for_two():

@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
-from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
+from fib_rmsnorm.operators import find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
@@ -74,16 +74,6 @@ def reference(definition):
     namespace = {}
     exec(definition.reference, namespace)
     return namespace["run"]
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize(("dtype", "suffix"), [("fp16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
-def test_has_definitions_of_its_own(operator, dtype, suffix):
-    definition = define(operator, 256, dtype)
-    assert definition.name == f"{operator}_d256{suffix}"
-    assert recognise_source(definition).operator == operator
-    assert define_by_name(definition.name) == definition
-    assert "stage:training" in definition.tags
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

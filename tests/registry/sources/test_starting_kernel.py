@@ -16,8 +16,9 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm, list_operators
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
-from fib_rmsnorm.operators.norms.layernorm import LayerNormOperator
+from fib_rmsnorm.operators.norms.layernorm import LayerNormBias, LayerNormOperator
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
+from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
@@ -33,8 +34,10 @@ HIDDEN = 384  # no power of two, and not the size that the Definitions of most m
 DTYPES = ("float16", "bfloat16", "float32")
 CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
 IN_EVERY_LANGUAGE = (
-    *(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator())),
-    LayerNormOperator().define(HIDDEN, bias=True),
+    *(
+        each.define(HIDDEN)
+        for each in (RmsNorm(), RmsNormBias(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator(), LayerNormBias())
+    ),
 )
 NORMS = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\
@@ -153,14 +156,12 @@ def write_all(folder: Path) -> list[Path]:
     """A file for each kernel of each operator, in each language that it has."""
     written = []
     for operator in list_operators():
-        biased = [{"bias": True}] if any(option.name == "bias" for option in operator.options) else []
-        for options in ({}, *biased):
-            definition = operator.define(**options)
-            for language, suffix in SUFFIXES.items():
-                kernel = make_starting_kernel(definition, language)
-                if kernel.kind == "kernel":
-                    written.append(folder / f"{definition.name}_{language}{suffix}")
-                    written[-1].write_text(kernel.text)
+        definition = operator.define()
+        for language, suffix in SUFFIXES.items():
+            kernel = make_starting_kernel(definition, language)
+            if kernel.kind == "kernel":
+                written.append(folder / f"{definition.name}_{language}{suffix}")
+                written[-1].write_text(kernel.text)
     return written
 
 

@@ -1,8 +1,4 @@
-"""The usual wrong formulas of LayerNorm, so that a verdict can name the one that an output equals.
-
-A formula has two parts: the normalized row (right: `(x - mean) * rsqrt(var + eps)`), and what is made of it with the
-weight and the bias. A mistake is wrong in one of them.
-"""
+"""The usual wrong formulas of LayerNorm: those of its mean and variance, and RMSNorm's of x less its mean."""
 
 from __future__ import annotations
 
@@ -12,77 +8,136 @@ from functools import partial
 import torch
 
 from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.mistakes import rmsnorm_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     CenteredRows,
+    Rounding,
+    Wording,
     Wrong,
     dtype_name,
+    mean,
+    narrow_dtypes,
     round_to,
 )
-from fib_rmsnorm.operators.norms.mistakes.wrong_moments import wrong_moments
 from fib_rmsnorm.operators.operator import Mistake
 
 
 def usual_mistakes(rows: CenteredRows) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order."""
-    (batch, hidden), dtype = rows.x.shape, rows.x.dtype
-
-    def mistake(wrong: Wrong, compute: Callable[[], torch.Tensor]) -> Mistake:
-        return Mistake(
-            f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, lambda: round_once(compute(), dtype)
-        )
 
     def finish(wrong: Wrong) -> torch.Tensor:
-        return wrong.function(rows, rows.centered * torch.rsqrt(rows.variance + rows.eps))
+        return round_once(rows.finish(wrong.function(rows) * rows.part_weight), rows.dtype)
 
-    for wrong in wrong_moments(batch, hidden, dtype):
-        yield mistake(wrong, lambda wrong=wrong: rows.finish_normalized(wrong.function(rows)))  # type: ignore[misc]
-    for wrong in _wrong_finishes(dtype, has_bias="bias" in rows.inputs):
-        yield mistake(wrong, partial(finish, wrong))
+    batch, hidden = rows.x.shape
+    for wrong in _wrong_moments(batch, hidden, rows.dtype):
+        yield Mistake(f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, partial(finish, wrong))
+    yield from rmsnorm_mistakes.usual_mistakes(rows, "torch", Wording("LayerNorm", "(x - mean)"))
 
 
-def _wrong_finishes(dtype: torch.dtype, *, has_bias: bool) -> Iterator[Wrong]:
-    """What is wrongly made of normalized rows: each function makes the output of the rows and the normalized x."""
-    yield Wrong("without the weight", "multiply by the weight", lambda r, n: n + r.bias)
+def _wrong_moments(batch: int, hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield them for x of these sizes and this dtype; each function makes the normalized x in the chosen columns."""
+    yield from _wrong_means()
+    yield from _wrong_columns(hidden)
+    if batch > 1:
+        yield from _wrong_rows()
+    yield from _expanded_variances(torch.float32)
+    for precision in narrow_dtypes(dtype):
+        yield from _rounded_moments(precision)
+        yield from _expanded_variances(precision)
+
+
+def _wrong_means() -> Iterator[Wrong]:
+    subtract = "subtract the mean from x, before it is squared and in the output"
     yield Wrong(
-        "with 1 + weight instead of weight",
-        "multiply by the weight",
-        lambda r, n: n * (1 + r.part_weight) + r.bias,
+        "without the mean subtracted, as RMSNorm", subtract, lambda r: r.raw_part * torch.rsqrt(mean(r.raw**2) + r.eps)
     )
-    yield Wrong("reduced to x itself", "multiply by rsqrt(var + eps) and the weight", lambda r, _: r.part)
-    if has_bias:
-        yield from _wrong_biases()
-    for precision in (torch.float16, torch.bfloat16):
-        yield from _roundings(precision, dtype, has_bias=has_bias)
+    yield Wrong(
+        "with the mean subtracted in the variance alone",
+        subtract,
+        lambda r: r.raw_part * torch.rsqrt(r.mean_square + r.eps),
+    )
+    yield Wrong(
+        "with mean(x^2) instead of the variance", subtract, lambda r: r.part * torch.rsqrt(mean(r.raw**2) + r.eps)
+    )
 
 
-def _wrong_biases() -> Iterator[Wrong]:
-    right = "add the bias after the weight: normalized * weight + bias"
-    yield Wrong("without the bias", right, lambda r, n: n * r.part_weight)
-    yield Wrong("with the bias added before the weight", right, lambda r, n: (n + r.bias) * r.part_weight)
-    yield Wrong("with the bias subtracted", right, lambda r, n: n * r.part_weight - r.bias)
-    yield Wrong("with the bias added twice", right, lambda r, n: n * r.part_weight + 2 * r.bias)
-    yield Wrong("with weight and bias swapped", right, lambda r, n: n * r.bias + r.part_weight)
-
-
-def _roundings(precision: torch.dtype, dtype: torch.dtype, *, has_bias: bool) -> Iterator[Wrong]:
-    narrow, name = round_to(precision), dtype_name(precision)
-    fix = f"compute in float32 and round to {dtype_name(dtype)} once, at the end"
-    if precision is dtype or dtype.itemsize > 2:
+def _wrong_columns(hidden: int) -> Iterator[Wrong]:
+    padding = (1 << (hidden - 1).bit_length()) - hidden
+    if padding:
         yield Wrong(
-            f"with the normalized x rounded to {name} before the weight",
-            fix,
-            lambda r, n: r.finish_normalized(narrow(n)),
+            "with the padding of a block counted in the variance",
+            "mask x - mean before it is squared: beyond the row it is -mean, not 0",
+            lambda r: r.part * torch.rsqrt(r.mean_square + r.mean**2 * padding / hidden + r.eps),
         )
-        if has_bias:
-            yield Wrong(
-                f"rounded to {name} before the bias is added", fix, lambda r, n: narrow(n * r.part_weight) + r.bias
-            )
-            yield Wrong(
-                f"with each step after the root in {name}", fix, lambda r, n: narrow(narrow(n) * r.part_weight) + r.bias
-            )
-    if precision is not dtype:
+    for columns in (1 << bit for bit in range(5, hidden.bit_length()) if 1 << bit < hidden):
         yield Wrong(
-            f"with the output rounded to {name} on its way",
-            f"convert from float32 to {dtype_name(dtype)} directly",
-            lambda r, n: narrow(r.finish_normalized(n)),
+            f"with the mean and variance of only the first {columns} of {hidden} columns",
+            "add all columns; check the bounds and the mask of the loop",
+            lambda r, columns=columns: _normalize_by(r, r.raw[:, :columns]),
         )
+
+
+def _wrong_rows() -> Iterator[Wrong]:
+    others: dict[str, Callable[[CenteredRows], torch.Tensor]] = {
+        "the first row's mean and variance for all rows": lambda r: r.x[:1].to(torch.float64),
+        "the next row's mean and variance": lambda r: r.further(1),
+        "the previous row's mean and variance": lambda r: r.further(-1),
+    }
+    for what, other in others.items():
+        yield Wrong(
+            f"with {what}",
+            "compute mean and variance of each row",
+            lambda r, other=other: _normalize_by(r, other(r)),
+        )
+
+
+def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
+    """The rows less the mean of others, over the root of their variance."""
+    return (rows.raw_part - mean(x)) * torch.rsqrt(x.var(dim=-1, keepdim=True, correction=0) + rows.eps)
+
+
+def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
+    narrow, name = round_to(dtype), dtype_name(dtype)
+    fix = "convert x to float32 first, and keep mean, variance and root in float32"
+    yield Wrong(f"with the mean rounded to {name}", fix, partial(_round_the_mean, narrow=narrow))
+    yield Wrong(
+        f"with x - mean rounded to {name}",
+        fix,
+        lambda r: narrow(r.part) * torch.rsqrt(mean(narrow(r.whole) ** 2) + r.eps),
+    )
+    yield Wrong(
+        f"with the mean and variance in {name}",
+        fix,
+        lambda r: (r.raw_part - narrow(r.mean)) * torch.rsqrt(narrow(r.mean_square) + r.eps),
+    )
+    for round_root in (narrow, torch.Tensor.clone):
+        yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
+
+
+def _round_the_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
+    middle = narrow(rows.mean)
+    return (rows.raw_part - middle) * torch.rsqrt(mean((rows.raw - middle) ** 2) + rows.eps)
+
+
+def _round_every_step(rows: CenteredRows, narrow: Rounding, round_root: Rounding) -> torch.Tensor:
+    middle = narrow(rows.mean)
+    variance = narrow(mean(narrow(narrow(rows.raw - middle) ** 2)))
+    rstd = narrow(1 / round_root(narrow(variance + rows.eps).sqrt()))
+    return narrow(narrow(rows.raw_part - middle) * rstd)
+
+
+def _expanded_variances(dtype: torch.dtype) -> Iterator[Wrong]:
+    """E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
+    what = f"with the variance as E[x^2] - E[x]^2 in {dtype_name(dtype)}"
+    fix = "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm"
+    for least in (None, 0.0):
+        yield Wrong(what, fix, partial(_expand_variance, dtype=dtype, least=least))
+
+
+def _expand_variance(rows: CenteredRows, dtype: torch.dtype, least: float | None) -> torch.Tensor:
+    x = rows.x[rows.rows].to(torch.float32 if dtype is torch.float32 else dtype)
+    middle = x.mean(dim=-1, keepdim=True)
+    variance = (x * x).mean(dim=-1, keepdim=True) - middle * middle
+    if least is not None:
+        variance = variance.clamp(min=least)
+    return (rows.raw_part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)

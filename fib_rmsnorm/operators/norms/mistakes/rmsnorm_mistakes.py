@@ -7,7 +7,7 @@ in one part, or in both. What one library's convention does with the weight is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 import torch
@@ -33,45 +33,36 @@ from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import (
     rounded_statistics,
     wrong_statistics,
 )
-from fib_rmsnorm.operators.operator import Mistake
+from fib_rmsnorm.operators.operator import Mistake, find_operator
 
 
-def usual_mistakes(
-    rows: Rows,
-    convention: str,
-    wording: Wording,
-    epilogues: Iterable[Wrong] = (),
-    *,
-    output_dtype: torch.dtype | None = None,
-) -> Iterator[Mistake]:
+def usual_mistakes(rows: Rows, convention: str, wording: Wording) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
-    `epilogues` are applications that are wrong after the weight. `output_dtype` is that of the rows by default. Several
-    formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
+    Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
     """
-    batch, hidden = rows.x.shape
     dtype = rows.dtype
     statistics = [
         (wrong, cache(partial(wrong.function, rows)))
-        for wrong in (*wrong_statistics(batch, hidden, has_weight=rows.has_weight), *rounded_statistics(hidden, dtype))
+        for wrong in (*wrong_statistics(rows), *rounded_statistics(rows.x.shape[1], dtype))
     ]
     right = find_application(convention, dtype)
     others = list(other_conventions(rows, convention, wording.operators)) if rows.has_weight else []
-    applications = wrong_applications(hidden, dtype, right, has_weight=rows.has_weight)
+    applications = wrong_applications(rows, right)
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
         return Mistake(
             f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}",
             len(parts),
-            lambda: round_once(application(rows, statistic()), output_dtype or dtype),
+            lambda: round_once(application(rows, statistic()), rows.form or dtype),
             max(part.slack for part in parts),
         )
 
     rstd_of_all = cache(partial(right_rstd, rows))
     for wrong, rstd in statistics:
         yield mistake([wrong], rstd, right)
-    for wrong in (*others, *epilogues, *applications):
+    for wrong in (*others, *rows.epilogues, *applications):
         yield mistake([wrong], rstd_of_all, wrong.function)
     for wrong, rstd in statistics:
         for application in () if wrong.slack else others:
@@ -113,8 +104,6 @@ def offer_definition(operator: str | None, rows: Rows) -> str:
 
 @cache
 def _name_definition(operator: str, hidden: int, x: str, weight: str) -> str:
-    from fib_rmsnorm.operators.known_operators import find_operator  # which imports the operators, and they this
-
     try:
         return find_operator(operator).define_like({"hidden": hidden}, {"x": x, "weight": weight}).name
     except InputError:  # it has no Definition of these dtypes
@@ -136,18 +125,18 @@ def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def wrong_applications(
-    hidden: int, dtype: torch.dtype, right: Application, *, has_weight: bool = True
-) -> Iterator[Wrong]:
-    """Yield the wrong applications that no library has as its convention, for x of this dtype."""
-    factors = "rsqrt(mean(x^2) + eps) and the weight" if has_weight else "rsqrt(mean(x^2) + eps)"
+def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
+    """Yield the wrong applications that no library has as its convention, for some rows of a call."""
+    hidden = rows.x.shape[1]
+    factors = "rsqrt(mean(x^2) + eps) and the weight" if rows.has_weight else "rsqrt(mean(x^2) + eps)"
     yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
-    if has_weight:
+    if rows.has_weight:
         yield from _wrong_weights()
-    yield from _wrong_roundings(dtype, right)
-    centered = "do not subtract the mean"
-    yield Wrong("with the mean subtracted, as in LayerNorm", centered, lambda r, _: _center(r, mean(r.whole)))
-    yield Wrong("with the mean subtracted from x, but not from its squares", centered, lambda r, _: _center(r, 0))
+    yield from _wrong_roundings(rows.dtype, right)
+    if not rows.is_centered:
+        centered = "do not subtract the mean"
+        yield Wrong("with the mean subtracted, as in LayerNorm", centered, lambda r, _: _center(r, mean(r.whole)))
+        yield Wrong("with the mean subtracted from x, but not from its squares", centered, lambda r, _: _center(r, 0))
     for columns in (count for count in fewer_columns(hidden) if count >= hidden // 8):  # fewer look like zeros alone
         yield Wrong(
             f"with zeros after the first {columns} of {hidden} columns",

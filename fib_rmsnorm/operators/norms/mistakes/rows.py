@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -27,8 +27,14 @@ class Rows:
     columns: torch.Tensor
     """The numbers of the columns."""
     epilogue: Epilogue
+    epilogues: Sequence[Wrong] = ()
+    """The usual mistakes in the epilogue: applications that are wrong after the weight."""
+    form: torch.dtype | None = None
+    """The dtype of the output, if it is not that of the rows."""
     row_dtype: torch.dtype | None = None
     """The dtype of the rows that a kernel reads, if x is what it makes of them."""
+    is_centered: ClassVar[bool] = False
+    """Whether the mean is subtracted from x first."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -185,30 +191,26 @@ def fewer_columns(hidden: int) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class CenteredRows(Rows):
-    """The same for LayerNorm, whose epilogue adds the bias, if there is one."""
+    """The same for LayerNorm: statistics and applications are those of x less its mean."""
 
-    epilogue: Epilogue = lambda scaled, parts: scaled + parts.get("bias", 0)
+    is_centered: ClassVar[bool] = True
+
+    @cached_property
+    def raw(self) -> torch.Tensor:
+        """The rows' x in all columns, as it is."""
+        return self.x[self.rows].to(torch.float64)
 
     @cached_property
     def mean(self) -> torch.Tensor:
         """The mean of each row, [rows, 1]."""
-        return mean(self.whole)
+        return mean(self.raw)
 
     @cached_property
-    def variance(self) -> torch.Tensor:
-        """The mean square of x less its mean, [rows, 1]."""
-        return mean((self.whole - self.mean) ** 2)
+    def whole(self) -> torch.Tensor:
+        """The rows' x less its mean, in all columns."""
+        return self.raw - self.mean
 
     @cached_property
-    def centered(self) -> torch.Tensor:
-        """The rows' x less its mean, in the chosen columns."""
-        return self.part - self.mean
-
-    @cached_property
-    def bias(self) -> torch.Tensor:
-        """The bias in the chosen columns; zeros if there is none."""
-        return self.part_of("bias") if "bias" in self.inputs else torch.zeros_like(self.part_weight)
-
-    def finish_normalized(self, normalized: torch.Tensor) -> torch.Tensor:
-        """The right output of normalized rows."""
-        return self.finish(normalized * self.part_weight)
+    def raw_part(self) -> torch.Tensor:
+        """The rows' x in the chosen columns, as it is."""
+        return self.raw[:, self.columns]

@@ -25,12 +25,15 @@ _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch
 """Values of eps in models' configurations, and torch's default for float32."""
 
 
-def wrong_statistics(batch: int, hidden: int, *, has_weight: bool = True) -> Iterator[Wrong]:
-    """Yield the wrong statistics for inputs of these sizes."""
+def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
+    """Yield the wrong statistics for some rows of a call."""
+    batch, hidden = rows.x.shape
     yield from _wrong_eps(hidden)
-    if has_weight:
+    if rows.has_weight:
         yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
     yield from _wrong_roots()
+    if not rows.is_centered:
+        yield from _variances()
     yield from _wrong_means(hidden)
     if batch > 1:
         yield from _wrong_rows()
@@ -77,13 +80,16 @@ def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
     return guess.to(torch.float64)
 
 
-def _wrong_means(hidden: int) -> Iterator[Wrong]:
+def _variances() -> Iterator[Wrong]:
     for name, correction in (("variance", 0), ("unbiased variance", 1)):
         yield Wrong(
             f"with the {name} instead of the mean square",
             "use mean(x^2): RMSNorm subtracts no mean",
             lambda r, n=correction: torch.rsqrt(r.whole.var(-1, keepdim=True, correction=n) + r.eps),
         )
+
+
+def _wrong_means(hidden: int) -> Iterator[Wrong]:
     divisors = {1: "with the sum of squares instead of their mean"}
     for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
         divisors[wrong] = f"with the sum of squares divided by {wrong}"

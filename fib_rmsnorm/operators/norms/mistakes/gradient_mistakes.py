@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,45 @@ import torch
 
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.operators.norms.mistakes.rows import Rounding, Wrong, dtype_name, mean, narrow_dtypes, round_to
-from fib_rmsnorm.operators.norms_backward.mistakes.gradient_parts import GradientRows, GradientSums, normalize
+from fib_rmsnorm.operators.norms.norm_gradients import GradientRows
 from fib_rmsnorm.operators.operator import Mistake
+
+# Sums over all rows take a float64 copy of no more elements at once.
+_BLOCK_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSums:
+    """All rows of a call, for sums over them in some columns."""
+
+    inputs: Mapping[str, Any]
+    columns: torch.Tensor
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.inputs["x"])
+
+    def blocks(self) -> Iterator[dict[str, torch.Tensor]]:
+        """The dy and x of all rows in the chosen columns, and the statistics, [rows, 1], in float64, block by block."""
+        step = max(1, _BLOCK_ELEMENTS // max(1, len(self.columns)))
+        for start in range(0, self.count, step):
+            rows = slice(start, start + step)
+            found = {part: self.inputs[part][rows][:, self.columns].double() for part in ("dy", "x")}
+            statistics = [part for part in ("mean", "rstd") if part in self.inputs]
+            yield found | {part: self.inputs[part][rows, None].double() for part in statistics}
+
+    def sum(self, terms: _Terms) -> torch.Tensor:
+        """The sum of terms over all rows, [1, columns]."""
+        total = torch.zeros(1, len(self.columns), dtype=torch.float64, device=self.columns.device)
+        for block in self.blocks():
+            total += terms(block).sum(dim=0, keepdim=True)
+        return total
+
+    def weight(self) -> torch.Tensor:
+        """The weight in the chosen columns."""
+        weight: torch.Tensor = self.inputs["weight"][self.columns].double()
+        return weight
 
 
 def usual_mistakes(
@@ -40,9 +78,7 @@ def wrong_row_gradients(rows: GradientRows) -> Iterator[Wrong]:
     right += " + dnew_residual" if rows.has_residual else ""
     right += ", with w = dy * weight and n = the normalized x"
     yield Wrong("of a constant rstd, w * rstd alone", right, lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added)
-    yield Wrong(
-        "with n * mean(w * n) added", right, lambda r: r.combine(r.scaled, r.normalized, -mean(r.scaled * r.normalized))
-    )
+    yield Wrong("with n * mean(w * n) added", right, lambda r: r.combine(r.scaled, r.normalized, -r.correction))
     yield Wrong(
         "with the sum of w * n instead of its mean",
         right,
@@ -77,7 +113,7 @@ def wrong_row_gradients(rows: GradientRows) -> Iterator[Wrong]:
 
 
 def _of_norm(rows: GradientRows) -> torch.Tensor:
-    return rows.of_norm(rows.scaled, rows.normalized, mean(rows.scaled * rows.normalized))
+    return rows.of_norm(rows.scaled, rows.normalized, rows.correction)
 
 
 def _wrong_residuals(dtype: torch.dtype, right: str) -> Iterator[Wrong]:
@@ -108,7 +144,7 @@ def _wrong_centerings(right: str) -> Iterator[Wrong]:
     yield Wrong(
         "without mean(w) subtracted, as RMSNorm's",
         right,
-        lambda r: ((r.scaled - r.normalized * mean(r.scaled * r.normalized)) * r.rstd)[:, r.columns],
+        lambda r: ((r.scaled - r.normalized * r.correction) * r.rstd)[:, r.columns],
     )
     yield Wrong(
         "of an x whose mean was not subtracted",
@@ -186,7 +222,8 @@ def _wrong_weights(is_centered: bool) -> Iterator[Wrong]:
 
 
 def _terms_of_weight(block: dict[str, torch.Tensor]) -> torch.Tensor:
-    return block["dy"] * normalize(block)
+    centered = block["x"] - block["mean"] if "mean" in block else block["x"]
+    return block["dy"] * (centered * block["rstd"])
 
 
 def _terms_of_bias(block: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -1,0 +1,340 @@
+"""The backward passes of RMSNorm, LayerNorm and add + RMSNorm: the gradients of x, of the weight, and of the bias.
+
+The statistics of the rows are inputs, as in Quack, Liger and torch: the forward pass keeps them in float32. As there
+too, the gradients of the weight and the bias are sums over all rows in float32, rounded to the weight's dtype.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fib_rmsnorm.operators.kernel_templates import fill_in
+from fib_rmsnorm.operators.norms.float64_rows import split_rows
+from fib_rmsnorm.operators.norms.hard_rows import (
+    HARD_ROWS,
+    INFINITY,
+    LIMITS,
+    NAME,
+    NAN,
+    NEAR_EPS,
+    NON_FINITE_ROWS,
+    Kinds,
+    Maker,
+    choose_other_eps,
+    count_rotations,
+    fill_rows,
+    make_hard_weight,
+    make_infinity,
+    make_nan,
+    of,
+    rotate_kinds,
+)
+from fib_rmsnorm.operators.norms.norm_definitions import (
+    DTYPE,
+    HIDDEN,
+    PER_COLUMN,
+    PER_ELEMENT,
+    PER_ROW,
+    SCALE,
+    NormTensor,
+    write_reference,
+)
+from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients
+from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts, Scalar
+
+if TYPE_CHECKING:
+    import torch
+
+    from fib_rmsnorm.schema import Definition
+
+_TENSORS = {
+    "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
+    "dnew_residual": NormTensor(PER_ELEMENT, "Gradient of the new residual, the forward pass's second output."),
+    "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
+    "weight": SCALE,
+    "mean": NormTensor(PER_ROW, "Mean of each row of x, kept by the forward pass."),
+    "rstd": NormTensor(PER_ROW, "What the forward pass multiplied each row by, and kept."),
+    "dx": NormTensor(PER_ELEMENT, "Gradient of x."),
+    "dweight": NormTensor(PER_COLUMN, "Gradient of the weight: a sum over all rows."),
+    "dbias": NormTensor(PER_COLUMN, "Gradient of the bias: a sum over all rows."),
+}
+
+_EPS = 1e-6
+"""The eps of the forward pass that kept rstd."""
+_CALLED = {
+    "dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$",
+    "dnew_residual": r"^(d|g).*res|res.*grad",
+    "mean": r"mean|^mu$",
+    "dbias": r"bias|beta|^d?b$",
+}
+"""What a tensor may be called, of those that others of their shape may be taken for."""
+
+_Rows = dict[str, "torch.Tensor"]
+_Kind = Callable[[_Rows], _Rows]
+_ZERO_DY = "zero row of dy"
+
+
+def _with_small_dy(make: Maker) -> _Kind:
+    """Rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
+    return lambda rows: {"x": make(rows["x"]), "dy": rows["dy"] * 1e-2}
+
+
+_KINDS: Kinds = {
+    **{name: _with_small_dy(make) for name, make in HARD_ROWS.items() if name != NEAR_EPS},
+    "dy scaled by 100 (the sum of dy * weight * x above 65504)": lambda rows: {"dy": rows["dy"] * 100},
+    _ZERO_DY: lambda rows: {"dy": rows["dy"] * 0},
+}
+
+
+def _reach_limits(rows: _Rows, magnitude: float = 1.0) -> _Rows:
+    """Rows of one magnitude, whose reciprocal rstd is, and a dy of which two elements are as large as dx may be."""
+    import torch
+
+    x, dy = rows["x"] * 0 + magnitude, rows["dy"] * 0
+    x[:, 1::2] = -magnitude
+    most = 0.999 * torch.finfo(dy.dtype).max
+    dy[:, 0], dy[:, 2 % dy.shape[1]] = most, -most
+    return {"x": x, "dy": dy}
+
+
+def _exceed_float16(rows: _Rows) -> _Rows:
+    """As `_reach_limits`, with an rstd of 2 in float16. In other dtypes float32 would overflow on the way."""
+    import torch
+
+    return _reach_limits(rows, 0.5 if rows["dy"].dtype == torch.float16 else 1.0)
+
+
+_EXTREME_KINDS: Kinds = {
+    **of("x", {f"{NAN} in x": NON_FINITE_ROWS[NAN], f"{INFINITY} in x": NON_FINITE_ROWS[INFINITY]}),
+    **of("dy", {f"{NAN} in dy": make_nan, f"{INFINITY} in dy": make_infinity}),
+    LIMITS: _reach_limits,
+    "dx beyond the maximum of float16": _exceed_float16,
+}
+
+
+def _choose(*without: str) -> dict[str, NormTensor]:
+    return {part: tensor for part, tensor in _TENSORS.items() if part not in without}
+
+
+class RmsNormBackward(NormOperator):
+    """The gradients of RMSNorm: computed in float32 and rounded once."""
+
+    name: ClassVar[str] = "rmsnorm_backward"
+    """The start of its Definitions' names."""
+    formula: ClassVar[str] = (
+        "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
+        "computed in float32 and cast once at the end."
+    )
+    norm: ClassVar[str] = "RMSNorm"
+    """What its gradients are of, in the first line of a kernel to start from."""
+    options = (HIDDEN, DTYPE)
+    kind = "Gradients of a norm"
+    stage = "training"
+    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean", "dbias")
+    outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
+    as_x: ClassVar[tuple[str, ...]] = ("dy", "dnew_residual", "dx")
+    dtypes: ClassVar[Mapping[str, str]] = {"mean": "float32", "rstd": "float32"}
+    scalars: ClassVar[Mapping[str, Scalar]] = {}
+    derived: ClassVar[tuple[str, ...]] = ("rstd",)
+    kinds: ClassVar[Kinds] = _KINDS
+    extreme_kinds: ClassVar[Kinds] = _EXTREME_KINDS
+    operations: ClassVar[tuple[int, int]] = (9, 1)
+    """The number of operations of an element, and of a row."""
+    reference: ClassVar[str] = write_reference(
+        "dy, x, weight, rstd",
+        "The gradients of RMSNorm in float32, each cast once at the end; rstd is the forward pass's.",
+        """\
+    normalized = x.to(torch.float32) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+    return dx.to(x.dtype), dweight.to(weight.dtype)
+""",
+    )
+    probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 12, "hidden": 256}
+
+    def list_parts(self, definition: Definition) -> list[Parts]:
+        """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
+        return sorted(super().list_parts(definition), key=_count_unnamed)
+
+    def takes(self, dtypes: Mapping[str, str]) -> bool:
+        """Whether the tensors may have these dtypes: the sums over rows that of the weight, or float32."""
+        sums = {dtypes[part] for part in ("dweight", "dbias") if part in dtypes}
+        return super().takes(dtypes) and sums <= {dtypes["weight"], "float32"}
+
+    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+        """Compute the statistics of x that the forward pass keeps, with its usual eps: in float64, rounded once."""
+        return self._derive(inputs, _EPS)
+
+    def _derive(self, inputs: Mapping[str, Any], eps: float) -> Mapping[str, torch.Tensor]:
+        import torch
+
+        x = inputs["x"]
+        made = {part: torch.empty(x.shape[0], dtype=torch.float32, device=x.device) for part in self.derived}
+        for block in split_rows({"x": x}):
+            wide = block.inputs["x"]
+            if "mean" in made:
+                mean = wide.mean(dim=-1, keepdim=True)
+                made["mean"][block.rows] = mean[:, 0].float()
+                wide = wide - mean
+            made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
+        return made
+
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes float16, bfloat16 or float32 throughout, statistics apart."""
+        if len({dtype for part, dtype in dtypes.items() if part not in self.dtypes}) > 1:
+            return None
+        return fill_in(
+            "norm_backward",
+            language,
+            title=self.norm,
+            inputs=list(self.arguments),
+            outputs=list(self.outputs),
+            rows=[part for part in self.arguments if self.tensors[part].shape == PER_ELEMENT],
+            statistics=list(self.derived),
+            sums=[part for part in self.outputs if part != "dx"],
+            has_mean="mean" in self.arguments,
+            has_residual="dnew_residual" in self.arguments,
+        )
+
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
+        """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
+        rows = inputs["x"].shape[0]
+        rotations = count_rotations(len(self.kinds), rows)
+        if index >= rotations:
+            return self.make_extreme_case(inputs, index - rotations)
+        order = rotate_kinds(self.kinds, rows, index)
+        made, eps = fill_rows(inputs, order, self.kinds), choose_other_eps(_EPS, seed)
+        made |= {"weight": make_hard_weight(inputs["weight"]), **self._derive(made, eps)}
+        return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
+
+    def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+        """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
+        order = rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
+        made = fill_rows(inputs, order, self.extreme_kinds)
+        made |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(made)}
+        if "dnew_residual" in inputs:
+            made["dnew_residual"] = residual = inputs["dnew_residual"] * 0
+            residual[order.index(LIMITS) :: len(order), 1] = math.nan  # where dx is 0
+        return HardCase(NAME, made, order, explains=False)
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of each element and row."""
+        element, row = self.operations
+        return Cost(
+            flops=sizes["rows"] * (element * sizes["hidden"] + row),
+            how=f"{element} operations an element and {row} a row (one division for each mean)",
+        )
+
+    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the gradients in float64 and round them once, with a bound per element, as all of them are sums."""
+        return compute_gradients(inputs, dtypes)
+
+    def mistakes(
+        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
+    ) -> Iterable[Mistake]:
+        """The usual wrong formulas of the gradients."""
+        from fib_rmsnorm.operators.norms.mistakes.gradient_mistakes import usual_mistakes
+
+        return usual_mistakes(output, inputs, rows, columns)
+
+
+def _count_unnamed(parts: Parts) -> int:
+    """The number of tensors that are not called as their parts usually are."""
+    names = {part: parts.tensors.get(part, "").lower() for part in _CALLED}
+    return sum(re.search(_CALLED[part], name) is None for part, name in names.items())
+
+
+class LayerNormBackward(RmsNormBackward):
+    """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
+
+    name = "layernorm_backward"
+    norm = "LayerNorm"
+    formula = (
+        "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows, where "
+        "n = (x - mean) * rstd and w = dy * weight, computed in float32 and cast once at the end."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual")
+    outputs = ("dx", "dweight", "dbias")
+    derived = ("mean", "rstd")
+    kinds: ClassVar[Kinds] = {
+        **_KINDS,
+        "x + 1000 (a mean far above the deviations)": lambda rows: {"x": rows["x"] + 1000},
+    }
+    operations = (13, 2)
+    reference = write_reference(
+        "dy, x, weight, mean, rstd",
+        "The gradients of LayerNorm in float32, each cast once at the end; mean and rstd are the forward pass's.",
+        """\
+    normalized = (x.to(torch.float32) - mean[:, None]) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    centered = scaled - scaled.mean(dim=-1, keepdim=True)
+    dx = (centered - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+    dbias = dy.to(torch.float32).sum(dim=0)
+    return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)
+""",
+    )
+
+
+_LARGE = 5000
+"""By what dnew_residual is multiplied: most of it is then above 1,000, and all within float16."""
+_CANCELS = "dnew_residual near minus the norm's part (dx cancels)"
+
+
+class FusedAddRmsNormBackward(RmsNormBackward):
+    """The gradients of add + RMSNorm: what comes through the norm, plus the gradient of the new residual.
+
+    x and the residual have the same gradient, because only their sum is used. So there is one output, `dx`, for both.
+    """
+
+    name = "fused_add_rmsnorm_backward"
+    norm = "add + RMSNorm"
+    formula = (
+        "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows, where n = x * rstd, "
+        "w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx is the gradient of "
+        "the residual too."
+    )
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        **_choose("mean", "dbias"),
+        "x": NormTensor(PER_ELEMENT, "The sum that was normalized, as the forward pass kept it: its new residual."),
+        "dx": NormTensor(PER_ELEMENT, "Gradient of x and of the residual, of which only the sum is used."),
+    }
+    kinds: ClassVar[Kinds] = {**_KINDS, _CANCELS: lambda rows: rows}
+    operations = (10, 1)
+    reference = write_reference(
+        "dy, dnew_residual, x, weight, rstd",
+        "The gradients of add + RMSNorm in float32, each cast once at the end; x is the sum, rstd the forward pass's.",
+        """\
+    normalized = x.to(torch.float32) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)
+""",
+    )
+
+    def make_hard_case(
+        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
+    ) -> HardCase:
+        """Make rows of every hard kind in turn; dnew_residual cancels the norm's part, or is large where that is 0."""
+        made = super().make_hard_case(inputs, constants, index, seed)
+        if _CANCELS not in made.row_kinds:
+            return made
+        residual: torch.Tensor = inputs["dnew_residual"].clone()
+        residual[made.row_kinds.index(_ZERO_DY) :: len(made.row_kinds)] *= _LARGE
+        rows = slice(made.row_kinds.index(_CANCELS), None, len(made.row_kinds))
+        chosen = {part: made.inputs[part][rows] for part in ("dy", "x", "rstd")}
+        of_norm = compute_gradients({**chosen, "weight": made.inputs["weight"]}, {"dx": residual.dtype})["dx"]
+        residual[rows] = -of_norm.values
+        return replace(made, inputs={**made.inputs, "dnew_residual": residual})
+
+
+OPERATORS = (RmsNormBackward(), LayerNormBackward(), FusedAddRmsNormBackward())

@@ -1,0 +1,133 @@
+"""The gradients of a norm over rows in float64, with the errors that float32 may make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error, list_blocks, round_once
+from fib_rmsnorm.operators.operator import ExactOutput
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class GradientRows:
+    """Some rows of a call, for a dx of some columns; computed values are float64."""
+
+    inputs: Mapping[str, Any]
+    """The inputs of the whole call by their parts."""
+    rows: torch.Tensor | slice
+    """The numbers of the rows."""
+    columns: torch.Tensor | EllipsisType = ...
+    """The numbers of the columns, or all."""
+
+    def of(self, part: str) -> torch.Tensor:
+        """An input in these rows: dy, x and dnew_residual, [rows, hidden], or a statistic, [rows, 1]."""
+        value: torch.Tensor = self.inputs[part][self.rows].double()
+        return value if value.dim() > 1 else value.unsqueeze(1)
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether it is LayerNorm, which subtracts the mean."""
+        return "mean" in self.inputs
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether a residual was added to x before the norm."""
+        return "dnew_residual" in self.inputs
+
+    @cached_property
+    def rstd(self) -> torch.Tensor:
+        """The reciprocal root of each row, [rows, 1]."""
+        return self.of("rstd")
+
+    @cached_property
+    def normalized(self) -> torch.Tensor:
+        """The normalized x in all columns."""
+        return (self.of("x") - self.of("mean") if self.is_centered else self.of("x")) * self.rstd
+
+    @cached_property
+    def scaled(self) -> torch.Tensor:
+        """The rows of dy * weight in all columns."""
+        weight: torch.Tensor = self.inputs["weight"].double()
+        return self.of("dy") * weight
+
+    @cached_property
+    def correction(self) -> torch.Tensor:
+        """By what the normalized x is multiplied, [rows, 1]."""
+        return _mean(self.scaled * self.normalized)
+
+    @property
+    def dx(self) -> torch.Tensor:
+        """The gradient of x."""
+        return self.combine(self.scaled, self.normalized, self.correction)
+
+    def combine(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
+        """The dx in the chosen columns, of dy * weight and the normalized x in all of them."""
+        return self.of_norm(scaled, normalized, correction) + self.added
+
+    def of_norm(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
+        """The same without what is added to it."""
+        centered = scaled - _mean(scaled) if self.is_centered else scaled
+        return ((centered - normalized * correction) * self.rstd)[:, self.columns]
+
+    @cached_property
+    def added(self) -> torch.Tensor:
+        """What is added to the norm's dx in the chosen columns: the gradient of the new residual, or zeros."""
+        return self.of("dnew_residual")[:, self.columns] if self.has_residual else self.rstd.new_zeros(())
+
+    @cached_property
+    def normalized_error(self) -> torch.Tensor:
+        """The error of the normalized x in float32: a few units in the last place of x and the mean, each."""
+        magnitude = self.of("x").abs() + (self.of("mean").abs() if self.is_centered else 0)
+        return 4 * FLOAT32_EPS * magnitude * self.rstd.abs()
+
+    def bound_dx(self) -> torch.Tensor:
+        """The error of dx in float32, in all columns."""
+        scaled, normalized = self.scaled.abs(), self.normalized.abs()
+        error = float32_statistic_error(scaled.shape[1])
+        terms = error * (scaled + _mean(scaled) + normalized * _mean(scaled * normalized))
+        of_normalized = normalized * _mean(scaled * self.normalized_error)
+        return (terms + of_normalized + self.normalized_error * self.correction.abs()) * self.rstd.abs()
+
+    def list_terms(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """The terms of the sums over rows, and the errors that each term may have before it is added."""
+        dy = self.of("dy")
+        return {"dweight": (dy * self.normalized, dy.abs() * self.normalized_error), "dbias": (dy, dy * 0)}
+
+
+def compute_gradients(inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
+    """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
+
+    The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
+    """
+    import torch
+
+    x = inputs["x"]
+    dx = torch.empty_like(x, dtype=dtypes["dx"])
+    dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
+    sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
+    bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
+    error = float32_statistic_error(x.shape[0])
+    for rows in list_blocks(x):
+        gradient = GradientRows(inputs, rows)
+        dx[rows] = round_once(gradient.dx, dx.dtype)
+        dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
+        for part, (terms, errors) in gradient.list_terms().items():
+            if part in sums:
+                sums[part] += terms.sum(dim=0)
+                bounds[part] += (error * terms.abs() + errors).sum(dim=0)
+    found = {
+        part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
+        for part, each in sums.items()
+    }
+    return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
+
+
+def _mean(values: torch.Tensor) -> torch.Tensor:
+    return values.mean(dim=-1, keepdim=True)

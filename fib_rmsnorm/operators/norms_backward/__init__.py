@@ -1,1 +1,0 @@
-"""Backward passes of normalizations over rows."""

@@ -1,1 +1,0 @@
-"""The usual mistakes in kernels of backward passes."""
