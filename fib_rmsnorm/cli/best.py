@@ -24,8 +24,9 @@ def command(
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
     from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
+    from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
     from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import print_parts
 
     chosen = choose_traces(traces, root, definitions, solutions, batch_sizes)
@@ -36,7 +37,7 @@ def command(
         found = _leave_out_false(chosen)
     rankings = _rank(find_todays(found))
     if json:
-        echo(rankings_json(rankings), end="")
+        echo(json_text(ranking_records(rankings)), end="")
     else:
         print_parts(describe_rankings(rankings), stdout())
 

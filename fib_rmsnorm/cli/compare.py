@@ -141,12 +141,13 @@ def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
 def _print(
     found: Comparisons, max_slowdown: float | None, unjudged: list[SolutionComparison], *, as_json: bool
 ) -> None:
-    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
+    from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
     from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        echo(comparisons_json(found, max_slowdown, unjudged), end="")
+        echo(json_text(comparisons_record(found, max_slowdown, unjudged)), end="")
     else:
         print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
 
