@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from support.shipped_triton import define, find_wrong, find_wrong_interpreted, load_shipped, make_outputs
+from support.mistakes import make_outputs
+from support.shipped_triton import define, find_wrong, find_wrong_interpreted, load_shipped
 
 FORMS = (
     "rmsnorm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import (
     Correctness,
     Environment,
@@ -18,6 +18,8 @@ from fib_rmsnorm.schema import (
     Workload,
     digest,
 )
+from support import registries
+from support.registries import pack_all
 
 DEFINITION = "rmsnorm_d128"
 PYTHON = "rmsnorm_python_plain_v1"
@@ -56,13 +58,9 @@ destination_passing_style = {destination}
 
 
 def make_full_registry(root: Path) -> Registry:
-    for folder in ("definitions", "solutions", "workloads", "traces"):
-        (root / folder).mkdir(parents=True)
-    registry = Registry(root)
-    definition = RmsNorm().define(128)
-    registry.write_definition(definition)
-    workloads = generate_workloads(definition, (1, 8))
-    registry.write_workloads(definition, workloads)
+    registry = registries.make_registry(root)
+    (root / "traces").mkdir()
+    workloads = registry.workloads(DEFINITION)
     add_sources(registry, "baseline", PYTHON, "python", {"kernel.py": PYTHON_SOURCE})
     add_sources(registry, "ann", CUDA, "cuda", {"kernel.cu": "// run\n", "rows/rows.cuh": "#define ROWS 4\n"})
     pack_all(registry)
@@ -86,10 +84,6 @@ def publish(registry: Registry) -> None:
 
 
 def add_sources(registry: Registry, author: str, name: str, language: str, files: dict[str, str]) -> Path:
-    folder = registry.layout.solutions / author / "norm" / DEFINITION / name
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
     manifest = MANIFEST.format(
         name=name,
         language=language,
@@ -97,13 +91,7 @@ def add_sources(registry: Registry, author: str, name: str, language: str, files
         target="cuda" if language == "cuda" else "cpu",
         destination=str(language == "cuda").lower(),
     )
-    (folder / "solution.toml").write_text(manifest)
-    return folder
-
-
-def pack_all(registry: Registry) -> None:
-    for solution in pack(registry):
-        registry.write_solution(solution, "norm")
+    return registries.add_sources(registry, name, files, manifest, author)
 
 
 def change_sources(registry: Registry) -> Solution:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +18,12 @@ from fib_rmsnorm.evaluation.judging.judge import Judge
 from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation, name_mistakes
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.inputs import make_case, torch_dtype
 from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload
+from support.paths import REPOSITORY, TESTS
 
 ANY = "any"
 """The mistake of a kernel whose output depends on what it finds."""
@@ -95,3 +100,38 @@ def judge_in_process(
         suspects |= {name: [] for name, each in comparisons.items() if each.mismatched and name not in suspects}
         suspects = {name: verdict.mistakes.get(name, []) for name in definition.outputs if name in suspects}
     return {name: suspects.get(name, []) for name in definition.outputs if name in wrong}
+
+
+def make_outputs(definition: Definition, batch: int, device: str) -> list[torch.Tensor]:
+    """Outputs that are wrong until somebody writes them."""
+    sizes = {**definition.const_axes, "batch": batch}
+    return [
+        torch.full([sizes[axis] for axis in spec.shape or ()], float("nan"), device=device).to(
+            torch_dtype(spec.dtype.value)
+        )
+        for spec in definition.outputs.values()
+    ]
+
+
+def is_entry_wrong(
+    entry: Callable[..., Any], definition: Definition, batch: int, folder: Path, *, device: str, is_interpreted: bool
+) -> bool:
+    """Whether an entry point that writes into outputs has wrong ones at this batch."""
+
+    def run(**inputs: Any) -> tuple[torch.Tensor, ...]:
+        moved = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs.values()]
+        outputs = make_outputs(definition, inputs["x"].shape[0], device)
+        entry(*moved, *outputs)
+        return tuple(output.cpu() for output in outputs)
+
+    (workload,) = generate_workloads(definition, [batch])
+    return bool(judge_in_process(run, definition, workload, folder, is_interpreted=is_interpreted))
+
+
+def run_interpreted(module: str, *arguments: str) -> list[str]:
+    """The words that a module of `support` prints where Triton is interpreted, in a process of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(TESTS)])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()

@@ -39,13 +39,17 @@ def unseen(source: str) -> str:
 
 
 def make_registry(root: Path, hidden: int = 128, batch_sizes: Sequence[int] = (1, 8)) -> Registry:
-    (root / "definitions").mkdir(parents=True)
-    (root / "solutions").mkdir()
-    registry = Registry(root)
+    registry = _make_empty(root)
     definition = RmsNorm().define(hidden)
     registry.write_definition(definition)
     registry.write_workloads(definition, generate_workloads(definition, batch_sizes))
     return registry
+
+
+def _make_empty(root: Path) -> Registry:
+    (root / "definitions").mkdir(parents=True)
+    (root / "solutions").mkdir()
+    return Registry(root)
 
 
 DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
@@ -53,9 +57,7 @@ DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
 
 def make_doubling_registry(root: Path) -> Registry:
     """A registry with a Definition whose operator nobody knows, although its tensors have RMSNorm's shapes."""
-    (root / "definitions").mkdir(parents=True)
-    (root / "solutions").mkdir()
-    registry = Registry(root)
+    registry = _make_empty(root)
     tensor = {"shape": ["batch", "hidden"], "dtype": "float32"}
     definition = Definition.model_validate(
         {
@@ -82,10 +84,12 @@ def make_scaling_registry(root: Path) -> Registry:
     return registry
 
 
-def add_sources(registry: Registry, name: str, files: dict[str, str], manifest: str | None = None) -> Path:
+def add_sources(
+    registry: Registry, name: str, files: dict[str, str], manifest: str | None = None, author: str = "tester"
+) -> Path:
     """Write a folder of sources (by default of a Python solution) for the registry's only Definition."""
     definition = next(iter(registry.definitions()))
-    folder = registry.layout.solutions / "tester" / "norm" / definition / name
+    folder = registry.layout.solutions / author / "norm" / definition / name
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)

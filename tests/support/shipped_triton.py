@@ -6,8 +6,6 @@ which is chosen when Triton is imported.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -15,17 +13,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.evaluation.tensors.inputs import torch_dtype
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.schema import Definition
-from support.mistakes import judge_in_process
-from support.paths import REPOSITORY, TESTS
+from support.mistakes import is_entry_wrong, run_interpreted
+from support.paths import REPOSITORY
 
 BATCH = 10  # rows of all hard kinds
 
@@ -48,42 +43,25 @@ def load_shipped(name: str, cache: Path) -> Callable[..., Any]:
     raise AssertionError(f"no Triton kernel serves {name}")
 
 
-def make_outputs(definition: Definition, batch: int, device: str) -> list[torch.Tensor]:
-    """Outputs that are wrong until somebody writes them."""
-    sizes = {**definition.const_axes, "batch": batch}
-    return [
-        torch.full([sizes[axis] for axis in spec.shape or ()], float("nan"), device=device).to(
-            torch_dtype(spec.dtype.value)
-        )
-        for spec in definition.outputs.values()
-    ]
-
-
 def find_wrong(names: Iterable[str], folder: Path, device: str = "cpu") -> list[str]:
     """The names of the Definitions whose kernel has wrong outputs."""
-
-    def is_wrong(name: str) -> bool:
-        definition, entry = define(name), load_shipped(name, folder / name)
-        (workload,) = generate_workloads(definition, [BATCH])
-
-        def run(**inputs: Any) -> tuple[torch.Tensor, ...]:
-            moved = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs.values()]
-            outputs = make_outputs(definition, inputs["x"].shape[0], device)
-            entry(*moved, *outputs)
-            return tuple(output.cpu() for output in outputs)
-
-        return bool(judge_in_process(run, definition, workload, folder, is_interpreted=device == "cpu"))
-
-    return [name for name in names if is_wrong(name)]
+    return [
+        name
+        for name in names
+        if is_entry_wrong(
+            load_shipped(name, folder / name),
+            define(name),
+            BATCH,
+            folder,
+            device=device,
+            is_interpreted=device == "cpu",
+        )
+    ]
 
 
 def find_wrong_interpreted(names: Iterable[str]) -> list[str]:
     """The same in Triton's interpreter, in a process of its own."""
-    command = [sys.executable, "-m", "support.shipped_triton", *names]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(TESTS)])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return run_interpreted("support.shipped_triton", *names)
 
 
 if __name__ == "__main__":
