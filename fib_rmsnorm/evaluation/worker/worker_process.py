@@ -92,7 +92,7 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
-        self.check_sending = self._tamper_check.make_check_of_sending()
+        self.check_sending = self._tamper_check.make_check(of_sending=True)
         self.handlers: dict[str, Handler] = {
             "open_device": self.open_device,
             "build": self.build,
