@@ -37,7 +37,8 @@ _USED_BY_TIMERS = {
     *("Event", "Stream", "current_stream", "synchronize"),
 }
 _WRAPPED_BY_LIBRARIES = {"print", "open", "manual_seed"}  # the last by torch itself, when something is compiled
-# Modules, classes and objects by dotted name. The check covers these completely: their own code, or an operator, uses names that the evaluator's code does not.
+# By dotted name. The check covers these completely: their own code, or an operator, uses names that the evaluator's
+# code does not.
 FULLY_CHECKED: dict[str, Any] = {
     "json": json,
     "json.encoder": json.encoder,
