@@ -65,6 +65,8 @@ class TraceRecord:
     reference_latency_ms: Amount | None = None
     reference_low_ms: Amount | None = None
     reference_high_ms: Amount | None = None
+    reference_trial_scatter: Amount | None = None
+    reference_pieces: int | None = None
     speedup_factor: Amount | None = None
     timer: str | None = None
     cold_l2: bool | None = None
@@ -72,6 +74,8 @@ class TraceRecord:
     samples: int | None = None
     trials: int | None = None
     trial_medians_ms: list[Amount] | None = None
+    trial_scatter: Amount | None = None
+    pieces: int | None = None
     latency_low_ms: Amount | None = None
     latency_high_ms: Amount | None = None
     latency_p5_ms: Amount | None = None

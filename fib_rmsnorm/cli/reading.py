@@ -234,7 +234,7 @@ def read_catalogue(
     with ProgressBar(doing="reading"):
         everything = Catalogue.read(registry)
     names = split_names(solutions)
-    require_packed(everything.faulty, names, everything.solutions, chooses_all=False)
+    require_packed(everything.faulty, names, everything.solutions)
     return everything.select(
         definitions=split_names(definitions),
         solutions=names,

@@ -234,6 +234,8 @@ class Worker:
                 if len(repeated) == MAX_ATTEMPTS:
                     raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
         self._calls_since_reveal += len(samples)
+        if queued:
+            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
         is_queued = queued and target.device != "cpu"
         return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.records.rows import DefinitionRow, SolutionRow, TraceRow, TracesRow, WorkloadRow, status_of
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency

@@ -124,7 +124,7 @@ def _speedup_text(performance: Performance) -> str:
     speedup, latencies = find_speedup(performance), (RunLatency.of(performance), RunLatency.of_reference(performance))
     if speedup is None:
         return ""
-    is_sure = all(latency and latency.interval_ms for latency in latencies) and math.isfinite(speedup.high)
+    is_sure = all(latency and latency.interval_ms for latency in latencies)
     ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if is_sure else ""
     return f"speedup {format_ratio(speedup.value)}{ends}"
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.records.correctness import describe_correctness
 from fib_rmsnorm.reports.records.listing import each_trace_table
 from fib_rmsnorm.reports.records.performance_record import describe_performance
