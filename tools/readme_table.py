@@ -1,4 +1,4 @@
-"""A section at a glance: Solutions by Workload."""
+"""The README's table: Solutions by Workload, in microseconds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import format_either_side
 
 
-def results_grid(section: SectionResults) -> Grid:
-    """Median latency in microseconds, its ± over 2%, and the speedup over the reference.
+def make_table(section: SectionResults) -> str:
+    """Median latency with its ± over 2%, and the speedup over the reference; a `*` marks what is noisy.
 
-    The first rows are what bounds them: an empty kernel, the copy, and the Definition's reference. A `*` marks what
-    is noisy; what failed says how.
+    The first rows are what bounds them: an empty kernel, the copy, and the Definition's reference.
     """
     workloads = section.workloads
     found: dict[str, dict[str, str]] = {}
@@ -21,20 +20,24 @@ def results_grid(section: SectionResults) -> Grid:
             found.setdefault(result.label, {})[each.workload] = _cell(result)
     rows = [
         ("*an empty kernel*", *(_number(each.empty_ms, None) for each in workloads)),
-        ("*a copy of the same bytes*", *(_bound_cell(each.copy) for each in workloads)),
-        ("*the reference*", *(_bound_cell(each.reference) for each in workloads)),
+        ("*a copy of the same bytes*", *(_bound(each.copy) for each in workloads)),
+        ("*the reference*", *(_bound(each.reference) for each in workloads)),
     ]
     rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
-    return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows)
+    return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows).as_markdown()
 
 
-def _bound_cell(bound: RunLatency | None) -> str:
+def _bound(bound: RunLatency | None) -> str:
     return _number(bound.ms, bound.interval_ms) if bound else ""
 
 
 def _number(latency_ms: float | None, interval_ms: Estimate | None) -> str:
-    """`113 ±32%`, in microseconds."""
-    return f"{_microseconds(latency_ms)} {format_either_side(interval_ms)}".rstrip() if latency_ms else ""
+    """`113 ±32%`."""
+    if not latency_ms:
+        return ""
+    value = latency_ms * 1e3
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {format_either_side(interval_ms)}".rstrip()
 
 
 def _cell(result: Result) -> str:
@@ -44,8 +47,3 @@ def _cell(result: Result) -> str:
     reference_ms = record.reference_latency_ms
     speedup = f" ({reference_ms / record.latency_ms:.3g}x)" if reference_ms else ""
     return f"{_number(record.latency_ms, record.interval_ms)}{speedup}{' *' if record.noisy else ''}"
-
-
-def _microseconds(latency_ms: float) -> str:
-    value = latency_ms * 1e3
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -80,48 +80,29 @@ def author_by_path(path: Path) -> str | None:
     return parts[-3] if len(parts) > 3 and parts[-4] == "traces" and parts[-3] != PUBLISHED else None
 
 
-class FileForm(Enum):
-    """How Traces lie in a file."""
-
-    ARRAY = "an array"
-    OBJECT = "one object"
-    LINES = "one a line"
-
-
-def form_of(file: BinaryIO, path: Path) -> FileForm:
-    """By how the file starts, whatever its name."""
-    start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
-    file.seek(0)
-    if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
-        return FileForm.ARRAY
-    return FileForm.OBJECT if start.strip() == b"{" else FileForm.LINES
-
-
 def items_of(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
-    """The JSON of each Trace in a file: an array, one object, or one a line.
+    """The JSON of each Trace in a file: an array, one object, or one a line, as its start tells, whatever its name.
 
     Raises InputError as `open_regular` does, for what is too large, and for an empty file that should be an array.
     """
     with open_regular(path, root) as file:
-        match form_of(file, path):
-            case FileForm.ARRAY:
-                data = read_at_most(file, MOST_ARRAY, path).strip()
-                if not data:
-                    raise InputError(f"{path}: is empty")
-                yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
-            case FileForm.OBJECT:
-                yield 1, read_at_most(file, MOST_RECORD, path)
-            case FileForm.LINES:
-                yield from ((number, line) for number, line in lines_of(file, path) if line.strip())
+        start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
+        file.seek(0)
+        if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
+            data = read_at_most(file, MOST_ARRAY, path).strip()
+            if not data:
+                raise InputError(f"{path}: is empty")
+            yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
+        elif start.strip() == b"{":
+            yield 1, read_at_most(file, MOST_RECORD, path)
+        else:
+            yield from ((number, line) for number, line in lines_of(file, path) if not line.isspace())
 
 
-def read_items(path: Path, records: Mapping[int, TraceRecord]) -> Iterator[tuple[int, bytes]]:
-    """The JSON that the records of these lines (or items) were read from, in one pass over the file."""
-    places = {number: record.offset for number, record in records.items()}
-    if None in places.values():
-        yield from ((number, bytes(item)) for number, item in items_of(path) if number in places)
-        return
-    with open_regular(path) as file:
-        for number, place in sorted(places.items()):
-            file.seek(place or 0)
-            yield number, file.readline(MOST_RECORD)
+def read_items(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, bytes]]:
+    """The JSON that each of the records was read from, in one pass over each file."""
+    by_path = defaultdict[str, dict[int, TraceRecord]](dict)
+    for record in records:
+        by_path[record.path][record.line] = record
+    for path, asked in sorted(by_path.items()):
+        yield from ((asked[number], bytes(item)) for number, item in items_of(Path(path)) if number in asked)
