@@ -1,7 +1,7 @@
 """Every wrong kernel gets the status that its table names, and harms no other.
 
-`make test` evaluates one in Python for each guard, `make thorough` the others, and `make nightly` all of them at
-another batch. Compilers take most of the time of those in C++, CUDA, Triton and TileLang.
+`make test` evaluates one for each guard, `make thorough` the others and those in C++, CUDA, Triton and TileLang, whose
+compilers take most of the time, and `make nightly` all of them at another batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.wrong_kernels import (
 pytestmark = pytest.mark.timeout(2400)
 
 NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language == "python"]
-NATIVE = [name for name in kernels_for("cpu") if KERNELS[name].language != "python"]
+COMPILED = [name for name in kernels_for("cpu") if KERNELS[name].language != "python"]
 ON_CUDA = kernels_for("cuda")
 
 
@@ -49,8 +49,8 @@ RUNS = {
     "those of the guards": (FEW, 32),
     "the others": (OTHERS, 32),
     "all, of a row": (NAMES, 1),
-    "compiled": (NATIVE, 32),
-    "compiled, of a row": (NATIVE, 1),
+    "compiled": (COMPILED, 32),
+    "compiled, of a row": (COMPILED, 1),
 }
 MARKS = {
     "those of the guards": [],
