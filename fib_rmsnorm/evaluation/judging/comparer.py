@@ -164,13 +164,7 @@ class Comparer:
 
     def _describe(self, subject: Subject) -> dict[str, Any]:
         """The fields that all requests on a Subject have."""
-        return {
-            "definition": subject.definition,
-            "recognition": subject.recognition,
-            "workload": subject.workload,
-            "device": self._device.name,
-            "dataset": self._config.dataset,
-        }
+        return {**vars(subject), "device": self._device.name, "dataset": self._config.dataset}
 
     def _require_judge(self) -> Process:
         if self._judge is not None and self._judge.alive:

@@ -62,7 +62,10 @@ class JudgeClient:
 
         Raises ReferenceFailedError if that cannot be computed.
         """
-        self._comparer.expect(Subject(definition, workload, self._recogniser.recognise(definition, workload)))
+        self._comparer.expect(self._subject(definition, workload))
+
+    def _subject(self, definition: Definition, workload: Workload) -> Subject:
+        return Subject(definition, workload, self._recogniser.recognise(definition, workload))
 
     def judged_by(self, definition: Definition, workload: Workload) -> str:
         """The operator by which a Workload's outputs are judged; REFERENCE if it is the Definition's reference alone.
@@ -93,9 +96,8 @@ class JudgeClient:
         Raises WorkerDiedError if the worker ends meanwhile, EvaluationFailedError if a call fails otherwise or an
         output is wrong, ReferenceFailedError if the expected outputs cannot be computed.
         """
-        recognition = self._recogniser.recognise(definition, workload)
         try:
-            return self._judge(Subject(definition, workload, recognition), worker, first, budget, keep_as)
+            return self._judge(self._subject(definition, workload), worker, first, budget, keep_as)
         except _ContradictedError:
             self._recogniser.withdraw(definition, workload)
             again = self.call(workload, worker, budget)
@@ -187,11 +189,10 @@ class JudgeClient:
         if (found := len({*revealed.numbers})) < count:
             worker.process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"judging timed calls: {found} were revealed, not {count}")
-        subject = Subject(definition, workload, self._recogniser.recognise(definition, workload))
-        outputs = Transferred(worker, revealed.memory)
         names = list(definition.outputs)
         calls = {"numbers": revealed.numbers, "earlier": revealed.earlier, "few_rows": few_rows}
-        for verdict in self._compare(subject, outputs, **calls):
+        outputs = Transferred(worker, revealed.memory)
+        for verdict in self._compare(self._subject(definition, workload), outputs, **calls):
             if faults := _describe_faults(verdict, revealed, names):
                 raise _refusal(faults, verdict.mistakes, [verdict], names)
 

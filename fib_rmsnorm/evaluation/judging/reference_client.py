@@ -54,7 +54,8 @@ class ReferenceClient:
             self._known.clear()
         if self._failure is not None:
             raise self._failure
-        if not self._is_needed(request):
+        is_needed = request.case == 0 or request.recognition is None
+        if not is_needed or request.case in self._known:
             return None
         try:
             worker = self._find_worker(request.definition)
@@ -73,11 +74,6 @@ class ReferenceClient:
     def forget(self) -> None:
         """Forget what the judge has kept: it was asked about something else."""
         self._current = None
-
-    def _is_needed(self, request: JudgedCall) -> bool:
-        if request.case in self._known:
-            return False
-        return request.case == 0 or request.recognition is None
 
 
 def reference_solution(definition: Definition) -> Solution:

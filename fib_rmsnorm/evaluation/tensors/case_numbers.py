@@ -21,12 +21,8 @@ def count_cases(
     if few_rows:
         workload = make_few_rows(definition, recognition, workload)
     awkward = make_awkward_workload(definition, recognition, workload)
-    return 1 + count_hard_cases(definition, recognition, workload) + (awkward is not None)
-
-
-def count_hard_cases(definition: Definition, recognition: Recognition, workload: Workload) -> int:
-    """The number of the operator's hard cases."""
-    return recognition.count_hard_cases({**definition.const_axes, **workload.axes})
+    hard = recognition.count_hard_cases({**definition.const_axes, **workload.axes})
+    return 1 + hard + (awkward is not None)
 
 
 def make_awkward_workload(definition: Definition, recognition: Recognition, workload: Workload) -> Workload | None:

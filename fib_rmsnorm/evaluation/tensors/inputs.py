@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_hard_cases, make_awkward_workload, make_few_rows
+from fib_rmsnorm.evaluation.tensors.case_numbers import make_awkward_workload, make_few_rows
 from fib_rmsnorm.operators import Recognition, derive_inputs
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.schema import CaseKind, Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -129,7 +129,7 @@ def make_case(
         return Case("workload", "workload", workload, generate_inputs(definition, workload, device, dataset))
     if few_rows:
         workload = make_few_rows(definition, recognition, workload)
-    if case > count_hard_cases(definition, recognition, workload):
+    if case > recognition.count_hard_cases({**definition.const_axes, **workload.axes}):
         awkward = make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
         return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))

@@ -63,13 +63,22 @@ class SolutionCaller:
         )
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:
-        """Return a call's outputs in the Definition's order. Raises WrongOutputError if they are invalid."""
+        """Return a call's outputs in the Definition's order.
+
+        Raises RefusalError if one has another shape or dtype than its buffer, WrongOutputError if they are invalid
+        otherwise.
+        """
         found = buffers.tensors if self.destination_passing else normalize_outputs(returned, self._names)
-        for name, tensor in zip(self._names, found, strict=True):
+        for name, tensor, buffer in zip(self._names, found, buffers.tensors, strict=True):
             if type(tensor) is not torch.Tensor:
                 raise WrongOutputError(f"the output {name!r} is a {type(tensor).__name__}: only plain tensors count")
             if tensor.device != torch.device(self._device):
                 raise WrongOutputError(f"the output {name!r} is on {tensor.device}, not on {self._device}")
+            if tensor.shape != buffer.shape:
+                shapes = f"shape {list(tensor.shape)}, expected {list(buffer.shape)}"
+                raise RefusalError("INCORRECT_SHAPE", f"{name}: {shapes}")
+            if tensor.dtype != buffer.dtype:
+                raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {tensor.dtype}, expected {buffer.dtype}")
         if self.destination_passing and (moved := buffers.moved()):
             raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
@@ -189,14 +198,3 @@ def _unpack(returned: Any, names: Sequence[str]) -> list[Any]:
         return list(list.__iter__(returned))
     hint = "; return it, or say by in_place in the [spec] which input it replaces" if returned is None else ""
     raise WrongOutputError(f"the call returned a {kind.__name__}; expected {len(names)} tensor(s){hint}")
-
-
-def check_form(definition: Definition, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
-    """Raise RefusalError if an output has another shape or dtype than the buffer that was made for it."""
-    for name, actual, expected in zip(definition.outputs, found, outputs, strict=True):
-        if actual.shape != expected.shape:
-            raise RefusalError(
-                "INCORRECT_SHAPE", f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}"
-            )
-        if actual.dtype != expected.dtype:
-            raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")

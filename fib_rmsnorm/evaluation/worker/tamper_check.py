@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.worker.tamper_targets import (
-    find_fully_checked,
+    FULLY_CHECKED,
     find_hooks,
     find_kernels,
     find_used,
@@ -130,14 +130,13 @@ class TamperCheck:
             if isinstance(value, type) and value.__module__.startswith(_OURS)
         }
         self._classes = set(classes.values())
-        fully_checked = find_fully_checked()
-        owners: dict[str, Any] = modules | classes | fully_checked
+        owners: dict[str, Any] = modules | classes | FULLY_CHECKED
         members = [
             (f"{name}.{key}", vars(owner), key, value)
             for name, owner in owners.items()
             for key, value in vars(owner).items()
         ]
-        names = {name: (owner, frozenset(vars(owner)), name in fully_checked) for name, owner in owners.items()}
+        names = {name: (owner, frozenset(vars(owner)), name in FULLY_CHECKED) for name, owner in owners.items()}
         self._remembered = _Remembered(list(members), owners=names)
         self._add_functions(members)
         ours = [code for _, function, code, _, _ in self._remembered.functions if function.__module__.startswith(_OURS)]
@@ -175,20 +174,14 @@ class TamperCheck:
                     (f"{name}.{key}", by_name, key, one) for key, one in (by_name or {}).items()
                 ]
 
-    def make_check(self) -> Callable[[], None]:
-        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed."""
-        return self._make_check(self.replaced)
+    def make_check(self, *, of_sending: bool = False) -> Callable[[], None]:
+        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed.
 
-    def make_check_of_sending(self) -> Callable[[], None]:
-        """Return one that does so if anything that sends an answer was replaced.
-
-        It takes an eighth of the time. What replaces something else is found when the answer is on its way; this could
-        change the answer, and put back what it has replaced.
+        One `of_sending` looks only for what sends an answer, in an eighth of the time. What replaces something else is
+        found when the answer is on its way; this could change the answer, and put back what it has replaced.
         """
-        return self._make_check(self._replaced_in_sending)
-
-    def _make_check(self, replaced: Callable[[], list[str]]) -> Callable[[], None]:
-        """`replaced` is bound now, in case the class is changed later."""
+        # Bound now, in case the class is changed later.
+        replaced = self._replaced_in_sending if of_sending else self.replaced
 
         def check() -> None:
             if self._objects is not None and (found := replaced()):

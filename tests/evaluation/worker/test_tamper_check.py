@@ -1,14 +1,12 @@
-"""The tamper check finds the code that a solution replaces in what measures it, and nothing else."""
+"""The tamper check finds the code that a solution replaces in what measures it, and nothing else.
+
+What the wrong kernels in tests/wrong_kernels/tamper_check/ replace is not repeated here.
+"""
 
 from __future__ import annotations
 
-import argparse
 import builtins
 import ctypes
-import json
-import json.encoder
-import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -21,7 +19,6 @@ import torch
 
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.kernel_records import Piece
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
@@ -62,24 +59,17 @@ class TestTamperCheck:
         monkeypatch.setattr(builtins, "print", lambda *_: None)
         assert check.replaced() == []
 
-    def test_replaced_functions_are_found_by_name(self, monkeypatch):
-        check = armed()
-        monkeypatch.setattr(torch, "equal", lambda *_: True)
-        monkeypatch.setattr(SolutionCaller, "bind", lambda *_: None)
-        found = check.replaced()
-        assert "torch.equal" in found
-        assert "fib_rmsnorm.evaluation.worker.caller.SolutionCaller.bind" in found
-
     @pytest.mark.parametrize(("owner", "name"), [("CUDAGraph", "replay"), ("Event", "elapsed_time")])
     def test_what_times_graphs_is_watched(self, monkeypatch, owner, name):
         check = armed()
         monkeypatch.setattr(getattr(torch.cuda, owner), name, lambda *_: 1e-3)
         assert check.replaced() == [f"torch.cuda.{owner}.{name}"]
 
-    def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch):
+    @pytest.mark.parametrize("name", ["fib_rmsnorm.evaluation.worker.caller.zip", "json.encoder.isinstance"])
+    def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch, name):
         check = armed()
-        monkeypatch.setattr("fib_rmsnorm.evaluation.worker.caller.zip", lambda *_, **__: [], raising=False)
-        assert check.replaced() == ["fib_rmsnorm.evaluation.worker.caller.zip"]
+        monkeypatch.setattr(name, lambda *_, **__: [], raising=False)
+        assert check.replaced() == [name]
 
     def test_a_subclass_in_a_held_container_is_found(self):
         class Mine(OutputBuffers):
@@ -101,12 +91,6 @@ class TestTamperCheck:
         finally:
             getattr(sys, hook)(before)
         assert found == [f"sys.{hook}"]
-
-    def test_a_method_set_on_one_object_is_found(self):
-        other = armed()
-        check = armed(other)
-        other.replaced = list
-        assert check.replaced() == ["TamperCheck.replaced"]
 
     @pytest.mark.parametrize(
         "other",
@@ -150,24 +134,10 @@ class TestTamperCheck:
         pointer.value = other.value
         assert check.replaced() == ["OutputBuffers.read"]
 
-    @pytest.mark.parametrize("lies", [False, True])
-    def test_a_function_that_lies_about_its_module_is_found(self, lies):
-        def work(_):
-            """A function that names a module which was there when the check was armed, or one which was not."""
-
-        work.__module__ = "json" if lies else "solution"
-        timed_calls = holder(inputs=None)
-        check = armed(timed_calls)
-        timed_calls.inputs = partial(work)
-        assert check.replaced() == [f"partial.0 by {work.__qualname__}"]
-
     @pytest.mark.parametrize(
         "stand_in",
         [
             MethodType(len, []),
-            SimpleNamespace(set=len),
-            argparse.Namespace(set=len),
-            ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0),
             type("Ring", (dict,), {"__module__": "solution"})(),
             type("Ring", (deque,), {"__module__": "collections"})(),
             type("Array", (ctypes.c_uint64 * 4,), {})(),
@@ -179,12 +149,6 @@ class TestTamperCheck:
         check = armed(worker)
         worker.timing = holder(inputs=stand_in)
         assert check.replaced() == [f"OutputBuffers.inputs by {type(stand_in).__name__}"]
-
-    def test_a_replaced_class_of_a_held_object_is_found(self):
-        inner = holder()
-        check = armed(holder(inner=inner))
-        inner.__class__ = type("OutputBuffers", (OutputBuffers,), {"__module__": OutputBuffers.__module__})
-        assert check.replaced() == ["OutputBuffers.inner by OutputBuffers"]
 
     def test_state_may_change(self):
         recorder = holder(pieces=[Piece(1, 2, 3)], timing=None, buffers={1: (ctypes.c_uint64 * 4)()}, marks=set())
@@ -203,42 +167,3 @@ class TestTamperCheck:
         assert check.replaced() == []
         timed_calls._returned = type("Answers", (deque,), {})()
         assert check.replaced() == ["OutputBuffers._returned by Answers"]
-
-
-class TestCodeOfPythonAndLibraries:
-    def test_everything_that_our_code_uses_is_checked(self, monkeypatch):
-        check = armed()
-        monkeypatch.setattr(builtins, "dict", type("dict", (dict,), {}))
-        monkeypatch.setattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
-        assert check.replaced() == ["builtins.dict", "torch._C._len_torch_dispatch_stack"]
-
-    @pytest.mark.parametrize(
-        ("owner", "key", "name"),
-        [
-            (json.JSONEncoder, "encode", "json.JSONEncoder.encode"),
-            (json.encoder, "isinstance", "json.encoder.isinstance"),
-            (secrets._sysrand, "getrandbits", "secrets._sysrand.getrandbits"),
-            (socket.socket, "sendall", "socket.socket.sendall"),
-            (torch.Tensor, "device", "torch.Tensor.device"),
-            (torch.Tensor, "__del__", "torch.Tensor.__del__"),
-        ],
-        ids=lambda value: value if isinstance(value, str) else "",
-    )
-    def test_a_replaced_or_shadowed_name_is_found(self, monkeypatch, owner, key, name):
-        check = armed()
-        monkeypatch.setattr(owner, key, lambda *_: None, raising=False)
-        assert check.replaced() == [name]
-
-    def test_a_replaced_default_is_found(self, monkeypatch):
-        check = armed()
-        monkeypatch.setitem(json.dumps.__kwdefaults__, "cls", json.JSONEncoder)
-        assert check.replaced() == ["json.dumps.cls"]
-
-    def test_a_replaced_torch_kernel_is_found(self):
-        check = armed()
-        assert check.replaced_kernels() == []
-        library = torch._C._dispatch_library("IMPL", "aten", "CPU", "", 0)
-        library.impl("clone", "CPU", lambda tensor, memory_format=None: tensor)
-        assert check.replaced_kernels() == ["aten::clone"]
-        library.reset()
-        assert check.replaced_kernels() == []

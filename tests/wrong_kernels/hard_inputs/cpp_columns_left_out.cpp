@@ -1,23 +1,14 @@
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/error.h>
-#include <tvm/ffi/function.h>
-
-#include <cmath>
-#include <cstdint>
-
-using tvm::ffi::TensorView;
+#include "rows.h"
 
 void Run(TensorView x, TensorView weight, double eps, TensorView out) {
-  const int64_t hidden = x.size(1);
-  const auto* x_ptr = static_cast<const _Float16*>(x.data_ptr());
-  const auto* weight_ptr = static_cast<const _Float16*>(weight.data_ptr());
-  auto* out_ptr = static_cast<_Float16*>(out.data_ptr());
-  for (int64_t row = 0; row < x.size(0); ++row) {
+  const Rows rows = RowsOf(x, weight, eps, out);
+  for (int64_t row = 0; row < rows.batch; ++row) {
+    const _Float16* x_row = rows.x + row * rows.hidden;
     double sum = 0;
-    for (int64_t c = 0; c < hidden - 64; ++c) sum += double(x_ptr[row * hidden + c]) * double(x_ptr[row * hidden + c]);
-    const double rstd = 1 / std::sqrt(sum / hidden + eps);
-    for (int64_t c = 0; c < hidden; ++c) {
-      out_ptr[row * hidden + c] = static_cast<_Float16>(double(x_ptr[row * hidden + c]) * rstd * double(weight_ptr[c]));
+    for (int64_t c = 0; c < rows.hidden - 64; ++c) sum += double(x_row[c]) * double(x_row[c]);
+    const double rstd = 1 / std::sqrt(sum / rows.hidden + eps);
+    for (int64_t c = 0; c < rows.hidden; ++c) {
+      rows.out[row * rows.hidden + c] = static_cast<_Float16>(double(x_row[c]) * rstd * double(rows.weight[c]));
     }
   }
 }
