@@ -108,7 +108,12 @@ def draft_solution(
             entry_point=f"{path.name}::{kernel.entry}",
             binding=SupportedBindings(kernel.binding) if kernel.binding else None,
         )
-        shared = _find_shared(registry, path.parent) if has_manifest else {}
+        shared: dict[str, Path] = {}
+        if has_manifest:  # which adds included files, and the table of tuned choices
+            manifest = read_manifest(path.parent / MANIFEST)
+            shared = find_included(path.parent, manifest.include, registry.layout.solutions)
+            if manifest.tune and (path.parent / manifest.tune.table).is_file():
+                shared[manifest.tune.table] = path.parent / manifest.tune.table
         sources = _with_siblings(kernel, shared) if isinstance(kernel, PythonKernel) else _with_includes(path, shared)
     if flags:
         try:
@@ -116,16 +121,6 @@ def draft_solution(
         except ValidationError as error:
             raise InputError(f"{path}: {describe(error)}") from None
     return make_solution(path, path.name, AUTHOR, definition, spec, sources)
-
-
-def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
-    """Find what the folder's manifest adds to a kernel's file: included files, and the table of tuned choices."""
-    manifest = read_manifest(folder / MANIFEST)
-    table = manifest.tune.table if manifest.tune else None
-    return {
-        **find_included(folder, manifest.include, registry.layout.solutions),
-        **({table: folder / table} if table and (folder / table).is_file() else {}),
-    }
 
 
 def _with_siblings(kernel: PythonKernel, shared: dict[str, Path]) -> list[SourceFile]:
