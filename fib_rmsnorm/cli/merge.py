@@ -53,8 +53,9 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.files.locking import locked
         from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_line, merge_record
         from fib_rmsnorm.reports.text.console import echo, stdout
+        from fib_rmsnorm.reports.text.data import json_text
 
         first, *others = folders
         ours = Registry.find(first)
@@ -75,7 +76,7 @@ def command(
             if is_resolved and not dry_run:
                 merger.write(into)
     if json:
-        echo(merge_json(merger, into, written=is_resolved and not dry_run))
+        echo(json_text(merge_record(merger, into, written=is_resolved and not dry_run)), end="")
     else:
         for conflict in merger.conflicts:
             stdout().print(conflict_line(conflict))
