@@ -116,7 +116,7 @@ def choose_rivals(
     others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}
     ranked = sorted(
         (trace.evaluation.performance.speedup_factor, trace.solution)
-        for trace in registry.traces()
+        for trace in registry.traces(definition.name)
         if trace.solution in others
         and trace.evaluation is not None
         and trace.evaluation.status is EvaluationStatus.PASSED

@@ -58,49 +58,40 @@ class Layout:
 
     def definition(self, op_type: str, name: str) -> Path:
         """Path of a Definition's JSON."""
-        return self.definitions / check_name(op_type, "op_type") / f"{check_name(name, 'definition')}.json"
+        return _file(self.definitions, ".json", op_type=op_type, definition=name)
 
     def solution(self, author: str, op_type: str, definition: str, name: str) -> Path:
         """Path of a packed Solution's JSON."""
-        return self._by_author(self.solutions, author, op_type, definition) / (f"{check_name(name, 'solution')}.json")
+        return _file(self.solutions, ".json", author=author, op_type=op_type, definition=definition, solution=name)
 
     def workload_file(self, op_type: str, definition: str) -> Path:
         """Path of a Definition's Workloads."""
-        return _records_file(self.workloads, op_type, definition)
+        return _file(self.workloads, ".jsonl", op_type=op_type, definition=definition)
 
     def trace_file(self, author: str, op_type: str, definition: str) -> Path:
         """Path of the Traces of one author's Solutions for a Definition."""
-        folder = self._by_author(self.traces, author, op_type, definition)
-        return folder.with_name(f"{folder.name}.jsonl")  # with_suffix would cut a name at its last dot
+        return _file(self.traces, ".jsonl", author=author, op_type=op_type, definition=definition)
 
     def published_file(self, op_type: str, definition: str) -> Path:
         """Path of the published Traces of a Definition."""
-        return _records_file(self.published, op_type, definition)
+        return _file(self.published, ".jsonl", op_type=op_type, definition=definition)
 
     def tuning_file(self, author: str, op_type: str, definition: str, name: str) -> Path:
         """Path of the Traces that `tune` measured."""
-        folder = self._by_author(self.root / TUNING, author, op_type, definition)
-        return folder / f"{check_name(name, 'solution')}.jsonl"
+        folder = self.root / TUNING
+        return _file(folder, ".jsonl", author=author, op_type=op_type, definition=definition, solution=name)
 
     def tuning_files(self, author: str, name: str) -> list[Path]:
         """Existing files of tuning Traces, each in a folder named after its Definition."""
         return sorted(self.root.glob(f"{TUNING}/{author}/*/*/{check_name(name, 'solution')}.jsonl"))
 
-    def _by_author(self, folder: Path, author: str, op_type: str, definition: str) -> Path:
-        if author == PUBLISHED:
-            raise InputError(
-                f"an author cannot be named {PUBLISHED!r}: traces/{PUBLISHED}/ holds Traces of all authors"
-            )
-        return (
-            folder
-            / check_name(author, "author")
-            / check_name(op_type, "op_type")
-            / check_name(definition, "definition")
-        )
 
-
-def _records_file(folder: Path, op_type: str, definition: str) -> Path:
-    return folder / check_name(op_type, "op_type") / f"{check_name(definition, 'definition')}.jsonl"
+def _file(folder: Path, suffix: str, **names: str) -> Path:
+    """A file below `folder`; the last name is its own, and those before it are its folders'."""
+    if names.get("author") == PUBLISHED:
+        raise InputError(f"an author cannot be named {PUBLISHED!r}: traces/{PUBLISHED}/ holds Traces of all authors")
+    *folders, name = (check_name(name, what) for what, name in names.items())
+    return folder.joinpath(*folders, name + suffix)
 
 
 def is_registry(folder: Path) -> bool:

@@ -90,10 +90,10 @@ class Registry:
         paths = find_files(self.layout.workloads, "*.jsonl")
         return [path for path in paths if path.stem == definition or path.is_dir()]  # a link to a folder is refused
 
-    def traces(self) -> list[Trace]:
-        """All Traces, oldest first."""
+    def traces(self, definition: str = "*") -> list[Trace]:
+        """All Traces, or those in the files of a Definition, oldest first."""
         with locked(reading=[self.root]):
-            paths = find_files(self.layout.traces, "*.jsonl")
+            paths = find_files(self.layout.traces, f"{definition}.jsonl")
             found = [trace for path in paths for trace in read_jsonl(path, Trace, self.root)]
         return sorted(found, key=lambda trace: trace.evaluation.timestamp if trace.evaluation else "")
 

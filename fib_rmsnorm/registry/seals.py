@@ -127,17 +127,12 @@ def find_false_date(timestamp: str) -> TraceOrigin | None:
     The newest Trace of a Solution counts, and timestamps are compared as texts. One in another form, such as
     `20260101T000000Z` or `9999-99-99`, would be newer than any measurement to come.
     """
-    when = _read_date(timestamp)
+    when = None  # the day alone, where Python cannot read the time: Python 3.10 reads no nanoseconds
+    for text in (timestamp[:10], timestamp.replace("Z", "+00:00")):
+        with suppress(ValueError):
+            when = datetime.fromisoformat(text)
     if when is None or not timestamp.startswith(when.date().isoformat()):
         return TraceOrigin.UNDATED
     if when.tzinfo is None:
         when = when.replace(tzinfo=timezone.utc)
     return TraceOrigin.FUTURE if when > datetime.now(timezone.utc) + _FORWARD else None
-
-
-def _read_date(timestamp: str) -> datetime | None:
-    """The time, or the day where its time is of a form that Python 3.10 does not read, such as nanoseconds."""
-    for text in (timestamp.replace("Z", "+00:00"), timestamp[:10]):
-        with suppress(ValueError):
-            return datetime.fromisoformat(text)
-    return None

@@ -105,22 +105,17 @@ def _choose_sizes(
     chosen = {}
     for name in definition.var_axes:
         sizes = given.get(name, DEFAULT_BATCH_SIZES if name == rows else usual.get(name, ()))
-        chosen[name] = [_check_size(name, size, is_row=name == rows) for size in dict.fromkeys(sizes)]
+        chosen[name] = [*dict.fromkeys(sizes)]
+        what = "batch sizes" if name == rows else f"sizes of {name}"
+        for size in chosen[name]:
+            if not 0 < size <= MOST_ROWS:
+                raise InputError(f"{what} must be {'positive' if size <= 0 else f'at most {MOST_ROWS}'}, not {size}")
         if not chosen[name]:
             raise InputError(
                 f"{definition.name}: its axis {name!r} needs a size: fib-rmsnorm workload --definition"
                 f" {definition.name} --axes {name}=SIZES"
             )
     return chosen
-
-
-def _check_size(name: str, size: int, *, is_row: bool) -> int:
-    what = "batch sizes" if is_row else f"sizes of {name}"
-    if size <= 0:
-        raise InputError(f"{what} must be positive, not {size}")
-    if size > MOST_ROWS:
-        raise InputError(f"{what} must be at most {MOST_ROWS}, not {size}")
-    return size
 
 
 def _list_scalars(definition: Definition) -> list[str]:
@@ -210,16 +205,8 @@ def tensor_bytes(definition: Definition, workload: Workload) -> dict[str, int]:
     for name, spec in {**definition.inputs, **definition.outputs}.items():
         if spec.shape is None:
             continue
-        elements = 1
-        for axis in spec.shape:
-            if axis not in sizes:
-                raise InputError(f"Workload {workload.uuid} of {definition.name}: axis {axis!r} is missing")
-            elements *= sizes[axis]
-        result[name] = elements * _bits(spec.dtype.value) // 8
+        if missing := [axis for axis in spec.shape if axis not in sizes]:
+            raise InputError(f"Workload {workload.uuid} of {definition.name}: axis {missing[0]!r} is missing")
+        digits = "".join(each for each in spec.dtype.value.partition("_")[0] if each.isdigit())  # none of a bool
+        result[name] = math.prod(sizes[axis] for axis in spec.shape) * int(digits or 8) // 8
     return result
-
-
-def _bits(dtype: str) -> int:
-    if dtype == "bool":
-        return 8
-    return int("".join(c for c in dtype.partition("_")[0] if c.isdigit()))

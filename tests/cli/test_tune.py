@@ -164,10 +164,10 @@ def test_an_unknown_solution_names_those_that_can_be_tuned(fib, napping):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('"choices.inc"', '"../choices.inc"', "is not an .inc file in the source folder"),
-        ('"choices.inc"', '"choices.json"', "is not an .inc file in the source folder"),
-        ("few = [0, 1]", "few = [0, 0]", "'few' needs at least one value, and no value twice"),
-        ("few = [0, 1]", '"x y" = [0, 1]', "'x y' is not a parameter name"),
+        ('"choices.inc"', '"../choices.inc"', "tune.table: String should match pattern"),
+        ('"choices.inc"', '"choices.json"', "tune.table: String should match pattern"),
+        ("few = [0, 1]", "few = []", "tune.parameters.few: List should have at least 1 item"),
+        ("few = [0, 1]", '"x y" = [0, 1]', "tune.parameters.x y"),
         ('["few", "many"]', '["nobody"]', "a limit names 'nobody', which is not a parameter"),
         (TUNE, "", "nothing to tune; add a [tune]"),
     ],

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS
 from support.full_disk import files_of_at_most
 from support.full_registry import (
-    CUDA,
-    CUDA_TRACES,
     DEFINITION,
     DEFINITION_FILE,
     PYTHON,
@@ -22,6 +17,7 @@ from support.full_registry import (
     PYTHON_FOLDER,
     PYTHON_TRACES,
     WORKLOAD_FILE,
+    grow,
 )
 from support.record_faults import edit
 from support.registries import add_kernel
@@ -129,29 +125,14 @@ def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, t
     assert not (full_registry.root / target).exists()
 
 
-def grown(registry: Registry, tmp_path: Path) -> Registry:
-    """A copy with more: a Solution, and many Traces."""
-    other = Registry(tmp_path / "other")
-    shutil.copytree(registry.root, other.root)
-    solution = other.packed_solutions()[PYTHON].model_copy(update={"name": "another_v1"})
-    other.write_solution(solution, "norm")
-    trace = next(trace for trace in other.traces() if trace.solution == CUDA)
-    for number in range(40):
-        evaluation = trace.evaluation.model_copy(update={"timestamp": f"2026-01-01T00:00:{number:02}+00:00"})
-        other.append_trace(trace.model_copy(update={"evaluation": evaluation}), "ann", "norm")
-    return other
-
-
-def test_a_full_disk_names_the_file_and_what_a_merge_has_written(fib, full_registry, tmp_path):
-    other = grown(full_registry, tmp_path)
-    before = (full_registry.root / CUDA_TRACES).read_bytes()
-    with files_of_at_most(len(before) + 10_000):
+def test_a_full_disk_names_the_file_and_a_merge_goes_on(fib, full_registry, tmp_path):
+    other = grow(full_registry, tmp_path / "other", 256)
+    path = full_registry.root / "traces/baseline/norm/rmsnorm_d256.jsonl"
+    with files_of_at_most(20_000):
         outcome = fib("merge", full_registry.root, other.root)
-    assert outcome.code == 2
-    assert f"cannot write {full_registry.root / CUDA_TRACES}: File too large; what was written before" in outcome.err
-    assert len(outcome.err.splitlines()) == 1
-    assert (full_registry.root / CUDA_TRACES).read_bytes() == before  # no torn line
-    assert "another_v1" in full_registry.packed_solutions()
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert f"cannot write {path}: File too large; what was written before stays" in outcome.err
+    assert path.read_bytes() == b"" and f"{PYTHON}_d256" in full_registry.packed_solutions()
     assert fib("merge", full_registry.root, other.root).code == 0
     assert len(full_registry.traces()) == 44
 

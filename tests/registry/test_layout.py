@@ -31,22 +31,11 @@ UNSAFE = [
 @pytest.mark.parametrize("name", UNSAFE)
 def test_an_unsafe_name_is_refused_wherever_it_stands(name, tmp_path):
     layout = Layout(tmp_path)
-    with pytest.raises(InputError, match="not a safe name"):
-        layout.definition(name, "d")
-    with pytest.raises(InputError, match="not a safe name"):
-        layout.definition("norm", name)
-    for position in range(4):
-        parts = ["author", "norm", "definition", "solution"]
-        parts[position] = name
-        with pytest.raises(InputError, match="not a safe name"):
-            layout.solution(*parts)
-    for position in range(3):
-        parts = ["author", "norm", "definition"]
-        parts[position] = name
-        with pytest.raises(InputError, match="not a safe name"):
-            layout.trace_file(*parts)
-    with pytest.raises(InputError, match="not a safe name"):
-        layout.workload_file("norm", name)
+    places = {layout.definition: 2, layout.workload_file: 2, layout.trace_file: 3, layout.solution: 4}
+    for place, parts in places.items():
+        for position in range(parts):
+            with pytest.raises(InputError, match="not a safe name"):
+                place(*(name if each == position else "safe" for each in range(parts)))
 
 
 @given(st.text(max_size=30))

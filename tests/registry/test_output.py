@@ -129,13 +129,6 @@ def test_two_benches_never_share_an_output(registry, tmp_path):
     assert run_cli(*command[3:]).returncode == 0
 
 
-def test_a_lock_that_a_killed_run_left_holds_nobody_up(tmp_path):
-    output = tmp_path / "traces.json"
-    (tmp_path / ".traces.json.lock").touch()
-    OutputLock(output).release()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_of_two_runs_at_once_the_second_is_refused_until_the_first_has_ended(tmp_path):
     output, link = tmp_path / "traces.json", tmp_path / "link.json"
     link.symlink_to(output)

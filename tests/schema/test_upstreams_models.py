@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm import schema
 from fib_rmsnorm.schema import upstream
@@ -118,3 +119,22 @@ def test_solutions_are_equal_if_all_their_fields_are():
     for changed in ({"spec": spec}, {"description": "another"}, {"name": "another"}):
         assert solution != solution.model_copy(update=changed)
         assert again.model_copy(update=changed) == solution.model_copy(update=changed)
+
+
+class Request(BaseModel):
+    definition: schema.CheckedDefinition
+
+
+def test_a_definition_is_checked_where_a_request_arrives_and_not_where_it_is_sent(monkeypatch):
+    text = (REPOSITORY / "definitions" / "norm" / "rmsnorm_d4096.json").read_text()
+    message = f'{{"definition": {text}}}'
+    definition = Request.model_validate_json(message).definition
+    assert definition.name == "rmsnorm_d4096"
+    with pytest.raises(ValidationError, match="named 'run'"):
+        Request.model_validate_json(message.replace("def run(", "def stand("))
+
+    def fail(*arguments, **options):
+        raise SystemError("two threads parse at once")
+
+    monkeypatch.setattr(ast, "parse", fail)
+    assert Request(definition=definition).definition is definition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
@@ -149,3 +150,25 @@ def make_trace(
             solution_sha256=digest(solution),
         ),
     )
+
+
+def grow(registry: Registry, root: Path, hidden: int) -> Registry:
+    """A copy with another Definition, its Workloads, a Solution and 40 Traces."""
+    shutil.copytree(registry.root, root)
+    other = Registry(root)
+    definition = RmsNorm().define(hidden)
+    other.write_definition(definition)
+    workloads = generate_workloads(definition, (1, 2))
+    other.write_workloads(definition, workloads)
+    name = f"{PYTHON}_d{hidden}"
+    solution = other.packed_solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
+    other.write_solution(solution, "norm")
+    trace = make_trace(solution, workloads[0])
+    path = other.layout.trace_file("baseline", "norm", definition.name)
+    times = [f"2026-01-01T00:00:{number:02}+00:00" for number in range(40)]
+    records = [
+        trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"timestamp": each})})
+        for each in times
+    ]
+    path.write_text("".join(f"{each.model_dump_json()}\n" for each in records))
+    return other

@@ -39,7 +39,10 @@ def locked(*, reading: Iterable[Path] = (), writing: Iterable[Path] = ()) -> Ite
         wanted: dict[tuple[int, int], tuple[int, bool, Path]] = {}
         for roots, for_writing in ((reading, False), (writing, True)):
             for root in roots:
-                descriptor = _open(root)
+                try:
+                    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                except OSError as error:
+                    raise InputError(f"{root}: {error.strerror}") from None
                 stack.callback(os.close, descriptor)
                 found = os.fstat(descriptor)
                 wanted[found.st_dev, found.st_ino] = descriptor, for_writing, root
@@ -54,13 +57,6 @@ def locked(*, reading: Iterable[Path] = (), writing: Iterable[Path] = ()) -> Ite
             held[key] = for_writing
             stack.callback(held.pop, key)
         yield
-
-
-def _open(root: Path) -> int:
-    try:
-        return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise InputError(f"{root}: {error.strerror}") from None
 
 
 def _lock(descriptor: int, root: Path, *, for_writing: bool) -> None:

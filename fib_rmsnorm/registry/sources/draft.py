@@ -10,14 +10,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import InputError, MisfitError
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-from fib_rmsnorm.registry.sources.kernel_source import find_fitting_style, read_kernel
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
+from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
 from fib_rmsnorm.registry.sources.packing import (
     find_included,
     make_solution,
@@ -32,6 +33,7 @@ from fib_rmsnorm.registry.store import describe, read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedBindings, SupportedLanguages
 
 AUTHOR = "draft"
+_MOST_NAMED = 6  # Definitions that parameters fit
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SERVES_OTHERS = '# definitions = ["rmsnorm_d*"]  # for sources that serve other Definitions too'
@@ -85,9 +87,9 @@ def draft_solution(
 ) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
-    `find_fitting_style` decides the calling style of a file unless `style` does. A solution.toml in its folder may
-    include shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is
-    missing.
+    The parameters of the entry point decide the calling style of a file unless `style` does. A solution.toml in its
+    folder may include shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says
+    what is missing.
     """
     has_manifest = (path if path.is_dir() else path.parent).joinpath(MANIFEST).exists()
     if path.is_dir():
@@ -100,15 +102,20 @@ def draft_solution(
         sources = read_sources(path, manifest.include, registry.layout.solutions)
         path = path.resolve()  # of `.`, which has no name
     else:
-        kernel = read_kernel(path, entry)
+        kernel = _read_kernel(path, entry)
         spec = BuildSpec(
-            destination_passing_style=find_fitting_style(registry, kernel, definition, style),
+            destination_passing_style=_find_style(registry, kernel, definition, style),
             language=SupportedLanguages(kernel.language.name),
             target_hardware=kernel.target_hardware,
             entry_point=f"{path.name}::{kernel.entry}",
             binding=SupportedBindings(kernel.binding) if kernel.binding else None,
         )
-        shared = _find_shared(registry, path.parent) if has_manifest else {}
+        shared: dict[str, Path] = {}
+        if has_manifest:  # which adds included files, and the table of tuned choices
+            manifest = read_manifest(path.parent / MANIFEST)
+            shared = find_included(path.parent, manifest.include, registry.layout.solutions)
+            if manifest.tune and (path.parent / manifest.tune.table).is_file():
+                shared[manifest.tune.table] = path.parent / manifest.tune.table
         sources = _with_siblings(kernel, shared) if isinstance(kernel, PythonKernel) else _with_includes(path, shared)
     if flags:
         try:
@@ -118,14 +125,42 @@ def draft_solution(
     return make_solution(path, path.name, AUTHOR, definition, spec, sources)
 
 
-def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
-    """Find what the folder's manifest adds to a kernel's file: included files, and the table of tuned choices."""
-    manifest = read_manifest(folder / MANIFEST)
-    table = manifest.tune.table if manifest.tune else None
-    return {
-        **find_included(folder, manifest.include, registry.layout.solutions),
-        **({table: folder / table} if table and (folder / table).is_file() else {}),
-    }
+def _read_kernel(path: Path, entry: str | None = None) -> PythonKernel | NativeKernel:
+    """Read a `.py`, `.cu` or `.cpp` file. `entry` defaults to `run`, and in C++ and CUDA to the only export.
+
+    The suffix and the imports decide the language. Raises InputError for a file that is none of these, or no Python.
+    """
+    if not path.is_file():  # reading a FIFO would block
+        raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
+    languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
+    if not languages:
+        raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
+    text = read_text(path)
+    if languages[0].is_compiled:
+        return NativeKernel(path, text, languages[0], entry)
+    return PythonKernel(path, text, languages, entry)
+
+
+def _find_style(
+    registry: Registry, kernel: PythonKernel | NativeKernel, definition: Definition, asked: bool | None = None
+) -> bool:
+    """Whether a kernel for a Definition is destination-passing: what is `asked`, else what its parameters say.
+
+    One parameter per input is value-returning, one per input and output is destination-passing. Raises InputError that
+    says what is wrong or missing, with lines to add where some would do, or MisfitError with the Definitions of the
+    registry whose parameters it has instead.
+    """
+    try:
+        return kernel.find_style(definition, asked)
+    except InputError:
+        parameters = kernel.parameters
+        known = registry.definitions() if parameters is not None else {}
+        fitting = [name for name, each in known.items() if parameters is not None and parameters.are_of(each)]
+        if not fitting or definition.name in fitting:
+            raise
+        shown = " or ".join([*fitting[:_MOST_NAMED], *(["others"] if len(fitting) > _MOST_NAMED else [])])
+        message = f"{kernel.path}: its parameters {parameters} fit {shown}, not {definition.name}"
+        raise MisfitError(message, fitting[0]) from None
 
 
 def _with_siblings(kernel: PythonKernel, shared: dict[str, Path]) -> list[SourceFile]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -37,29 +37,13 @@ class Tuning(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    table: str
-    """The `.inc` file that `fib-rmsnorm tune` writes."""
-    parameters: dict[str, list[int]] = Field(min_length=1)
+    table: str = Field(pattern=r"^[A-Za-z0-9_-]+\.inc$")
+    """The file in the source folder that `fib-rmsnorm tune` writes."""
+    parameters: dict[Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")], Annotated[list[int], Field(min_length=1)]] = (
+        Field(min_length=1)
+    )
     """The values to try for each parameter."""
     limits: list[Limit] = Field(default_factory=list)
-
-    @field_validator("table")
-    @classmethod
-    def _check_table(cls, table: str) -> str:
-        path = PurePosixPath(table)
-        if path.suffix != ".inc" or path.is_absolute() or ".." in path.parts:
-            raise ValueError(f"{table!r} is not an .inc file in the source folder")
-        return table
-
-    @field_validator("parameters")
-    @classmethod
-    def _check_parameters(cls, parameters: dict[str, list[int]]) -> dict[str, list[int]]:
-        for name, values in parameters.items():
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"{name!r} is not a parameter name: use lower-case letters, digits and _")
-            if not values or len(set(values)) < len(values):
-                raise ValueError(f"{name!r} needs at least one value, and no value twice")
-        return parameters
 
     @model_validator(mode="after")
     def _check_limits(self) -> Tuning:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli import main
-from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
 from support.command_line import cli_command, cli_environment
-from support.full_registry import DEFINITION, PYTHON, make_trace
+from support.full_registry import DEFINITION, grow
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
 
@@ -52,28 +50,6 @@ def codes(processes) -> list[int]:
     return [process.exitcode for process in processes]
 
 
-def grown(registry: Registry, root: Path, hidden: int) -> Registry:
-    """A copy with another Definition, its Workloads, a Solution and 40 Traces."""
-    shutil.copytree(registry.root, root)
-    other = Registry(root)
-    definition = RmsNorm().define(hidden)
-    other.write_definition(definition)
-    workloads = generate_workloads(definition, (1, 2))
-    other.write_workloads(definition, workloads)
-    name = f"{PYTHON}_d{hidden}"
-    solution = other.packed_solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
-    other.write_solution(solution, "norm")
-    trace = make_trace(solution, workloads[0])
-    path = other.layout.trace_file("baseline", "norm", definition.name)
-    times = [f"2026-01-01T00:00:{number:02}+00:00" for number in range(40)]
-    records = [
-        trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"timestamp": each})})
-        for each in times
-    ]
-    path.write_text("".join(f"{each.model_dump_json()}\n" for each in records))
-    return other
-
-
 def merge_at_once(registry: Registry, other: Registry, processes: int) -> None:
     before = len(registry.traces())
     gate = FORK.Barrier(processes)
@@ -83,11 +59,11 @@ def merge_at_once(registry: Registry, other: Registry, processes: int) -> None:
 
 
 def test_merges_at_once_repeat_nothing(full_registry, tmp_path):
-    merge_at_once(full_registry, grown(full_registry, tmp_path / "other", 256), 4)
+    merge_at_once(full_registry, grow(full_registry, tmp_path / "other", 256), 4)
 
 
 def test_merges_into_each_other_do_not_wait_for_each_other(full_registry, tmp_path):
-    other = grown(full_registry, tmp_path / "other", 256)
+    other = grow(full_registry, tmp_path / "other", 256)
     roots = full_registry.root, other.root
     for _ in range(2):
         assert codes([start("merge", *roots), start("merge", *reversed(roots))]) == [0, 0]
@@ -107,7 +83,7 @@ def test_workloads_added_at_once_are_all_kept(full_registry):
 
 
 def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) -> None:
-    others = [grown(registry, tmp_path / f"other{hidden}", hidden) for hidden in hidden_sizes]
+    others = [grow(registry, tmp_path / f"other{hidden}", hidden) for hidden in hidden_sizes]
     readers, merges = [], []
     for other in others:
         merges.append(start("merge", registry.root, other.root))
@@ -124,7 +100,7 @@ def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) 
 def test_forty_of_each_at_once(full_registry, tmp_path):
     add_workloads_at_once(full_registry, 40)
     for hidden in range(256, 1536, 128):
-        merge_at_once(full_registry, grown(full_registry, tmp_path / f"one{hidden}", hidden), 8)
+        merge_at_once(full_registry, grow(full_registry, tmp_path / f"one{hidden}", hidden), 8)
     read_during_merges(full_registry, tmp_path, range(1536, 4096, 128))
 
 

@@ -1,4 +1,4 @@
-"""`validate`: what is wrong with a record, or between two."""
+"""`validate`: what is wrong with a record, between two, or between sources and what is packed from them."""
 
 from __future__ import annotations
 
@@ -10,155 +10,76 @@ import pytest
 from support.full_registry import (
     CUDA,
     CUDA_FILE,
+    CUDA_FOLDER,
     CUDA_TRACES,
     DEFINITION,
     DEFINITION_FILE,
     PYTHON,
     PYTHON_FILE,
+    PYTHON_FOLDER,
     PYTHON_TRACES,
     WORKLOAD_FILE,
 )
 from support.record_faults import edit, errors_of
 
-# Every fault: what is changed, and the only line that must be said of it (its beginning).
-FAULTS = {
-    "a missing field": ((PYTHON_FILE, "author", ...), f"{PYTHON_FILE}: error: author: Field required"),
-    "an axis of no known form": (
-        (DEFINITION_FILE, "axes", "hidden", "type", "constant"),
-        f"{DEFINITION_FILE}: error: axes.hidden: must be one of AxisConst, AxisVar",
+REPACK = "run: fib-rmsnorm solve --definitions '*'"
+
+ELSEWHERE = {"type": "safetensors", "path": "../x.safetensors", "tensor_key": "x"}
+# Every fault: the file, what is changed in its first record, and the beginning of what must be said of it.
+FAULTS = [
+    (PYTHON_FILE, ("author", ...), "author: Field required"),
+    (PYTHON_FILE, ("author", "bob"), f"its content belongs in solutions/bob/norm/{DEFINITION}/{PYTHON}.json"),
+    (CUDA_FILE, ("name", "../../x"), "solution '../../x' is not a safe name"),
+    (CUDA_FILE, ("sources", 1, "path", "../rows.cuh"), "sources.1: Invalid source path (parent directory traversal"),
+    (CUDA_FILE, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
+    (DEFINITION_FILE, ("axes", "hidden", "type", "constant"), "axes.hidden: must be one of AxisConst, AxisVar"),
+    (DEFINITION_FILE, ("axes", "hidden", "value", "many"), "axes.hidden.value: Input should be a valid integer"),
+    (DEFINITION_FILE, ("axes", "hidden", "value", 0), "axis 'hidden' is 0; it must be positive"),
+    (DEFINITION_FILE, ("op_type", "gemm"), f"its content belongs in definitions/gemm/{DEFINITION}.json"),
+    (DEFINITION_FILE, ("constraints", 0, "hidden % 256 == 0"), "constraint 'hidden % 256 == 0' does not hold (hidden="),
+    (WORKLOAD_FILE, ("solution", PYTHON), "a Workload has neither solution nor evaluation"),
+    (WORKLOAD_FILE, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
+    (WORKLOAD_FILE, ("workload", "axes", "hidden", 128), f"axis 'hidden' is constant in {DEFINITION}"),
+    (WORKLOAD_FILE, ("workload", "axes", "batch", ...), "axis 'batch' is missing"),
+    (WORKLOAD_FILE, ("workload", "axes", "batch", 0), "axis 'batch' is 0; it must be positive"),
+    (WORKLOAD_FILE, ("workload", "inputs", "eps", ...), "scalar input 'eps' has no value"),
+    (WORKLOAD_FILE, ("workload", "inputs", "eps", "value", "tiny"), "workload.inputs.eps.value: must be a number or a"),
+    (WORKLOAD_FILE, ("workload", "inputs", "eps", "value", float("nan")), "scalar input 'eps' is nan"),
+    (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "scalar", "value": 1}), "input 'x' is a scalar"),
+    (WORKLOAD_FILE, ("workload", "inputs", "bias", {"type": "random"}), f"{DEFINITION} has no input 'bias'"),
+    (WORKLOAD_FILE, ("workload", "inputs", "weight", ...), "input 'weight' is missing"),
+    (
+        WORKLOAD_FILE,
+        ("workload", "inputs", "x", {"type": "randm"}),
+        "workload.inputs.x: must be one of RandomInput, ",
     ),
-    "a constant axis without value": (
-        (DEFINITION_FILE, "axes", "hidden", "value", "many"),
-        f"{DEFINITION_FILE}: error: axes.hidden.value: Input should be a valid integer",
-    ),
-    "a constant axis of 0": (
-        (DEFINITION_FILE, "axes", "hidden", "value", 0),
-        f"{DEFINITION_FILE}: error: axis 'hidden' is 0; it must be positive",
-    ),
-    "a name unlike the file's": (
-        (DEFINITION_FILE, "op_type", "gemm"),
-        f"{DEFINITION_FILE}: error: its content belongs in definitions/gemm/{DEFINITION}.json",
-    ),
-    "an author unlike the folder's": (
-        (PYTHON_FILE, "author", "bob"),
-        f"{PYTHON_FILE}: error: its content belongs in solutions/bob/norm/{DEFINITION}/{PYTHON}.json",
-    ),
-    "a name that leads out": (
-        (CUDA_FILE, "name", "../../x"),
-        f"{CUDA_FILE}: error: solution '../../x' is not a safe name",
-    ),
-    "a source that leads out": (
-        (CUDA_FILE, "sources", 1, "path", "../rows.cuh"),
-        f"{CUDA_FILE}: error: sources.1: Invalid source path (parent directory traversal not allowed)",
-    ),
-    "a constraint that does not hold": (
-        (DEFINITION_FILE, "constraints", 0, "hidden % 256 == 0"),
-        f"{DEFINITION_FILE}: error: constraint 'hidden % 256 == 0' does not hold (hidden=128)",
-    ),
-    "a Solution of no Definition": (
-        (CUDA_FILE, "definition", "rmsnorm_d64"),
-        f"{CUDA_FILE}: error: no Definition 'rmsnorm_d64'",
-    ),
-    "a constant axis in a Workload": (
-        (WORKLOAD_FILE, "workload", "axes", "hidden", 128),
-        f"{WORKLOAD_FILE}:1: error: axis 'hidden' is constant in {DEFINITION}",
-    ),
-    "a missing axis": (
-        (WORKLOAD_FILE, "workload", "axes", "batch", ...),
-        f"{WORKLOAD_FILE}:1: error: axis 'batch' is missing",
-    ),
-    "an axis of 0": (
-        (WORKLOAD_FILE, "workload", "axes", "batch", 0),
-        f"{WORKLOAD_FILE}:1: error: axis 'batch' is 0; it must be positive",
-    ),
-    "a scalar without value": (
-        (WORKLOAD_FILE, "workload", "inputs", "eps", ...),
-        f"{WORKLOAD_FILE}:1: error: scalar input 'eps' has no value",
-    ),
-    "a scalar that is no number": (
-        (WORKLOAD_FILE, "workload", "inputs", "eps", "value", "tiny"),
-        f"{WORKLOAD_FILE}:1: error: workload.inputs.eps.value: must be a number or a boolean",
-    ),
-    "a scalar that is not finite": (
-        (WORKLOAD_FILE, "workload", "inputs", "eps", "value", float("nan")),
-        f"{WORKLOAD_FILE}:1: error: scalar input 'eps' is nan",
-    ),
-    "a scalar for a tensor": (
-        (WORKLOAD_FILE, "workload", "inputs", "x", {"type": "scalar", "value": 1}),
-        f"{WORKLOAD_FILE}:1: error: input 'x' is a scalar",
-    ),
-    "an input that the Definition lacks": (
-        (WORKLOAD_FILE, "workload", "inputs", "bias", {"type": "random"}),
-        f"{WORKLOAD_FILE}:1: error: {DEFINITION} has no input 'bias'",
-    ),
-    "an input that the Workload lacks": (
-        (WORKLOAD_FILE, "workload", "inputs", "weight", ...),
-        f"{WORKLOAD_FILE}:1: error: input 'weight' is missing",
-    ),
-    "an input of no known type": (
-        (WORKLOAD_FILE, "workload", "inputs", "x", {"type": "randm"}),
-        f"{WORKLOAD_FILE}:1: error: workload.inputs.x: must be one of RandomInput, SafetensorsInput, ScalarInput",
-    ),
-    "a tensor's file outside the dataset": (
-        (
-            WORKLOAD_FILE,
-            *("workload", "inputs", "x"),
-            {"type": "safetensors", "path": "../x.safetensors", "tensor_key": "x"},
-        ),
-        f"{WORKLOAD_FILE}:1: error: input 'x': '../x.safetensors' leads outside the dataset",
-    ),
-    "a tensor's file that is not there": (
-        (
-            WORKLOAD_FILE,
-            *("workload", "inputs", "x"),
-            {"type": "safetensors", "path": "x.safetensors", "tensor_key": "x"},
-        ),
-        f"{WORKLOAD_FILE}:1: error: input 'x': no such file: 'x.safetensors'",
-    ),
-    "a Workload with a Solution": (
-        (WORKLOAD_FILE, "solution", PYTHON),
-        f"{WORKLOAD_FILE}:1: error: a Workload has neither solution nor evaluation",
-    ),
-    "a Workload of no Definition there": (
-        (WORKLOAD_FILE, "definition", "rmsnorm_d64"),
-        f"{WORKLOAD_FILE}:1: error: no Definition 'rmsnorm_d64'",
-    ),
-    "a Trace of a Solution of another Definition": (
-        (CUDA_FILE, "definition", "rmsnorm_d64"),
-        f"{CUDA_TRACES}:1: error: Solution '{CUDA}' implements rmsnorm_d64, not {DEFINITION}",
-    ),
-    "a Trace of no Solution there": (
-        (CUDA_TRACES, "solution", "rmsnorm_gone_v1"),
-        f"{CUDA_TRACES}:1: error: no Solution 'rmsnorm_gone_v1'",
-    ),
-    "a Trace in another author's file": (
-        (CUDA_TRACES, "solution", PYTHON),
-        f"{CUDA_TRACES}: error: its content belongs in {PYTHON_TRACES}",
-    ),
-    "a Trace of no Definition there": (
-        (CUDA_TRACES, "definition", "rmsnorm_d64"),
-        f"{CUDA_TRACES}:1: error: no Definition 'rmsnorm_d64'",
-    ),
-    "a Trace of no Workload there": (
-        (CUDA_TRACES, "workload", "uuid", "0000"),
-        f"{CUDA_TRACES}:1: error: {DEFINITION} has no Workload 0000 (batch=1)",
-    ),
-    "a Trace of a Workload that reads otherwise": (
-        (CUDA_TRACES, "workload", "axes", "batch", 2),
-        f"{CUDA_TRACES}:1: error: Workload ",
-    ),
-    "a Trace without evaluation": (
-        (CUDA_TRACES, "evaluation", None),
-        f"{CUDA_TRACES}:1: error: a Trace needs both solution and evaluation",
-    ),
-}
+    (WORKLOAD_FILE, ("workload", "inputs", "x", ELSEWHERE), "input 'x': '../x.safetensors' leads outside the dataset"),
+    (WORKLOAD_FILE, ("workload", "inputs", "x", {**ELSEWHERE, "path": "x"}), "input 'x': no such file: 'x'"),
+    (CUDA_TRACES, ("solution", "rmsnorm_gone_v1"), "no Solution 'rmsnorm_gone_v1'"),
+    (CUDA_TRACES, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
+    (CUDA_TRACES, ("workload", "uuid", "0000"), f"{DEFINITION} has no Workload 0000 (batch=1)"),
+    (CUDA_TRACES, ("workload", "axes", "batch", 2), "Workload "),
+    (CUDA_TRACES, ("evaluation", None), "a Trace needs both solution and evaluation"),
+]
 
 
-@pytest.mark.parametrize(("change", "line"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_found_where_it_is(fib, full_registry, change, line):
-    edit(*change)
+@pytest.mark.parametrize(("file", "change", "said"), FAULTS, ids=[f"{file}: {said}" for file, _, said in FAULTS])
+def test_a_fault_is_found_where_it_is(fib, full_registry, file, change, said):
+    edit(file, *change)
     errors = errors_of(fib("validate"))
-    assert any(error.startswith(line) for error in errors), errors
+    is_of_file = said.startswith("its content belongs in ") or file.endswith(".json")
+    assert any(
+        error.startswith(f"{file}: error: {said}" if is_of_file else f"{file}:1: error: {said}") for error in errors
+    )
+
+
+def test_a_trace_and_its_solution_agree(fib, full_registry):
+    edit(CUDA_TRACES, "solution", PYTHON)
+    assert f"{CUDA_TRACES}: error: its content belongs in {PYTHON_TRACES}" in errors_of(fib("validate"))
+    edit(CUDA_TRACES, "solution", CUDA)
+    edit(CUDA_FILE, "definition", "rmsnorm_d64")
+    said = f"{CUDA_TRACES}:1: error: Solution '{CUDA}' implements rmsnorm_d64, not {DEFINITION}"
+    assert said in errors_of(fib("validate"))
 
 
 def test_names_are_unique(fib, full_registry):
@@ -234,3 +155,91 @@ def test_constraints_are_read_and_never_run(fib, full_registry):
     assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
     # batch is a Workload's: the second, of 8 rows, breaks it.
     assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold (batch=8)"]
+
+
+def test_packed_json_equals_its_sources(fib, full_registry):
+    with Path(PYTHON_FOLDER, "kernel.py").open("a") as file:
+        file.write("# faster\n")
+    (error,) = errors_of(fib("validate"))
+    assert error == (f"{PYTHON_FILE}: error: sources: differs from the sources in {PYTHON_FOLDER}; {REPACK}")
+    assert fib("solve").code == 0
+    outcome = fib("validate")
+    assert errors_of(outcome) == []
+    # The Traces of the old sources stay facts.
+    note = f"{PYTHON_TRACES}: note: 2 Traces of another version of Solution {PYTHON}"
+    assert outcome.lines == [note, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 note"]
+
+
+def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, full_registry):
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    manifest.write_text(manifest.read_text().replace("A plain one.", "A very plain one."))
+    (error,) = errors_of(fib("validate"))
+    assert ": error: description: differs from the sources" in error
+    fib("solve")
+    assert fib("validate").lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
+
+
+def test_sources_that_are_not_packed(fib, full_registry):
+    Path(CUDA_FILE).unlink()
+    outcome = fib("validate")
+    assert (
+        f"{CUDA_FOLDER}/solution.toml: warning: not packed as '{CUDA}'; run: fib-rmsnorm solve --definitions '*'"
+        in outcome.lines
+    )
+    assert {error.split(":")[0] for error in errors_of(outcome)} == {CUDA_TRACES}
+
+
+def test_a_new_definition_that_sources_serve_leaves_the_registry_valid(fib, full_registry):
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    manifest.write_text(manifest.read_text().replace("[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]'))
+    assert fib("define", "--hidden", "256").code == 0
+    assert fib("workload", "--definition", "rmsnorm_d256", "--batch-sizes", "1").code == 0
+    outcome = fib("validate")
+    warning = f"{PYTHON_FOLDER}/solution.toml: warning: not packed as '{PYTHON}_d256'; {REPACK}"
+    assert outcome.code == 0 and warning in outcome.lines
+    assert fib("solve").code == 0
+    assert warning not in fib("validate").lines
+
+
+def test_faulty_manifests(fib, full_registry):
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    manifest.write_text(manifest.read_text().replace('"python"', '"fortran"') + "fast = true\n\n[extra]\n")
+    Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
+    errors = errors_of(fib("validate"))
+    assert [error.split(": error: ")[0] for error in errors] == [
+        f"{CUDA_FOLDER}/solution.toml",
+        *[f"{PYTHON_FOLDER}/solution.toml"] * 3,
+    ]
+    said = "\n".join(errors)
+    assert "spec.language: Input should be" in said
+    assert "spec.fast: Extra inputs are not permitted" in said
+    assert "error: extra: Extra inputs are not permitted" in said
+
+
+def test_two_folders_that_pack_the_same_name(fib, full_registry):
+    shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
+    errors = errors_of(fib("validate"))
+    said = f"packs '{PYTHON}', as does {PYTHON_FOLDER}/solution.toml"
+    assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
+
+
+def test_sources_are_never_json(fib, full_registry):
+    Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
+    assert errors_of(fib("validate")) == [
+        f"{CUDA_FOLDER}/tuning.json: error: sources cannot be JSON: flashinfer-bench would read the file as a Solution"
+    ]
+
+
+def test_sources_that_serve_no_definition(fib, full_registry):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())
+    said = f"no Definition matches rmsnorm_d99* (available: {DEFINITION})"
+    assert errors_of(fib("validate")) == [f"{CUDA_FOLDER}/solution.toml: error: {said}"]
+
+
+def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, full_registry):
+    manifest = Path(CUDA_FOLDER, "solution.toml")
+    manifest.write_text('definitions = ["rmsnorm_d*"]\n' + manifest.read_text())
+    Path(DEFINITION_FILE).write_text("{")
+    (error,) = errors_of(fib("validate"))
+    assert error.startswith(f"{DEFINITION_FILE}:1: error: Invalid JSON: ")
