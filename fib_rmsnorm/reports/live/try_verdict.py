@@ -117,14 +117,11 @@ def describe_judged(checks: Sequence[Check]) -> str:
     if not any(counts.values()):
         alone = ": judged by the reference alone" if checks[0].judged_by == REFERENCE else ""
         return f"{total}, without hard inputs or awkward sizes{alone}"
-    found = [f"{'each ' * (len(checks) > 1)}with {' and '.join(what)}"] if (what := _with(counts, len(checks))) else []
+    everywhere = " and ".join(what for what, number in counts.items() if number == len(checks))
+    found = [f"{'each ' * (len(checks) > 1)}with {everywhere}"] if everywhere else []
     found += [f"{what} for {number}" for what, number in counts.items() if 0 < number < len(checks)]
     found += [f"no {what.removeprefix('an ')}" for what, number in counts.items() if not number]
     return ", ".join([total, *found])
-
-
-def _with(counts: Mapping[str, int], number: int) -> list[str]:
-    return [what for what, found in counts.items() if found == number]
 
 
 def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> str:

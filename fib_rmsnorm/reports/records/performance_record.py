@@ -136,19 +136,13 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
     peak = ceiling.peak_bandwidth_gb_per_s if ceiling else None
     reference, speedup = RunLatency.of_reference(performance), find_speedup(performance)
     interval = reference.interval_ms if reference else None
+    reference_text = format_latency(performance.reference_latency_ms)
+    speedup_text = f"; {_speedup_text(performance, speedup)}" if speedup else ""
     of_peak = ""
     if bandwidth is not None and peak:
         of_peak = f"{format_percent(100 * bandwidth / peak)} of the datasheet's {format_bandwidth(peak)}"
     return {
-        "Reference": "; ".join(
-            filter(
-                None,
-                (
-                    joined(format_latency(performance.reference_latency_ms), told(interval, _interval)),
-                    _speedup_text(performance, speedup) if speedup else "",
-                ),
-            )
-        ),
+        "Reference": f"{joined(reference_text, told(interval, _interval))}{speedup_text}",
         "Bandwidth": joined(
             told(bandwidth, format_bandwidth),
             told(performance.percent_of_copy, lambda percent: f"{format_percent(percent)} of copy"),

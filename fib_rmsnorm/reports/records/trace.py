@@ -168,12 +168,7 @@ def _cases_table(groups: dict[str, list[JudgedCase]]) -> Table:
     return plain_table(
         ("judged on", ">times", ">largest absolute error", ">wrong elements"),
         (
-            (
-                name,
-                str(len(cases)),
-                _largest_error(cases),
-                str(sum(case.mismatched for case in cases)),
-            )
+            (name, str(len(cases)), _largest_error(cases), str(sum(case.mismatched for case in cases)))
             for name, cases in groups.items()
         ),
     )

@@ -15,7 +15,7 @@ from fib_rmsnorm.reports.live.evaluations import (
     folded_result,
     result_line,
     results_footnotes,
-    results_tables,
+    results_table,
 )
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
 from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
@@ -86,7 +86,7 @@ def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
     trace = make(noisy=[REASON])
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(*results_tables([trace], 100))
+        console.print(results_table([trace]))
     assert "*12.5 us  2.00x" in capture.get()
     (note,) = results_footnotes([make(), trace])
     assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{axes_name(trace)}" in note
@@ -96,7 +96,7 @@ def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
 def show_table(traces, width):
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(*results_tables(traces, width))
+        console.print(results_table(traces))
     return capture.get().splitlines()
 
 
@@ -115,17 +115,6 @@ def make_batches(make, factors, name=CUDA):
     for trace, workload in zip(traces, workloads, strict=True):
         trace.solution, trace.workload = name, workload
     return traces
-
-
-def test_a_table_without_room_is_divided_evenly(make):
-    traces = make_batches(make, [2, 3, 4, 5, 6])
-    assert len(show_table(traces, 200)) == 3
-    lines = show_table(traces, 80)
-    assert len(lines) == 6 and all(len(line) <= 80 for line in lines), "no row goes on in a line below"
-    assert [line.split() for line in lines[::3]] == [
-        ["batch=1", "batch=10", "batch=100"],
-        ["batch=1000", "batch=10000"],
-    ]
 
 
 def test_the_fastest_is_named_with_its_factors(make):
@@ -161,7 +150,7 @@ def test_workloads_with_the_same_axes_have_a_column_each(make):
     traces[1].workload = generate_workloads(RmsNorm().define(128), [1], scalars={"eps": 0.01})[0]
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(*results_tables(traces, 100))
+        console.print(results_table(traces))
     header, _, row = capture.get().splitlines()
     assert header.split() == ["batch=1,", "eps=1e-06", "batch=1,", "eps=0.01"]
     assert "12.5 us" in row and "50.0 us" in row
