@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from fib_rmsnorm.profiling.ncu import KernelCounters
 from fib_rmsnorm.reports.records.record import fields, heading, joined, told
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
 
 _REASONS = {
@@ -18,20 +18,13 @@ _REASONS = {
     "wait": "a fixed latency of the previous instruction",
     "lg_throttle": "the queue of global and local accesses",
     "mio_throttle": "the queue of shared memory and special functions",
-    "tex_throttle": "the queue of the texture unit",
     "math_pipe_throttle": "a busy arithmetic unit",
     "drain": "stores to be written before it ends",
     "not_selected": "nothing: another warp was chosen",
     "branch_resolving": "where a branch goes",
-    "dispatch_stall": "the dispatcher",
-    "imc_miss": "a constant",
-    "membar": "a memory barrier",
     "no_instruction": "its next instructions",
-    "sleeping": "the end of a sleep",
-    "misc": "something else",
-    "gmma": "the tensor cores",
 }
-"""What a warp waits for, by ncu's name of the reason."""
+"""What a warp of a norm waits for, by ncu's name of the reason."""
 
 
 def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[RenderableType]:

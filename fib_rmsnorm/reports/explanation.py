@@ -20,7 +20,7 @@ from fib_rmsnorm.inspection.facts import (
 )
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.records.record import heading
-from fib_rmsnorm.reports.text.tables import Grid, plain_table
+from fib_rmsnorm.reports.text.document import Grid, plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_percent
 
 # Kinds of instructions in the order in which a row passes through them.
@@ -41,7 +41,6 @@ _ORDER = (
     "barriers",
     "branches",
 )
-
 
 _LAUNCH_COLUMNS = ("axes", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")

@@ -99,13 +99,6 @@ def test_workloads(fib, full_registry):
     ]
 
 
-def test_workloads_are_told_apart(fib, full_registry):
-    workloads = full_registry.workloads(DEFINITION)
-    alike = [workload.model_copy(update={"uuid": f"00000000-{n}"}) for n, workload in enumerate(workloads)]
-    full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
-    assert names(fib("list", "workloads")) == ["00000000-0", "00000000-1"]
-
-
 def test_traces_are_counted_by_definition_solution_and_hardware(fib, full_registry):
     outcome = fib("list", "traces")
     assert [columns(line) for line in outcome.lines[1:]] == [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import geometric_mean
-from textwrap import shorten
 
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
 from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.reports.text.document import WordTable, plain_table
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -25,10 +24,7 @@ from fib_rmsnorm.reports.text.units import (
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, EvaluationStatus, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
-_LINE_WIDTH = 120
 _REASON_WIDTH = 160  # of a failure
-_WHOLE = 9.95  # a factor of ten or more has no decimals
-_SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
 def folded_result(told: Trace | Check, name_width: int, failure: str = "", title: str = "") -> Folded:
@@ -43,7 +39,7 @@ def folded_result(told: Trace | Check, name_width: int, failure: str = "", title
 def result_line(
     told: Trace | Check, name_width: int, failure: str = "", title: str = "", *, is_cut: bool = True
 ) -> Text:
-    """One evaluation, or one verdict without a time, in one line; `is_cut` shortens its reason to what has room.
+    """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
 
     `failure` replaces the reason for a failure, such as one that was told before. `title` tells the Workload from
     others with the same axes.
@@ -61,7 +57,7 @@ def result_line(
     else:
         line.append(f"  {failure or first_line(check.log, most)}")
     if performance and performance.noisy and not performance.interpreted:
-        _append_mark(line, performance.noisy[0], _LINE_WIDTH if is_cut else None)
+        line.append("  noisy", style="yellow")
     return line
 
 
@@ -125,14 +121,6 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
 
 
-def _append_mark(line: Text, reason: str, width: int | None) -> None:
-    """Mark a line, with as much of the reason as fits `width`; `show` and the verdict of `try` have all of them."""
-    line.append("  noisy", style="yellow")
-    room = len(reason) if width is None else width - len(line) - 1
-    if width is None or room >= _SHORTEST_REASON:
-        line.append(f" {shorten(reason, room, placeholder=' …')}")
-
-
 def results_table(traces: Sequence[Trace]) -> WordTable:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
@@ -193,7 +181,11 @@ def fastest_line(traces: Sequence[Trace]) -> str:
         if performance and performance.latency_ms:
             timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = performance
     most = max(map(len, timed.values()), default=0)
-    runs = {name: _latencies(mine) for name, mine in timed.items() if len(mine) == most}
+    runs = {
+        name: [latency for uuid in sorted(mine) if (latency := RunLatency.of(mine[uuid]))]
+        for name, mine in timed.items()
+        if len(mine) == most
+    }
     if not runs:
         return ""
     first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
@@ -206,12 +198,8 @@ def fastest_line(traces: Sequence[Trace]) -> str:
     factors = [each.value for name in (first, *ties) for each in map(find_speedup, timed[name].values()) if each]
     if not factors:
         return told
-    low, high = (f"{factor:.0f}x" if factor >= _WHOLE else f"{factor:.2g}x" for factor in (min(factors), max(factors)))
+    low, high = format_ratio(min(factors)), format_ratio(max(factors))
     return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
-
-
-def _latencies(timed: Mapping[str, Performance]) -> list[RunLatency]:
-    return [latency for uuid in sorted(timed) if (latency := RunLatency.of(timed[uuid]))]
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:

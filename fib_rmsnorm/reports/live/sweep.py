@@ -9,7 +9,7 @@ from rich.text import Text
 
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import EvaluationStatus, Performance, Trace
 from fib_rmsnorm.tuning.figures import CompiledCombination

@@ -19,7 +19,7 @@ from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import Column, result_columns, section_title
 from fib_rmsnorm.reports.side_by_side import describe_side_by_side
-from fib_rmsnorm.reports.text.units import count, format_half_width, format_share
+from fib_rmsnorm.reports.text.units import count, format_share
 
 _LIGHT, _DARK = "default", "github-dark"
 _ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
@@ -98,12 +98,12 @@ def describe_conditions(record: TraceRecord) -> str:
         return " · ".join(("interpreted, so not timed", when, record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval, difference = format_half_width(record.interval_ms), record.a_a_difference
+    interval, difference = record.interval_ms, record.a_a_difference
     told = [
         *(f"noisy: {reason}" for reason in record.noisy),
         record.timer or "timer not recorded",
         f"{calls}{trials}",
-        f"±{interval}" if interval else "no interval recorded",
+        f"±{format_share(interval.half_width)}" if interval else "no interval recorded",
         f"earlier and later trials {format_share(difference)} apart" if difference is not None else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2],
