@@ -16,7 +16,6 @@ from pathlib import Path
 
 import explained
 import kernel_tables
-import timing_table
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = "traces/published"  # and not what somebody benched here, which lies beside them
@@ -141,7 +140,6 @@ def main() -> int:
         (README, make_readme()),
         (kernel_tables.PAGE, kernel_tables.make_page()),
         (explained.PAGE, explained.make_page()),
-        (timing_table.PAGE, timing_table.make_page()),
     )
     for page, text in pages:
         if "--check" not in sys.argv:

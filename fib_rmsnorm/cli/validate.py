@@ -29,7 +29,7 @@ def command(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
-        from fib_rmsnorm.registry import find_root
+        from fib_rmsnorm.registry.layout import find_root
         from fib_rmsnorm.registry.validation import validate
         from fib_rmsnorm.reports.exchange import finding_line, verdict_line
         from fib_rmsnorm.reports.text.console import echo, stdout

@@ -12,12 +12,10 @@ from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.merge import Conflict, Merger
-from fib_rmsnorm.registry.trace_file import Unknown
 from fib_rmsnorm.registry.validation import Finding, Validation
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.units import count
 
-_NAMED = 5
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _NOUNS = {
     "definition": "Definition",
@@ -48,15 +46,6 @@ def conflict_line(conflict: Conflict) -> Text:
     )
 
 
-def unknown_line(unknown: Unknown) -> Text:
-    """What Traces of a file name and no registry has, and what to do."""
-    named, more = unknown.names[:_NAMED], len(unknown.names) - _NAMED
-    names = f"{', '.join(named)}{f' and {more} more' if more > 0 else ''}"
-    noun = f"{_NOUNS[unknown.kind]}{'s' * (len(unknown.names) > 1)}"
-    named_by = f"named by {count(unknown.traces, 'Trace')}"
-    return Text.assemble(("unknown: ", "bold red"), f"{noun} {names}, {named_by}: {unknown.remedy}")
-
-
 def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, written: bool) -> Text:
     """The outcome in one line; of a conflict, with the commands that resolve it."""
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
@@ -84,7 +73,7 @@ def merge_record(merger: Merger, into: Path | None, *, written: bool) -> dict[st
         "into": into or merger.ours.root,
         "written": written,
         "kept": merger.keep,
-        **pick(merger, "added", "same", "unknown", "conflicts"),
+        **pick(merger, "added", "same", "conflicts"),
     }
 
 

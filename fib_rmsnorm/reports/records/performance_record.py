@@ -156,7 +156,7 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
 def _speedup_text(performance: Performance, speedup: Estimate) -> str:
     """The speedup, with its interval where both latencies have one."""
     latencies = RunLatency.of(performance), RunLatency.of_reference(performance)
-    is_sure = all(latency and latency.interval_ms for latency in latencies) and math.isfinite(speedup.high)
+    is_sure = all(latency and latency.interval_ms for latency in latencies)
     ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if is_sure else ""
     return f"speedup {format_ratio(speedup.value)}{ends}"
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.outputs import add_up, add_up_ulps
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import difference_cells, difference_columns, largest_text, list_buckets
 from fib_rmsnorm.reports.records.listing import each_trace_rows, table_of, timestamp_of
 from fib_rmsnorm.reports.records.performance_record import describe_performance

@@ -26,9 +26,11 @@ def _three_digits(value: float) -> str:
 
 
 def format_either_side(estimate: Estimate | None) -> str:
-    """What a cell says beside its number: `±9%`; nothing up to 2%, or where it is not known."""
+    """What a cell says beside its number: `±9%`; nothing up to 2%; `or less` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:
         return ""
+    if not estimate.is_bounded:
+        return "±?" if estimate.low else "or less"
     return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_share(estimate.half_width)}"
 
 
